@@ -1,0 +1,1 @@
+"""The sample controller: a third-party ctrlhost plugin."""

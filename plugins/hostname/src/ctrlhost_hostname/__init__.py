@@ -1,0 +1,1 @@
+"""The hostname controller, a ctrlhost plugin."""

@@ -1,0 +1,1 @@
+"""The naming controller, a ctrlhost plugin."""

@@ -1,0 +1,1 @@
+//! The clock that every delay, timeout and age in the core is read from.
