@@ -1,0 +1,47 @@
+"""Add and remove finalizers without stepping on other writers' ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ctrlhost.client import Client
+
+
+def add(client: Client, obj: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """Put the finalizer on the object; give the server's object, None where it has it already or is being deleted.
+
+    The write carries the resourceVersion of `obj`: raises Conflict if the object has changed since, so that no
+    finalizer that somebody else added meanwhile is lost.
+    """
+    if "/" not in name:
+        raise ValueError(f"a finalizer is named like example.com/name, not {name!r}; the server refuses it otherwise")
+    metadata = obj["metadata"]
+    present = tuple(metadata.get("finalizers") or ())
+    if name in present or metadata.get("deletionTimestamp"):
+        return None
+    return _write(client, obj, (*present, name))
+
+
+def remove(client: Client, obj: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """Take the finalizer off the object; give the server's object, None if it had none or the object is gone.
+
+    Raises Conflict if the object has changed since `obj` was read.
+    """
+    present = tuple(obj["metadata"].get("finalizers") or ())
+    if name not in present:
+        return None
+    try:
+        return _write(client, obj, tuple(one for one in present if one != name))
+    except NotFound:
+        return None
+
+
+def _write(client: Client, obj: Mapping[str, Any], finalizers: Sequence[str]) -> dict[str, Any]:
+    metadata = obj["metadata"]
+    patch = {"metadata": {"finalizers": list(finalizers), "resourceVersion": metadata["resourceVersion"]}}
+    return client.patch(obj["apiVersion"], obj["kind"], metadata["name"], metadata.get("namespace"), patch)

@@ -1,0 +1,39 @@
+"""Rights that a plugin needs, as RBAC rules are made from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The right to use `verbs` on `resources` (plurals, `deployments/status` for a subresource) of one API group.
+
+    `group` is empty for the core group. `resource_names` narrows it to objects of these names; `namespace` makes it a
+    Role in that namespace, None a ClusterRole.
+    """
+
+    group: str
+    resources: Sequence[str]
+    verbs: Sequence[str]
+    resource_names: Sequence[str] = ()
+    namespace: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a bare string where a sequence is meant, since it would be taken letter by letter."""
+        for field in ("resources", "verbs", "resource_names"):
+            value = getattr(self, field)
+            if isinstance(value, str):
+                raise TypeError(f"Permission.{field} is a sequence of strings, not the string {value!r}")
+            object.__setattr__(self, field, tuple(value))
+
+    def rule(self) -> dict[str, list[str]]:
+        """Give the `rules` entry of a Role or ClusterRole."""
+        rule = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+        if self.resource_names:
+            rule["resourceNames"] = list(self.resource_names)
+        return rule
