@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctrlhost.clock import ManualClock
+    from ctrlhost.testing.clock import ManualClock
 
 __all__ = ["ManualClock"]
 
-_HOMES = {"ManualClock": "ctrlhost.clock"}
+_HOMES = {"ManualClock": "ctrlhost.testing.clock"}
 
 
 def __getattr__(name: str) -> Any:

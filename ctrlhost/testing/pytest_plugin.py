@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctrlhost.clock import ManualClock
+    from ctrlhost.testing.clock import ManualClock
     from ctrlhost.sandbox import Sandbox
 
 

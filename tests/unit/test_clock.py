@@ -1,0 +1,73 @@
+"""The machine's clock and the one that tests step."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import pytest
+
+from ctrlhost.clock import Clock, SystemClock
+from ctrlhost.testing import ManualClock
+
+
+def test_a_manual_clock_stands_still_until_it_is_stepped() -> None:
+    clock = ManualClock(start=5.0)
+    assert (clock.now(), clock.now()) == (5.0, 5.0)
+    clock.advance(0.1)
+    clock.advance(0.2)
+    assert clock.now() == 5.3
+
+
+def test_a_manual_clock_starts_with_the_year_2026() -> None:
+    assert ManualClock().time() == 1767225600.0
+    assert ManualClock(1.5).time() == 1767225601.5
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan])
+def test_a_clock_can_not_be_stepped_backwards(seconds: float) -> None:
+    clock = ManualClock(3.0)
+    with pytest.raises(ValueError, match="seconds must be a number of seconds from 0 on"):
+        clock.advance(seconds)
+    assert clock.now() == 3.0
+
+
+def test_the_system_clock_runs_and_tells_the_epoch() -> None:
+    clock: Clock = SystemClock()
+    earlier = clock.now()
+    assert clock.now() >= earlier
+    assert clock.time() > 1.7e9
+    event = threading.Event()
+    assert clock.wait(event, 0) is False
+    event.set()
+    assert clock.wait(event) is True
+
+
+def _waiter(clock: ManualClock, event: threading.Event, timeout: float | None) -> tuple[threading.Thread, list[bool]]:
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(clock.wait(event, timeout)))
+    before = clock.waiters()
+    thread.start()
+    while clock.waiters() == before:
+        pass
+    return thread, answers
+
+
+def test_a_step_wakes_the_waiter_whose_time_has_come() -> None:
+    clock = ManualClock()
+    thread, answers = _waiter(clock, threading.Event(), 10)
+    clock.advance(9)
+    assert thread.is_alive()
+    assert clock.waiters() == 1
+    clock.advance(1)
+    thread.join()
+    assert answers == [False]
+    assert clock.waiters() == 0
+
+
+def test_an_event_wakes_a_waiter_without_a_step() -> None:
+    clock, event = ManualClock(), threading.Event()
+    thread, answers = _waiter(clock, event, None)
+    event.set()
+    thread.join()
+    assert answers == [True]
