@@ -1,0 +1,65 @@
+"""The conditions of a CustomResourceDefinition that have to do with its names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NAMES_ACCEPTED = "NamesAccepted"
+ESTABLISHED = "Established"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a condition says; when it began to say so is not part of it."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+NO_CONFLICTS = Condition(NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found")
+NOT_ACCEPTED = Condition(ESTABLISHED, "False", "NotAccepted", "not all names are accepted")
+INSTALLING = Condition(ESTABLISHED, "False", "Installing", "the initial names have been accepted")
+INITIAL_NAMES_ACCEPTED = Condition(ESTABLISHED, "True", "InitialNamesAccepted", "the initial names have been accepted")
+INVALID_CA_BUNDLE = Condition(ESTABLISHED, "False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
+
+
+def find(conditions: Sequence[Mapping[str, Any]], type_: str) -> Condition | None:
+    """Give the first condition of that type."""
+    for raw in conditions:
+        if raw.get("type") == type_:
+            return Condition(type_, raw.get("status") or "", raw.get("reason") or "", raw.get("message") or "")
+    return None
+
+
+def is_true(condition: Condition | None) -> bool:
+    """Say whether a condition is there and True."""
+    return condition is not None and condition.status == "True"
+
+
+def with_condition(conditions: Sequence[Mapping[str, Any]], new: Condition, now: str) -> list[dict[str, Any]]:
+    """Give the list with `new` in the place of the first condition of its type, or at the end.
+
+    The transition time becomes `now` only where the status changes or there was none; whatever else the condition
+    carries, such as `observedGeneration`, and every other condition stays as it is.
+    """
+    result = [dict(raw) for raw in conditions]
+    said = {"status": new.status, "reason": new.reason, "message": new.message}
+    for raw in result:
+        if raw.get("type") == new.type:
+            if raw.get("status") != new.status or not raw.get("lastTransitionTime"):
+                raw["lastTransitionTime"] = now
+            raw.update(said)
+            return result
+    result.append({"type": new.type, **said, "lastTransitionTime": now})
+    return result
+
+
+def without_condition(conditions: Sequence[Mapping[str, Any]], type_: str) -> list[dict[str, Any]]:
+    """Give the list without the conditions of that type."""
+    return [dict(raw) for raw in conditions if raw.get("type") != type_]

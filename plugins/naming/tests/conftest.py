@@ -1,0 +1,223 @@
+"""A world of CustomResourceDefinitions in memory, with the plugin's pure parts as its naming controller."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ctrlhost_naming.crd import Crd
+from ctrlhost_naming.decision import Mode, decide, status_patch
+from ctrlhost_naming.index import NameIndex, Wakes
+
+SPELLED = re.compile(
+    r"(?P<plural>[^/\[]*)/?(?P<singular>[^/\[]*)/?(?P<kind>[^/\[]*)/?(?P<list>[^/\[]*)(\[(?P<short>.*)\])?"
+)
+
+
+def names(spelled: str) -> dict[str, Any]:
+    """Read `as/a/A/AList[x, y]`; what is left out is derived from the plural as people usually do."""
+    match = SPELLED.fullmatch(spelled)
+    assert match, spelled
+    plural = match["plural"]
+    singular = match["singular"] or plural.removesuffix("s")
+    kind = match["kind"] or singular.capitalize()
+    short = [s.strip() for s in (match["short"] or "").split(",") if s.strip()]
+    return {
+        "plural": plural,
+        "singular": singular,
+        "kind": kind,
+        "listKind": match["list"] or f"{kind}List",
+        **({"shortNames": short} if short else {}),
+    }
+
+
+def spell(raw: dict[str, Any] | None) -> str:
+    """Write names down as `as/a/A/AList[x, y]`, without brackets where there are no short names."""
+    raw = raw or {}
+    text = "/".join(raw.get(key) or "" for key in ("plural", "singular", "kind", "listKind"))
+    return text + (f"[{', '.join(raw['shortNames'])}]" if raw.get("shortNames") else "")
+
+
+def crd(spelled: str, group: str = "g.io", **extra: Any) -> dict[str, Any]:
+    """Build a CustomResourceDefinition that an API server accepts."""
+    wanted = names(spelled)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{wanted['plural']}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": wanted,
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                }
+            ],
+            **extra,
+        },
+    }
+
+
+class World:
+    """CRDs with a resource version each, a work queue without duplicates, and one worker that runs when told."""
+
+    def __init__(self, mode: Mode = Mode.ENFORCE, *, allow_own: bool = False, requeue_all: bool = False) -> None:
+        self.mode, self.allow_own, self.requeue_all = mode, allow_own, requeue_all
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.index = NameIndex()
+        self.queue: dict[str, None] = {}
+        self.version = self.uids = self.writes = self.syncs = self.calculations = 0
+        self.woken: list[tuple[str, str]] = []
+        self.frozen = False
+        """The informer shows nothing new: events are kept back."""
+        self.kept_back: list[tuple[str, dict[str, Any] | None]] = []
+
+    def key(self, plural: str, group: str = "g.io") -> str:
+        return f"{plural}.{group}"
+
+    def create(self, spelled: str, group: str = "g.io", *, created: int | None = None, **extra: Any) -> None:
+        obj = crd(spelled, group, **extra)
+        self.uids += 1
+        obj["metadata"] |= {"uid": f"u{self.uids}", "creationTimestamp": f"2026-01-01T00:00:{created or 0:02d}Z"}
+        obj["status"] = {"storedVersions": ["v1"]}
+        self._store(obj)
+
+    def edit(self, plural: str, group: str = "g.io", **changed: Any) -> None:
+        obj = copy.deepcopy(self.objects[self.key(plural, group)])
+        obj["spec"]["names"].update(changed)
+        self._store(obj)
+
+    def edit_status(self, plural: str, group: str = "g.io", **changed: Any) -> None:
+        obj = copy.deepcopy(self.objects[self.key(plural, group)])
+        obj["status"].update(changed)
+        self._store(obj)
+
+    def establish(self, plural: str, group: str = "g.io") -> None:
+        """Do what the establishing controller does."""
+        obj = copy.deepcopy(self.objects[self.key(plural, group)])
+        for condition in obj["status"]["conditions"]:
+            if condition["type"] == "Established":
+                condition |= {"status": "True", "reason": "InitialNamesAccepted"}
+        self._store(obj)
+
+    def terminate(self, plural: str, group: str = "g.io") -> None:
+        """Mark it for deletion; a finalizer keeps it."""
+        obj = copy.deepcopy(self.objects[self.key(plural, group)])
+        obj["metadata"]["deletionTimestamp"] = "2026-01-01T01:00:00Z"
+        self._store(obj)
+
+    def delete(self, plural: str, group: str = "g.io") -> None:
+        del self.objects[self.key(plural, group)]
+        self._deliver(self.key(plural, group), None)
+
+    def accepted(self, plural: str, group: str = "g.io") -> str:
+        return spell(self.objects[self.key(plural, group)]["status"].get("acceptedNames"))
+
+    def condition(self, plural: str, type_: str, group: str = "g.io") -> tuple[str, ...] | None:
+        for raw in self.objects[self.key(plural, group)]["status"].get("conditions", ()):
+            if raw["type"] == type_:
+                return raw["status"], raw["reason"], raw["message"]
+        return None
+
+    def conflict(self, plural: str, group: str = "g.io") -> str:
+        """Give reason and message of a NamesAccepted that is False, empty where it is True."""
+        found = self.condition(plural, "NamesAccepted", group)
+        assert found, plural
+        return "" if found[0] == "True" else f"{found[1]} {found[2]}"
+
+    def established(self, plural: str, group: str = "g.io") -> str:
+        found = self.condition(plural, "Established", group)
+        return f"{found[0]}/{found[1]}" if found else ""
+
+    def settle(self) -> None:
+        """Run the worker until nothing is queued."""
+        while self.queue:
+            key = next(iter(self.queue))
+            del self.queue[key]
+            self.sync(key)
+
+    def sync(self, key: str) -> None:
+        """Do what the plugin's reconciler does for one key."""
+        self.syncs += 1
+        obj = self.objects.get(key)
+        if obj is None:
+            self._wake(key, self.index.forget(key))
+            return
+        known = Crd.of(obj)
+        self._wake(key, self.index.observe(known))
+        decision = decide(known, self.index.used(known, allow_own=self.allow_own), self.mode)
+        self.calculations += decision.calculation is not None
+        if not decision.write:
+            return
+        assert decision.calculation
+        now = f"2026-01-01T02:00:{self.writes % 60:02d}Z"
+        patch = status_patch(
+            obj["metadata"]["resourceVersion"], obj["status"].get("conditions", []), decision.calculation, now
+        )
+        obj = copy.deepcopy(obj)
+        obj["status"].update(patch["status"])
+        self.writes += 1
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[key] = obj
+        self._wake(key, self.index.wrote(Crd.of(obj)))
+        self._deliver(key, obj)
+
+    def thaw(self) -> None:
+        """Let the informer catch up."""
+        self.frozen = False
+        events, self.kept_back = self.kept_back, []
+        for key, obj in events:
+            self._deliver(key, obj)
+
+    def _store(self, obj: dict[str, Any]) -> None:
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[obj["metadata"]["name"]] = obj
+        self._deliver(obj["metadata"]["name"], obj)
+
+    def _deliver(self, key: str, obj: dict[str, Any] | None) -> None:
+        """Show an event to the index, as the informer's listener does, and queue the object."""
+        if self.frozen:
+            self.kept_back.append((key, obj))
+            return
+        if self.requeue_all and key.partition(".")[2]:
+            group = key.partition(".")[2]
+            others = sorted(k for k in self.objects if k.partition(".")[2] == group and k != key)
+        else:
+            others = []
+        self._wake(key, self.index.observe(Crd.of(obj)) if obj else self.index.forget(key))
+        self.queue.setdefault(key)
+        for other in sorted(others, key=lambda k: (self.objects[k]["metadata"]["creationTimestamp"], k)):
+            self.queue.setdefault(other)
+
+    def _wake(self, key: str, wakes: Wakes) -> None:
+        assert key not in dict(wakes)
+        self.woken += wakes
+        for other, _ in wakes:
+            self.queue.setdefault(other)
+
+
+@pytest.fixture
+def world() -> World:
+    """A world whose naming controller is the plugin's, in mode enforce."""
+    return World()
+
+
+@pytest.fixture
+def new_world() -> Callable[..., World]:
+    """Make worlds with options."""
+    return World
+
+
+@pytest.fixture
+def new_crd() -> Callable[..., dict[str, Any]]:
+    """Build CustomResourceDefinitions from their spelling."""
+    return crd
