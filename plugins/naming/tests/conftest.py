@@ -75,9 +75,14 @@ class World:
         self.queue: dict[str, None] = {}
         self.version = self.uids = self.writes = self.syncs = self.calculations = 0
         self.woken: list[tuple[str, str]] = []
+        self.written: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.frozen = False
         """The informer shows nothing new: events are kept back."""
         self.kept_back: list[tuple[str, dict[str, Any] | None]] = []
+
+    def time(self) -> float:
+        """Be the clock of the conditions: a second passes with each version."""
+        return 1767225600.0 + self.version
 
     def key(self, plural: str, group: str = "g.io") -> str:
         return f"{plural}.{group}"
@@ -157,15 +162,15 @@ class World:
         if not decision.write:
             return
         assert decision.calculation
-        now = f"2026-01-01T02:00:{self.writes % 60:02d}Z"
         patch = status_patch(
-            obj["metadata"]["resourceVersion"], obj["status"].get("conditions", []), decision.calculation, now
+            obj["metadata"]["resourceVersion"], obj["status"].get("conditions", []), decision.calculation, self
         )
         obj = copy.deepcopy(obj)
         obj["status"].update(patch["status"])
         self.writes += 1
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
+        self.written.append((self.objects[key], obj))
         self.objects[key] = obj
         self._wake(key, self.index.wrote(Crd.of(obj)))
         self._deliver(key, obj)

@@ -196,7 +196,7 @@ def test_a_crd_that_has_its_names_and_says_so_is_not_looked_into() -> None:
 @pytest.mark.behaviour("naming/Y3")
 def test_a_missing_list_and_an_empty_one_are_the_same() -> None:
     sparse = {"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"}
-    padded = {**sparse, "shortNames": [], "categories": None}
+    padded: dict[str, Any] = {**sparse, "shortNames": [], "categories": None}
     assert Names.of(sparse) == Names.of(padded)
     decision = decide(crd_with(Names.of(sparse), Names.of(padded), NO_CONFLICTS), lambda *_: True, Mode.ENFORCE)
     assert not decision.write

@@ -41,7 +41,7 @@ def calculate(requested: Names, accepted: Names, established: Condition | None, 
     """Accept what can be accepted of `requested`, field by field, and keep the earlier value of the others.
 
     A name is free if it is the field's own accepted value or nobody's in the group. The short names are one block:
-    all of them or none. Of several conflicts the last field's is told, which is the order the API server has always had.
+    all of them or none. Of several conflicts the last field's is told, as the API server has always done.
     """
     refusals: list[Refusal] = []
     result = Names(categories=requested.categories)

@@ -40,26 +40,3 @@ def find(conditions: Sequence[Mapping[str, Any]], type_: str) -> Condition | Non
 def is_true(condition: Condition | None) -> bool:
     """Say whether a condition is there and True."""
     return condition is not None and condition.status == "True"
-
-
-def with_condition(conditions: Sequence[Mapping[str, Any]], new: Condition, now: str) -> list[dict[str, Any]]:
-    """Give the list with `new` in the place of the first condition of its type, or at the end.
-
-    The transition time becomes `now` only where the status changes or there was none; whatever else the condition
-    carries, such as `observedGeneration`, and every other condition stays as it is.
-    """
-    result = [dict(raw) for raw in conditions]
-    said = {"status": new.status, "reason": new.reason, "message": new.message}
-    for raw in result:
-        if raw.get("type") == new.type:
-            if raw.get("status") != new.status or not raw.get("lastTransitionTime"):
-                raw["lastTransitionTime"] = now
-            raw.update(said)
-            return result
-    result.append({"type": new.type, **said, "lastTransitionTime": now})
-    return result
-
-
-def without_condition(conditions: Sequence[Mapping[str, Any]], type_: str) -> list[dict[str, Any]]:
-    """Give the list without the conditions of that type."""
-    return [dict(raw) for raw in conditions if raw.get("type") != type_]

@@ -6,11 +6,14 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost import conditions as status_conditions
 from ctrlhost_naming.calculation import Calculation, Used, calculate
-from ctrlhost_naming.conditions import is_true, with_condition
+from ctrlhost_naming.conditions import is_true
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ctrlhost.clock import Clock
 
     from ctrlhost_naming.crd import Crd
 
@@ -57,7 +60,7 @@ def decide(crd: Crd, used: Used, mode: Mode) -> Decision:
 
 
 def status_patch(
-    resource_version: str, conditions: Sequence[Mapping[str, Any]], calculation: Calculation, now: str
+    resource_version: str, conditions: Sequence[Mapping[str, Any]], calculation: Calculation, clock: Clock
 ) -> dict[str, Any]:
     """Give the merge patch for the status subresource.
 
@@ -65,9 +68,10 @@ def status_patch(
     patch replaces lists: those of others are sent back as they came. The rest of the object is not sent, so the cache
     need not hold the schemas, which may be a megabyte.
     """
-    result = with_condition(conditions, calculation.names_accepted, now)
-    result = with_condition(result, calculation.established, now)
+    said: dict[str, Any] = {"status": {"conditions": [dict(raw) for raw in conditions]}}
+    for condition in (calculation.names_accepted, calculation.established):
+        status_conditions.set(said, condition.type, condition.status, condition.reason, condition.message, clock)
     return {
         "metadata": {"resourceVersion": resource_version},
-        "status": {"acceptedNames": calculation.accepted.to_merge_patch(), "conditions": result},
+        "status": {**said["status"], "acceptedNames": calculation.accepted.to_merge_patch()},
     }

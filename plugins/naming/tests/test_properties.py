@@ -1,0 +1,198 @@
+"""What holds after any history of creations, renames and deletions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctrlhost_naming.calculation import calculate
+from ctrlhost_naming.crd import Crd
+from ctrlhost_naming.decision import Mode
+from ctrlhost_naming.names import Space
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+behaviour = pytest.mark.behaviour
+
+PLURALS = ["as", "bs", "cs", "ds", "es"]
+RESOURCES = [*PLURALS, "n1", "n2", "n3", "n4"]
+KINDS = ["A", "AList", "B", "BList", "C", "CList"]
+
+short_names = st.lists(st.sampled_from(RESOURCES), max_size=3)
+create = st.tuples(
+    st.just("create"), st.sampled_from(PLURALS), st.sampled_from(RESOURCES), st.sampled_from(KINDS), short_names
+)
+rename = st.tuples(
+    st.just("rename"), st.sampled_from(PLURALS), st.sampled_from(RESOURCES), st.sampled_from(KINDS), short_names
+)
+delete = st.tuples(st.just("delete"), st.sampled_from(PLURALS))
+settle = st.just(("settle",))
+histories = st.lists(st.one_of(create, create, rename, rename, delete, settle), max_size=50)
+
+
+def play(world: Any, history: list[tuple[Any, ...]]) -> int:
+    """Do what the history says, where an API server would let it; give the number of operations."""
+    done = 0
+    for age, (operation, *arguments) in enumerate(history):
+        if operation == "settle":
+            world.settle()
+            continue
+        plural = arguments[0]
+        exists = world.key(plural) in world.objects
+        if operation == "delete":
+            if exists:
+                world.delete(plural)
+                done += 1
+            continue
+        _, singular, kind, short = arguments
+        changed = {"singular": singular, "kind": kind, "listKind": f"{kind}List", "shortNames": short}
+        if operation == "create" and not exists:
+            world.create(f"{plural}/{singular}/{kind}/{kind}List[{', '.join(short)}]", created=age)
+            done += 1
+        elif operation == "rename" and exists:
+            world.edit(plural, **changed)
+            done += 1
+    world.settle()
+    return done
+
+
+def crds(world: Any) -> list[Crd]:
+    return [Crd.of(obj) for obj in world.objects.values()]
+
+
+def double_owners(world: Any) -> list[tuple[Any, ...]]:
+    owners: dict[tuple[Any, ...], set[str]] = {}
+    for known in crds(world):
+        for space, name in known.accepted.held():
+            owners.setdefault((known.group, space, name), set()).add(known.name)
+    return [name for name, holders in owners.items() if len(holders) > 1]
+
+
+def disagreements(world: Any) -> list[str]:
+    """Give the CRDs that a calculation over all objects, without the index, would write."""
+    found = []
+    everyone = crds(world)
+    held = {(known.group, *name) for known in everyone for name in known.accepted.held()}
+    for known in everyone:
+
+        def used(space: Space, name: str, group: str = known.group) -> bool:
+            return (group, space, name) in held
+
+        result = calculate(known.requested, known.accepted, known.established, used)
+        if (result.accepted, result.names_accepted) != (known.accepted, known.names_accepted):
+            found.append(known.name)
+    return found
+
+
+relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@behaviour("naming/J1")
+@behaviour("naming/J2")
+@behaviour("naming/J3")
+@behaviour("naming/Z4")
+@behaviour("naming/Z5")
+@relaxed
+@given(history=histories)
+def test_any_history_ends_at_rest_with_one_owner_per_name(
+    new_world: Callable[..., Any], history: list[tuple[Any, ...]]
+) -> None:
+    world = new_world()
+    operations = play(world, history)
+
+    assert double_owners(world) == []
+    assert world.index.contested() == []
+    assert disagreements(world) == []
+    asked = {name for op in history if op[0] in {"create", "rename"} for name in (op[2], op[3], f"{op[3]}List", *op[4])}
+    for known in crds(world):
+        assert {name for _, name in known.accepted.held()} <= asked | set(PLURALS)
+        assert not known.accepted.kind or known.accepted.kind != known.accepted.list_kind
+    assert world.writes <= 20 * operations
+
+
+@behaviour("naming/Z4")
+@relaxed
+@given(history=histories)
+def test_waking_those_who_wait_ends_where_waking_everybody_does(
+    new_world: Callable[..., Any], history: list[tuple[Any, ...]]
+) -> None:
+    ours, reference = new_world(), new_world(requeue_all=True)
+    play(ours, history)
+    play(reference, history)
+    # Which of several waiters gets a name that is freed may differ, and what follows from that; that both are at rest,
+    # and that neither gives a name twice, may not.
+    for world in (ours, reference):
+        assert disagreements(world) == []
+        assert double_owners(world) == []
+    assert ours.objects.keys() == reference.objects.keys()
+    assert ours.syncs <= reference.syncs
+
+
+@behaviour("naming/J4")
+@behaviour("naming/J5")
+@behaviour("naming/J6")
+@behaviour("naming/J8")
+@relaxed
+@given(history=histories, established=st.sets(st.sampled_from(PLURALS)))
+def test_each_write_keeps_what_it_must_not_touch(
+    new_world: Callable[..., Any], history: list[tuple[Any, ...]], established: set[str]
+) -> None:
+    world = new_world()
+    for step in history:
+        play(world, [step])
+        for plural in established:
+            if world.key(plural) in world.objects and world.established(plural) == "False/Installing":
+                world.establish(plural)
+                world.settle()
+
+    for old, new in world.written:
+        was, now = Crd.of(old), Crd.of(new)
+        assert (was.accepted, was.names_accepted) != (now.accepted, now.names_accepted)
+        for field in ("plural", "singular", "kind", "list_kind", "short_names"):
+            assert getattr(now.accepted, field) in (getattr(was.accepted, field), getattr(now.requested, field))
+        if was.established and was.established.status == "True":
+            assert now.established == was.established
+        assert new["spec"] == old["spec"]
+        assert {**new["metadata"], "resourceVersion": ""} == {**old["metadata"], "resourceVersion": ""}
+        assert new["status"]["storedVersions"] == old["status"]["storedVersions"]
+
+
+@behaviour("naming/J7")
+@relaxed
+@given(history=histories, mode=st.sampled_from([Mode.OBSERVE, Mode.REPAIR]))
+def test_observe_writes_nothing_and_repair_only_conditions_that_are_out_of_date(
+    new_world: Callable[..., Any], history: list[tuple[Any, ...]], mode: Mode
+) -> None:
+    server = new_world()
+    play(server, history)
+    ours = new_world(mode)
+    ours.objects, ours.version = server.objects, server.version
+    stale = [
+        known.name
+        for known in crds(ours)
+        if known.satisfied and known.names_accepted and known.names_accepted.status != "True"
+    ]
+    for key in list(ours.objects):
+        ours.sync(key)
+    ours.settle()
+    assert ours.writes == (0 if mode is Mode.OBSERVE else len(stale))
+
+
+@relaxed
+@given(history=histories)
+def test_with_own_names_allowed_a_crd_never_waits_for_itself(
+    new_world: Callable[..., Any], history: list[tuple[Any, ...]]
+) -> None:
+    world = new_world(allow_own=True)
+    play(world, history)
+    assert double_owners(world) == []
+    for known in crds(world):
+        decision = calculate(
+            known.requested, known.accepted, known.established, world.index.used(known, allow_own=True)
+        )
+        for refusal in decision.refusals:
+            owners = world.index.owners(known.group, refusal.field.space, refusal.name)
+            assert set(owners) - {known.name} or refusal.field.label in {"kind", "listKind"}
