@@ -12,6 +12,8 @@ from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import Mode, decide, status_patch
 from ctrlhost_naming.index import NameIndex, Wakes
 
+from ctrlhost.testing import ManualClock
+
 SPELLED = re.compile(
     r"(?P<plural>[^/\[]*)/?(?P<singular>[^/\[]*)/?(?P<kind>[^/\[]*)/?(?P<list>[^/\[]*)(\[(?P<short>.*)\])?"
 )
@@ -72,6 +74,7 @@ class World:
         self.mode, self.allow_own, self.requeue_all = mode, allow_own, requeue_all
         self.objects: dict[str, dict[str, Any]] = {}
         self.index = NameIndex()
+        self.clock = ManualClock()
         self.queue: dict[str, None] = {}
         self.version = self.uids = self.writes = self.syncs = self.calculations = 0
         self.woken: list[tuple[str, str]] = []
@@ -79,10 +82,6 @@ class World:
         self.frozen = False
         """The informer shows nothing new: events are kept back."""
         self.kept_back: list[tuple[str, dict[str, Any] | None]] = []
-
-    def time(self) -> float:
-        """Be the clock of the conditions: a second passes with each version."""
-        return 1767225600.0 + self.version
 
     def key(self, plural: str, group: str = "g.io") -> str:
         return f"{plural}.{group}"
@@ -163,13 +162,14 @@ class World:
             return
         assert decision.calculation
         patch = status_patch(
-            obj["metadata"]["resourceVersion"], obj["status"].get("conditions", []), decision.calculation, self
+            obj["metadata"]["resourceVersion"], obj["status"].get("conditions", []), decision.calculation, self.clock
         )
         obj = copy.deepcopy(obj)
         obj["status"].update(patch["status"])
         self.writes += 1
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
+        self.clock.advance(1)
         self.written.append((self.objects[key], obj))
         self.objects[key] = obj
         self._wake(key, self.index.wrote(Crd.of(obj)))

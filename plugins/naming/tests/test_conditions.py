@@ -20,15 +20,11 @@ from ctrlhost_naming.decision import status_patch
 from ctrlhost_naming.names import Names
 
 from ctrlhost import conditions as status_conditions
+from ctrlhost.testing import ManualClock
 
 behaviour = pytest.mark.behaviour
 
 NOW = "2026-01-01T00:00:00Z"
-
-
-class Clock:
-    def time(self) -> float:
-        return 1767225600.0
 
 
 def entry(type_: str, status: str, reason: str = "Because", message: str = "so", **more: Any) -> dict[str, Any]:
@@ -37,7 +33,7 @@ def entry(type_: str, status: str, reason: str = "Because", message: str = "so",
 
 def put(conditions: list[dict[str, Any]], type_: str, status: str, reason: str, message: str) -> list[dict[str, Any]]:
     obj = {"status": {"conditions": conditions}}
-    status_conditions.set(obj, type_, status, reason, message, Clock())  # type: ignore[arg-type]
+    status_conditions.set(obj, type_, status, reason, message, ManualClock())
     return obj["status"]["conditions"]
 
 
@@ -85,7 +81,8 @@ def test_a_new_reason_alone_does_not_move_the_time() -> None:
 
 @behaviour("naming/H12")
 def test_a_missing_time_is_filled_even_if_the_status_stays() -> None:
-    for empty in ({}, {"lastTransitionTime": None}):
+    missing: list[dict[str, Any]] = [{}, {"lastTransitionTime": None}]
+    for empty in missing:
         result = put([entry(NAMES_ACCEPTED, "True", **empty)], NAMES_ACCEPTED, "True", "NoConflicts", "none")
         assert result[0]["lastTransitionTime"] == NOW
 
@@ -110,7 +107,7 @@ def test_an_observed_generation_stays() -> None:
 def test_the_patch_carries_its_version_all_six_names_and_all_conditions() -> None:
     foreign = entry("Terminating", "False", extra={"kept": [1]})
     calculation = Calculation(Names("as", "a", "A"), NO_CONFLICTS, INSTALLING, ())
-    patch = status_patch("41", [foreign], calculation, Clock())  # type: ignore[arg-type]
+    patch = status_patch("41", [foreign], calculation, ManualClock())
     assert patch == {
         "metadata": {"resourceVersion": "41"},
         "status": {
@@ -140,7 +137,7 @@ def test_the_patch_carries_its_version_all_six_names_and_all_conditions() -> Non
 def test_the_patch_of_a_conflict_on_a_fresh_crd_says_not_accepted_too() -> None:
     blocked = Condition(NAMES_ACCEPTED, "False", "ShortNamesConflict", '"f" is already in use')
     calculation = Calculation(Names("bars", "bar", "Bar", "BarList"), blocked, NOT_ACCEPTED, ())
-    conditions = status_patch("1", [], calculation, Clock())["status"]["conditions"]  # type: ignore[arg-type]
+    conditions = status_patch("1", [], calculation, ManualClock())["status"]["conditions"]
     assert [(c["type"], c["status"], c["reason"]) for c in conditions] == [
         (NAMES_ACCEPTED, "False", "ShortNamesConflict"),
         (ESTABLISHED, "False", "NotAccepted"),

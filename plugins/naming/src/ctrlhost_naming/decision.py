@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ctrlhost.clock import Clock
-
     from ctrlhost_naming.crd import Crd
 
 
