@@ -9,8 +9,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctrlhost.testing.clock import ManualClock
     from ctrlhost.sandbox import Sandbox
+    from ctrlhost.testing.clock import ManualClock
 
 
 @pytest.fixture

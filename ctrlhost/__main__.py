@@ -1,0 +1,5 @@
+"""`python -m ctrlhost` is `ctrlhost`."""
+
+from ctrlhost.cli import main
+
+main()

@@ -1,0 +1,46 @@
+"""The command line: the host's own commands, one module each, and those of plugins under `ctrlhost NAME`.
+
+Data goes to stdout, everything else to stderr. Exit codes: 0 done or asked to stop, 1 failure, 2 usage or
+configuration.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ctrlhost.cli.group import main_group
+from ctrlhost.cli.messages import print_error
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit the process."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit code; errors are printed as one line and a hint, never as a traceback."""
+    import click
+
+    try:
+        code = main_group().main(args=arguments, prog_name="ctrlhost", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        return print_error(error.format_message(), hint=_usage_hint(error), code=error.exit_code)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return 1
+    except BrokenPipeError:
+        # The reader of our output has gone, as in `ctrlhost crds | head -1`.
+        sys.stderr.close()
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last resort; a traceback helps nobody at a prompt
+        return print_error(error)
+    return code if isinstance(code, int) else 0
+
+
+def _usage_hint(error: Exception) -> str | None:
+    context = getattr(error, "ctx", None)
+    return f"see `{context.command_path} --help`" if context is not None else None

@@ -1,0 +1,132 @@
+"""Holding settings against the types of a struct, with errors that name the setting's whole path."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, Union
+
+import msgspec
+
+from ctrlhost.duration import Duration
+from ctrlhost.errors import ConfigError
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_AT = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A value from the environment or the command line, which becomes a TOML value when its type is known."""
+
+    raw: str
+    origin: str
+
+    def value_for(self, kind: Any) -> Any:
+        """Read the text: as it stands where a text is asked for, `a,b` where a list is, else as a TOML value."""
+        kinds = _alternatives(kind)
+        if str in kinds and not {int, float, bool} & set(kinds) and self.raw[:1] not in {'"', "'"}:
+            return self.raw
+        if any(typing.get_origin(one) in (list, tuple, set, frozenset) for one in kinds) and self.raw[:1] != "[":
+            return [part.strip() for part in self.raw.split(",") if part.strip()]
+        return self._toml()
+
+    def _toml(self) -> Any:
+        # A text that TOML would need quotes for is taken as if it had them.
+        try:
+            document = tomllib.loads(f"value = {self.raw}")
+        except tomllib.TOMLDecodeError:
+            return self.raw
+        return document["value"] if len(document) == 1 else self.raw
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    origin: str
+    kind: Any
+
+
+def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
+    """Make a `kind` of `given`; ConfigError with the setting's path, and `source` or where else the value came from."""
+    seen: dict[str, _Seen] = {}
+    plain = _plain(given, kind, path, source, seen)
+    try:
+        return msgspec.convert(plain, kind, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        place = _AT.search(str(error))
+        full = path + (place["path"] if place else "")
+        setting = next((one for at, one in seen.items() if full == at or full.startswith((at + ".", at + "["))), None)
+        origin = setting.origin if setting else source
+        raise ConfigError(f"{full}: {_reason(error, place)}{_in(origin)}", hint=_choices(setting)) from None
+
+
+def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Seen]) -> dict[str, Any]:
+    """Resolve texts, spell keys as the struct does, and refuse keys that it has not."""
+    fields = {canonical(field.encode_name): field for field in msgspec.structs.fields(kind)}
+    plain: dict[str, Any] = {}
+    for key, value in given.items():
+        field = fields.get(canonical(key))
+        if field is None:
+            origin = value.origin if isinstance(value, Text) else source
+            names = [known.encode_name for known in fields.values()]
+            raise ConfigError(f"{path}.{key}: unknown setting{_in(origin)}", hint=suggest(key, names))
+        plain[field.encode_name] = _resolve(value, field.type, f"{path}.{field.encode_name}", source, seen)
+    return plain
+
+
+def _resolve(value: Any, kind: Any, path: str, source: str, seen: dict[str, _Seen]) -> Any:
+    if isinstance(value, dict):
+        nested = [one for one in _alternatives(kind) if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+        if len(nested) == 1:
+            return _plain(value, nested[0], path, source, seen)
+        below = next((typing.get_args(one)[1] for one in _alternatives(kind) if typing.get_origin(one) is dict), Any)
+        return {key: _resolve(part, below, f"{path}.{key}", source, seen) for key, part in value.items()}
+    seen[path] = _Seen(value.origin if isinstance(value, Text) else source, kind)
+    return value.value_for(kind) if isinstance(value, Text) else value
+
+
+def _choices(setting: _Seen | None) -> str | None:
+    kinds = _alternatives(setting.kind) if setting else ()
+    choices = [str(choice) for one in kinds if typing.get_origin(one) is Literal for choice in typing.get_args(one)]
+    return f"one of: {', '.join(choices)}" if choices else None
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    if typing.get_origin(kind) is typing.Annotated:
+        return _alternatives(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in (Union, types.UnionType):
+        return tuple(one for part in typing.get_args(kind) for one in _alternatives(part))
+    return (kind,)
+
+
+def _decode(kind: type, value: Any) -> Any:
+    if isinstance(kind, type) and issubclass(kind, Duration):
+        return kind(value)
+    raise NotImplementedError(f"settings can not be of the type {kind!r}")
+
+
+def _reason(error: msgspec.ValidationError, place: re.Match[str] | None) -> str:
+    reason = str(error)[: place.start()] if place else str(error)
+    return reason[:1].lower() + reason[1:]
+
+
+def canonical(name: str) -> str:
+    """Give the one spelling that stands for all: lower case with underlines."""
+    return name.lower().replace("-", "_")
+
+
+def _in(origin: str) -> str:
+    return f" (in {origin})" if origin else ""
+
+
+def suggest(name: str, known: Iterable[str]) -> str | None:
+    """Give a hint for a name that is not among `known`."""
+    names = sorted(known)
+    close = difflib.get_close_matches(canonical(name), names, n=1)
+    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(names)}" if names else None

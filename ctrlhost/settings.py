@@ -1,0 +1,72 @@
+"""The host's settings: their names, types and defaults."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ctrlhost.duration import Duration
+
+DEFAULT_LISTEN = "127.0.0.1:8484"
+
+
+class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[host]` of the settings file; what has no flag of its own is set with `--set host.NAME=…`."""
+
+    plugins: tuple[str, ...] = ()
+    """Names of the plugins to run; no other plugin is imported."""
+
+    kubeconfig: str | None = None
+    """Path of the kubeconfig; without it $KUBECONFIG, the pod's service account, then ~/.kube/config."""
+
+    context: str | None = None
+    """Context of the kubeconfig; without it the current one."""
+
+    namespaces: tuple[str, ...] = ()
+    """Namespaces that controllers are limited to; none means all."""
+
+    sandbox: bool = False
+    """Start the embedded API server in this process and run against it."""
+
+    install_crds: bool = False
+    """Install the plugins' CRDs before their controllers start; the sandbox always does."""
+
+    listen: str = DEFAULT_LISTEN
+    """Address of the host's HTTP server, `HOST:PORT`; port 0 takes a free one, an empty text means no server."""
+
+    drain_timeout: Duration = Duration("30s")
+    """How long a stopping host waits for reconciles that are running."""
+
+    resync: Duration | None = None
+    """Hand every cached object to its handlers again after this time; without it never."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severity of log lines."""
+
+    log_format: Literal["auto", "console", "json"] = "auto"
+    """How log lines look; `auto` is the console form on a terminal and JSON elsewhere."""
+
+
+class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[controllers."PLUGIN/NAME"]`: what the operator decides about a controller, over its plugin."""
+
+    workers: int | None = None
+    """How many reconciles of this controller run at once."""
+
+    timeout: Duration | None = None
+    """After this long a reconcile that still runs is reported."""
+
+    namespaces: tuple[str, ...] | None = None
+    """Namespaces that the controller is limited to."""
+
+    base_delay: Duration | None = None
+    """The first delay of the back-off after a failure."""
+
+    max_delay: Duration | None = None
+    """The longest delay of the back-off after a failure."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that can not work."""
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"`workers` is at least 1, not {self.workers}")

@@ -1,0 +1,83 @@
+"""Plugins that are installed as distributions: which are imported, and what is said of those that can not be."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ctrlhost.errors import PluginLoadError, PluginNotFound
+from ctrlhost.plugins import PluginManager, installed_plugins
+
+PLUGIN = """
+    import ctrlhost
+
+    @ctrlhost.hookimpl
+    def ctrlhost_crds():
+        return []
+"""
+
+
+def test_listing_imports_nothing(distributions):
+    distributions.add("quiet", "raise SystemExit('imported')")
+    (found,) = installed_plugins()["quiet"]
+    assert (found.distribution, found.version, found.target) == ("test-quiet", "1.0", "test_quiet")
+    assert "test_quiet" not in sys.modules
+
+
+def test_only_the_named_plugin_is_imported(distributions):
+    distributions.add("one", PLUGIN)
+    distributions.add("two", PLUGIN)
+    plugin = PluginManager().load("one")
+    assert plugin.name == "one"
+    assert plugin.installed == "test-one 1.0"
+    assert "test_two" not in sys.modules
+
+
+def test_an_unknown_plugin_is_named_with_the_nearest_that_is_installed(distributions):
+    distributions.add("greeter", PLUGIN)
+    with pytest.raises(PluginNotFound, match="plugin `greter` is not installed") as caught:
+        PluginManager().load("greter")
+    assert "did you mean `greeter`?" in str(caught.value.hint)
+
+
+def test_an_unknown_plugin_that_resembles_none_is_to_be_installed():
+    with pytest.raises(PluginNotFound) as caught:
+        PluginManager().load("zzzzzz")
+    assert "pip install ctrlhost-zzzzzz" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import nowhere_at_all", "could not be imported: No module named 'nowhere_at_all'"),
+        ("1 / 0", "could not be imported: ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", "could not be imported: SystemExit: 3"),
+        ("def broken(:", "could not be imported: SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_plugin_that_fails_to_import_is_named_with_the_reason(distributions, source, message):
+    distributions.add("broken", source, module=f"broken_{abs(hash(source))}")
+    with pytest.raises(PluginLoadError) as caught:
+        PluginManager().load("broken")
+    assert caught.value.plugin == "broken"
+    assert message in str(caught.value)
+    assert "test-broken 1.0" not in str(caught.value)
+    assert caught.value.hint is not None
+
+
+def test_two_distributions_with_one_plugin_name_are_both_named(distributions):
+    distributions.add("twin", PLUGIN, distribution="twin-one")
+    distributions.add("twin", PLUGIN, distribution="twin-two", version="2.0")
+    with pytest.raises(PluginLoadError, match=r"twin-one 1\.0, twin-two 2\.0"):
+        PluginManager().load("twin")
+
+
+def test_the_same_distribution_found_twice_is_one_plugin(distributions, tmp_path, monkeypatch):
+    distributions.add("doubled", PLUGIN)
+    other = tmp_path / "other"
+    distributions.folder.joinpath("test_doubled-1.0.dist-info")
+    other.mkdir()
+    monkeypatch.syspath_prepend(str(other))
+    type(distributions)(other).add("doubled", PLUGIN)
+    assert PluginManager().load("doubled").installed == "test-doubled 1.0"
