@@ -70,7 +70,15 @@ class UndeclaredRead(PluginError):
 
 
 class TransportError(CtrlhostError):
-    """The API server gave no answer: connection refused, TLS failure, time-out, a stream cut in the middle."""
+    """The API server gave no answer: connection refused, TLS failure, time-out, a stream cut in the middle.
+
+    `sent` is False where the request surely never reached the server, so that nothing can have come of it.
+    """
+
+    def __init__(self, message: str = "", *, sent: bool = True, hint: str | None = None) -> None:
+        """Keep the message and whether the request may have reached the server."""
+        super().__init__(message, hint=hint)
+        self.sent = sent
 
 
 class ApiError(CtrlhostError):

@@ -1,0 +1,349 @@
+"""The client: reads and writes of single objects, as plain dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from ctrlhost.client.answers import decode_object
+from ctrlhost.client.caller import Caller
+from ctrlhost.client.connection import Connection, from_configuration, from_url
+from ctrlhost.client.kubeconfig import load_connection
+from ctrlhost.client.metrics import ClientMetrics
+from ctrlhost.client.resources import Resource, Resources
+from ctrlhost.client.target import Target, Write, WriteVerb, content_of, kind_of, target_of
+from ctrlhost.client.urllib3_transport import DEFAULT_TIMEOUT, Urllib3Transport
+from ctrlhost.errors import NotFound
+
+if TYPE_CHECKING:
+    import os
+
+    from ctrlhost.client.transport import Query, Transport
+
+
+
+import copy
+
+PatchType = Literal["merge", "json", "strategic"]
+Propagation = Literal["Foreground", "Background", "Orphan"]
+OnWrite = Callable[[Write], None]
+
+_PAGE = 500
+_METHODS = {"create": "POST", "replace": "PUT", "apply": "PATCH", "patch": "PATCH", "delete": "DELETE"}
+_PATCH_TYPES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+_APPLY_TYPE = "application/apply-patch+yaml"
+
+
+class Client:
+    """Reads and writes objects of one API server. Safe to use from any thread.
+
+    Every call takes `timeout` in seconds (30 where none is given) and raises ApiError for what the server refuses,
+    TransportError where it gives no usable answer. Every write returns the object as the server now has it.
+    A namespaced kind without a namespace means the namespace of the kubeconfig's context, in lists all namespaces.
+    """
+
+    def __init__(self, url: str, token: str | None = None, ca: str | None = None, verify: bool = True) -> None:
+        """Talk to the server at `url`; `ca` is a PEM text or the path of one."""
+        connection = from_url(url, token, ca, verify)
+        connection.check()
+        self._set_up(Urllib3Transport(connection), connection.namespace)
+
+    @classmethod
+    def load(cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> Client:
+        """Find the cluster: `kubeconfig`, else $KUBECONFIG, else the pod's service account, else ~/.kube/config.
+
+        Says in the log which it was; ConfigError names the file and what is wrong with it.
+        """
+        return cls._connected(load_connection(kubeconfig, context))
+
+    @classmethod
+    def from_configuration(cls, configuration: Any) -> Client:
+        """Use a `kubernetes.client.Configuration` that was loaded by other means, with its hook for fresh tokens."""
+        connection = from_configuration(configuration)
+        connection.check()
+        return cls._connected(connection)
+
+    @classmethod
+    def over(cls, transport: Transport, *, namespace: str = "default") -> Client:
+        """Use any transport: one that injects faults, or one of another library."""
+        client = cls.__new__(cls)
+        client._set_up(transport, namespace)  # noqa: SLF001 - the same class
+        return client
+
+    @classmethod
+    def _connected(cls, connection: Connection) -> Client:
+        return cls.over(Urllib3Transport(connection), namespace=connection.namespace)
+
+    def _set_up(self, transport: Transport, namespace: str) -> None:
+        self.transport = transport
+        self.namespace = namespace
+        self.field_manager = "ctrlhost"
+        self.resources = Resources(transport)
+        self._caller = Caller(transport)
+        self._on_write: OnWrite | None = None
+
+    def derive(
+        self, *, field_manager: str | None = None, on_write: OnWrite | None = None, transport: Transport | None = None
+    ) -> Client:
+        """Give a client that shares this one's connections and known kinds but writes under another name.
+
+        `on_write` is called in the writing thread after each successful write, before the write returns; not for
+        `delete_collection`, whose answer names no object.
+        """
+        client = copy.copy(self)
+        client.field_manager = field_manager or self.field_manager
+        client._on_write = on_write or self._on_write  # noqa: SLF001 - the same class
+        if transport is not None:
+            client.transport = transport
+            client._caller = Caller(transport)  # noqa: SLF001 - the same class
+        return client
+
+    @property
+    def metrics(self) -> ClientMetrics | None:
+        """Requests and durations so far, a collector for prometheus-client; None for a transport that counts none."""
+        found = getattr(self.transport, "metrics", None)
+        return found if isinstance(found, ClientMetrics) else None
+
+    def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
+        """Give plural, scope and verbs of a kind; NotFound if the server does not serve it."""
+        return self.resources.get(api_version, kind, timeout=timeout)
+
+    def get(
+        self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Give one object; NotFound if there is none."""
+        target = self._target(api_version, kind, namespace, name, timeout=timeout)
+        return self._call("GET", target.path(), timeout=timeout)
+
+    def find(
+        self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
+    ) -> dict[str, Any] | None:
+        """Give one object, None if there is none or its kind is not served."""
+        try:
+            return self.get(api_version, kind, name, namespace, timeout=timeout)
+        except NotFound:
+            return None
+
+    def list(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        page_size: int = _PAGE,
+        timeout: float | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Give the objects one by one, fetched in pages; `timeout` is for each page.
+
+        Expired if the server dropped the snapshot between two pages, which takes minutes.
+        """
+        pages = self.list_pages(
+            api_version,
+            kind,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            page_size=page_size,
+            timeout=timeout,
+        )
+        for page in pages:
+            yield from page["items"]
+
+    def list_pages(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        page_size: int = _PAGE,
+        timeout: float | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Give the list's pages as the server sent them, each item with its apiVersion and kind."""
+        resource = self.resource(api_version, kind, timeout=timeout)
+        query: dict[str, str | int | bool | None] = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "limit": page_size or None,
+        }
+        while True:
+            page = self._call("GET", resource.path(namespace), query, timeout=timeout)
+            page["items"] = [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ()]
+            yield page
+            query["continue"] = (page.get("metadata") or {}).get("continue") or None
+            if query["continue"] is None:
+                return
+
+    def create(
+        self,
+        obj: Mapping[str, Any],
+        owner: Mapping[str, Any] | None = None,
+        *,
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Create an object, controlled by `owner` where one is given; AlreadyExists if there is one of that name."""
+        content = content_of(obj, owner)
+        target = self._target_of(content, subresource, timeout, generated=subresource is None)
+        return self._write("create", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
+
+    def replace(
+        self, obj: Mapping[str, Any], subresource: str | None = None, *, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Replace an object; Conflict if it carries a resourceVersion that is not the server's."""
+        content = content_of(obj)
+        target = self._target_of(content, subresource, timeout)
+        return self._write("replace", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
+
+    def apply(
+        self,
+        obj: Mapping[str, Any],
+        *,
+        owner: Mapping[str, Any] | None = None,
+        field_manager: str | None = None,
+        force: bool = True,
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Server-side apply: make the fields in `obj` so, drop those applied before and named no more."""
+        content = content_of(obj, owner)
+        target = self._target_of(content, subresource, timeout)
+        query: Query = {"fieldManager": field_manager or self.field_manager, "force": force}
+        return self._write("apply", target, query, content, content_type=_APPLY_TYPE, timeout=timeout)
+
+    def patch(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str | None,
+        patch: Any,
+        *,
+        type: PatchType = "merge",  # noqa: A002 - the API's own word
+        subresource: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Patch an object: RFC 7386, RFC 6902, or the strategic merge of built-in kinds."""
+        if type not in _PATCH_TYPES:
+            raise ValueError(f"patch type {type!r} is none of {', '.join(_PATCH_TYPES)}")
+        target = self._target(api_version, kind, namespace, name, subresource, timeout=timeout)
+        query = {"fieldManager": self.field_manager}
+        return self._write("patch", target, query, patch, content_type=_PATCH_TYPES[type], timeout=timeout)
+
+    def delete(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        propagation: Propagation | None = None,
+        preconditions: Mapping[str, str] | None = None,
+        grace_period_seconds: int | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Delete an object; `preconditions` may name the `uid` and `resourceVersion` it must have, else Conflict.
+
+        Returns the object if finalizers or a grace period keep it for now, else the server's `Status`.
+        """
+        target = self._target(api_version, kind, namespace, name, timeout=timeout)
+        options = _delete_options(propagation, preconditions, grace_period_seconds)
+        return self._write("delete", target, None, options, timeout=timeout)
+
+    def delete_collection(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        propagation: Propagation | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Delete all objects that the selectors choose, in one namespace (the context's where none is given)."""
+        target = self._target(api_version, kind, namespace, None, timeout=timeout)
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        # Not reported to `on_write`: the answer is a list, or a Status that names no object.
+        return self._call("DELETE", target.path(), query, _delete_options(propagation, None, None), timeout=timeout)
+
+    def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:
+        """Learn the kinds of CustomResourceDefinitions, so that using them needs no discovery."""
+        self.resources.add_crds(crds)
+
+    def close(self) -> None:
+        """Drop idle connections; a later call opens new ones."""
+        self.transport.close()
+
+    def _target(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None,
+        name: str | None,
+        subresource: str | None = None,
+        *,
+        timeout: float | None,
+    ) -> Target:
+        resource = self.resource(api_version, kind, timeout=timeout)
+        return Target(resource, (namespace or self.namespace) if resource.namespaced else "", name, subresource)
+
+    def _target_of(
+        self, content: dict[str, Any], subresource: str | None, timeout: float | None, *, generated: bool = False
+    ) -> Target:
+        resource = self.resource(*kind_of(content), timeout=timeout)
+        return target_of(content, resource, self.namespace, subresource, generated=generated)
+
+    def _write(
+        self,
+        verb: WriteVerb,
+        target: Target,
+        query: Query | None,
+        content: Any,
+        *,
+        content_type: str = "application/json",
+        timeout: float | None,
+    ) -> dict[str, Any]:
+        path = target.path(collection=verb == "create" and target.subresource is None)
+        written = self._call(_METHODS[verb], path, query, content, content_type=content_type, timeout=timeout)
+        if self._on_write is not None:
+            self._on_write(Write(verb, target, written))
+        return written
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        content: Any = None,
+        *,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        body = None if content is None else msgspec.json.encode(content)
+        headers = {} if body is None else {"Content-Type": content_type}
+        limit = DEFAULT_TIMEOUT if timeout is None else timeout
+        response = self._caller.call(method, path, query, body, headers, limit)
+        return decode_object(response, f"{method} {path}")
+
+
+def _delete_options(
+    propagation: str | None, preconditions: Mapping[str, str] | None, grace: int | None
+) -> dict[str, Any] | None:
+    options: dict[str, Any] = {}
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    if preconditions:
+        options["preconditions"] = dict(preconditions)
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    return {"apiVersion": "v1", "kind": "DeleteOptions", **options} if options else None
