@@ -12,6 +12,7 @@ from ctrlhost._core import __version__
 
 if TYPE_CHECKING:
     from ctrlhost import conditions, finalizers, predicates
+    from ctrlhost.client import AsyncClient, Client
     from ctrlhost.context import Context
     from ctrlhost.duration import Duration
     from ctrlhost.errors import (
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyExists",
     "ApiError",
+    "AsyncClient",
     "BadRequest",
+    "Client",
     "ConfigError",
     "Conflict",
     "Context",
@@ -97,7 +100,9 @@ __all__ = [
 _HOMES = {
     "AlreadyExists": "ctrlhost.errors",
     "ApiError": "ctrlhost.errors",
+    "AsyncClient": "ctrlhost.client",
     "BadRequest": "ctrlhost.errors",
+    "Client": "ctrlhost.client",
     "ConfigError": "ctrlhost.errors",
     "Conflict": "ctrlhost.errors",
     "Context": "ctrlhost.context",

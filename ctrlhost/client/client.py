@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ctrlhost.client.transport import Query, Transport
 
 
-
 import copy
 
 PatchType = Literal["merge", "json", "strategic"]
