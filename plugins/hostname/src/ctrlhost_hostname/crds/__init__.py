@@ -1,0 +1,16 @@
+"""The CustomResourceDefinitions that the plugin owns, as YAML files."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import yaml
+
+
+def crds() -> list[dict[str, Any]]:
+    """Read them; every call gives fresh dicts."""
+    return [
+        yaml.safe_load(resources.files(__name__).joinpath(file).read_text(encoding="utf-8"))
+        for file in ("providerhosts.yaml", "manifests.yaml")
+    ]

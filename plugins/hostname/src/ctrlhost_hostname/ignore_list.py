@@ -1,0 +1,131 @@
+"""The ignore list: leases whose hostnames failed too often because something of theirs does not exist."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import ctrlhost
+
+from ctrlhost_hostname.encoding import go_time, to_json
+from ctrlhost_hostname.errors import go_type_name
+from ctrlhost_hostname.lease import LeaseID
+
+
+@dataclass
+class _Entry:
+    """The counted failures of one lease."""
+
+    failure_count: int = 0
+    failed_at: float = 0.0
+    last_error: str = ""
+    last_error_type: str = ""
+    hostnames: set[str] = field(default_factory=set)
+    # The version of the Manifest at the last failure; None where there was none.
+    manifest: str | None = None
+
+
+class IgnoreList:
+    """Counts failures per lease. Success never resets a count: only pruning, forgiveness and a restart do.
+
+    All methods may be called from any thread. `changed` is called, without the lock, after every change.
+    """
+
+    def __init__(
+        self,
+        clock: ctrlhost.Clock,
+        *,
+        failure_limit: int,
+        entry_limit: int,
+        age_limit: float,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Set the limits; `age_limit` is in seconds."""
+        self._clock = clock
+        self._failure_limit = max(failure_limit, 1)
+        self._entry_limit = entry_limit
+        self._age_limit = age_limit
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._entries: dict[LeaseID, _Entry] = {}
+
+    def __len__(self) -> int:
+        """Count the leases with at least one counted failure."""
+        with self._lock:
+            return len(self._entries)
+
+    def __contains__(self, lease: LeaseID) -> bool:
+        """Say whether the lease has a counted failure."""
+        with self._lock:
+            return lease in self._entries
+
+    def record(self, lease: LeaseID, hostname: str, error: Exception, manifest: str | None = None) -> bool:
+        """Count a failure and say whether the lease is flagged now; `manifest` is the version that was looked at."""
+        with self._lock:
+            entry = self._entries.setdefault(lease, _Entry())
+            entry.failure_count += 1
+            entry.failed_at = self._clock.time()
+            entry.last_error = str(error)
+            entry.last_error_type = go_type_name(error)
+            entry.hostnames.add(hostname)
+            entry.manifest = manifest
+            flagged = entry.failure_count >= self._failure_limit
+        self._changed()
+        return flagged
+
+    def is_flagged(self, lease: LeaseID) -> bool:
+        """Say whether the lease failed often enough to be ignored."""
+        with self._lock:
+            entry = self._entries.get(lease)
+            return entry is not None and entry.failure_count >= self._failure_limit
+
+    def forgive(self, lease: LeaseID, manifest: str | None) -> bool:
+        """Drop the lease's entry if its Manifest is there and another one than at the last failure."""
+        with self._lock:
+            entry = self._entries.get(lease)
+            if entry is None or manifest is None or entry.manifest == manifest:
+                return False
+            del self._entries[lease]
+        self._changed()
+        return True
+
+    def prune(self) -> bool:
+        """Shrink a list that is over its limit: first what is too old, then the oldest; says whether anything went."""
+        with self._lock:
+            if len(self._entries) <= self._entry_limit:
+                return False
+            oldest_kept = self._clock.time() - self._age_limit
+            kept = {lease: entry for lease, entry in self._entries.items() if entry.failed_at >= oldest_kept}
+            excess = len(kept) - self._entry_limit
+            if excess > 0:
+                by_age = sorted(kept, key=lambda lease: (kept[lease].failed_at, str(lease)))
+                for lease in by_age[:excess]:
+                    del kept[lease]
+            dropped = len(kept) < len(self._entries)
+            self._entries = kept
+        if dropped:
+            self._changed()
+        return dropped
+
+    def flagged_count(self) -> int:
+        """Count the leases that are ignored."""
+        with self._lock:
+            return sum(entry.failure_count >= self._failure_limit for entry in self._entries.values())
+
+    def to_json(self) -> bytes:
+        """Encode the list as `/ignore-list` shows it."""
+        with self._lock:
+            shown: dict[str, Any] = {
+                str(lease): {
+                    "hostnames": sorted(entry.hostnames) or None,
+                    "last-error": entry.last_error,
+                    "last-error-type": entry.last_error_type,
+                    "failed-at": go_time(entry.failed_at),
+                    "failure-count": entry.failure_count,
+                    "namespace": lease.namespace,
+                }
+                for lease, entry in self._entries.items()
+            }
+        return to_json(shown)

@@ -1,0 +1,130 @@
+"""The Manifest: what a lease runs, of which this controller reads the services and their exposed ports."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from ctrlhost_hostname.errors import ManifestUndecodable, ResourceNotFound
+from ctrlhost_hostname.lease import UINT16_MAX, UINT32_MAX, LeaseID
+
+API_VERSION = "akash.network/v2beta2"
+KIND = "Manifest"
+
+# Registry credentials, images and environment stay out of the cache: only this is kept of a Manifest.
+READS = (
+    "spec.group.services[*].name",
+    "spec.group.services[*].count",
+    "spec.group.services[*].expose",
+)
+
+UInt16 = Annotated[int, msgspec.Meta(ge=0, le=UINT16_MAX)]
+UInt32 = Annotated[int, msgspec.Meta(ge=0, le=UINT32_MAX)]
+
+
+class HTTPOptions(msgspec.Struct, frozen=True):
+    """How the proxy treats the requests of one exposed port; sizes in bytes, times in milliseconds."""
+
+    max_body_size: UInt32 = 0
+    read_timeout: UInt32 = 0
+    send_timeout: UInt32 = 0
+    next_tries: UInt32 = 0
+    next_timeout: UInt32 = 0
+    next_cases: tuple[str, ...] = ()
+
+    def or_defaults(self) -> HTTPOptions:
+        """Give the options that count: without a body size, none of the others does either."""
+        return self if self.max_body_size else DEFAULT_HTTP_OPTIONS
+
+
+DEFAULT_HTTP_OPTIONS = HTTPOptions(
+    max_body_size=1048576,
+    read_timeout=60000,
+    send_timeout=60000,
+    next_tries=3,
+    next_timeout=60000,
+    next_cases=("error", "timeout"),
+)
+
+
+class Expose(msgspec.Struct, frozen=True):
+    """One exposed port of a service."""
+
+    port: UInt16 = 0
+    external_port: UInt16 = 0
+    proto: str = ""
+    service: str = ""
+    global_: bool = msgspec.field(default=False, name="global")
+    hosts: tuple[str, ...] = ()
+    http_options: HTTPOptions = HTTPOptions()
+    ip: str = ""
+    endpoint_sequence_number: UInt32 = 0
+
+    @property
+    def effective_external_port(self) -> int:
+        """The port outside: the container's own where no other is named."""
+        return self.external_port or self.port
+
+
+class Service(msgspec.Struct, frozen=True):
+    """One service of a lease; a count of zero means that it is not there."""
+
+    name: str = ""
+    count: UInt32 = 0
+    expose: tuple[Expose, ...] = ()
+
+
+class _Group(msgspec.Struct, frozen=True):
+    services: tuple[Service, ...] = ()
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    group: _Group = _Group()
+
+
+def decode_services(spec: Mapping[str, Any] | None) -> tuple[Service, ...]:
+    """Read the services of a Manifest's `spec`; raises `ManifestUndecodable` if a kept field has a wrong type or range."""
+    try:
+        return msgspec.convert(_plain(spec or {}), _Spec).group.services
+    except msgspec.ValidationError as error:
+        raise ManifestUndecodable(f"the manifest can not be decoded: {error}") from error
+
+
+def fingerprint(uid: str, spec: Mapping[str, Any] | None) -> str:
+    """Name one version of the kept part of a Manifest; a Manifest that was deleted and came back has another."""
+    services = _plain((_plain(spec or {}).get("group") or {}).get("services") or [])
+    kept = [
+        {key: service.get(key) for key in ("name", "count", "expose")} if isinstance(service, dict) else service
+        for service in services
+    ]
+    encoded = msgspec.json.encode(kept, order="deterministic")
+    return f"{uid}/{hashlib.sha256(encoded).hexdigest()}"
+
+
+def find_expose(services: Sequence[Service], lease: LeaseID, service_name: str, external_port: int) -> Expose:
+    """Choose the expose that a ProviderHost asks for; raises `ResourceNotFound` with upstream's text.
+
+    The first service of the name and its first global expose on the port win. The protocol is not looked at, so a UDP
+    expose listed earlier is chosen, as upstream does.
+    """
+    service = next((service for service in services if service.name == service_name), None)
+    if service is None or service.count == 0:
+        raise ResourceNotFound(f"service for {lease} - {service_name}")
+    for expose in service.expose:
+        if expose.global_ and expose.effective_external_port == external_port:
+            if expose.port == 0:
+                break
+            return expose
+    raise ResourceNotFound(f"service expose for {lease} - {service_name} - {external_port}")
+
+
+def _plain(value: Any) -> Any:
+    """Copy read-only views into plain containers; a null is the same as an absent field, as in Go."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(item) for item in value]
+    return value

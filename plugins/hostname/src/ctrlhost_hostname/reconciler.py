@@ -1,0 +1,244 @@
+"""The reconcile of one hostname: who holds it, what its route should be, and the writes that make it so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import ctrlhost
+
+from ctrlhost_hostname import claims as claim_rules
+from ctrlhost_hostname import manifest as manifest_rules
+from ctrlhost_hostname.claims import Claim, choose_holder, read_claim
+from ctrlhost_hostname.errors import InvalidClaim, ManifestUndecodable, ResourceNotFound, Retry, is_counted, retry_class
+from ctrlhost_hostname.hostnames import ManagedHostname
+from ctrlhost_hostname.lease import LeaseID
+from ctrlhost_hostname.state import OperatorState
+from ctrlhost_hostname.orphans import collect
+from ctrlhost_hostname.routes import Directive, as_mapping, owner_of
+from ctrlhost_hostname.wiring import BY_HOST, BY_NAME
+
+
+class Reconciler:
+    """Brings the route of a hostname in line with the ProviderHosts and Manifests. Different hostnames run in parallel."""
+
+    def __init__(self, state: OperatorState) -> None:
+        """Work on the state of one host."""
+        self._state = state
+        self._routes = state.routes
+        self._settings = state.settings
+
+    def __call__(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
+        """Reconcile `request.name`, a hostname."""
+        outcome = "error"
+        try:
+            outcome, result = self._reconcile(ctx, request.name)
+            return result
+        finally:
+            self._state.metrics.reconciles.labels(outcome).inc()
+
+    def _reconcile(self, ctx: ctrlhost.Context, hostname: str) -> tuple[str, ctrlhost.Result | None]:
+        """Reconcile and name the outcome for the metric."""
+        providers = ctx.lister(claim_rules.API_VERSION, claim_rules.KIND).by_index(BY_HOST, hostname)
+        live = ctx.lister(self._routes.api_version, self._routes.kind).by_index(BY_NAME, hostname)
+        valid = self._valid_claims(hostname, providers)
+        if not valid:
+            self._state.note_conflict(hostname, ())
+            if providers:
+                return "invalid", None
+            return "collected", collect(self._state, ctx, hostname, live)
+        for claim in valid:
+            self._forgive(ctx, claim.lease)
+        incumbents = {lease for route in live if (lease := owner_of(route))}
+        holder = choose_holder(valid, flagged=self._state.ignore_list.is_flagged, incumbents=incumbents)
+        self._report_conflict(ctx, holder, valid, providers)
+        if self._state.ignore_list.is_flagged(holder.lease):
+            ctx.log.info("lease is ignored", hostname=hostname, lease=str(holder.lease))
+            return "ignored", None
+        return self._connect(ctx, holder, live)
+
+    def _valid_claims(self, hostname: str, providers: list[ctrlhost.Object]) -> list[Claim]:
+        """Read the ProviderHosts of a hostname; the invalid ones are reported and left out."""
+        valid = []
+        for provider in providers:
+            try:
+                created = provider.get_path("metadata", "creationTimestamp", default="")
+                spec = as_mapping(provider.get("spec"))
+                valid.append(read_claim(provider.name, spec, created, self._settings.bech32_prefix))
+            except InvalidClaim as error:
+                self._state.report_invalid(provider, error.reason, error)
+        if providers:
+            self._state.note_any_claim()
+        if valid:
+            self._state.note_claim(hostname)
+        return valid
+
+    def _forgive(self, ctx: ctrlhost.Context, lease: LeaseID) -> None:
+        """Take a lease off the ignore list if its Manifest came or changed since the last failure."""
+        if not self._settings.forgives or lease not in self._state.ignore_list:
+            return
+        found = self._cached_manifest(ctx, lease)
+        if found is not None and self._state.ignore_list.forgive(lease, _version(found)):
+            ctx.log.info("lease is forgiven, its manifest changed", lease=str(lease))
+
+    def _report_conflict(
+        self, ctx: ctrlhost.Context, holder: Claim, valid: list[Claim], providers: list[ctrlhost.Object]
+    ) -> None:
+        """Tell those who do not get the hostname, once, who has it."""
+        losers = tuple(sorted(claim.name for claim in valid if claim is not holder))
+        if not self._state.note_conflict(holder.hostname, losers):
+            return
+        for provider in providers:
+            if provider.name in losers:
+                message = f"hostname {holder.hostname} is held by ProviderHost {holder.name} of lease {holder.lease}"
+                ctx.log.warning("hostname conflict", hostname=holder.hostname, loser=provider.name, holder=holder.name)
+                ctx.events.warning(provider, "HostnameConflict", message, action="Connect")
+
+    def _connect(
+        self, ctx: ctrlhost.Context, holder: Claim, live: list[ctrlhost.Object]
+    ) -> tuple[str, ctrlhost.Result | None]:
+        """Give the holder its route; a failure goes to the ignore list if it counts, and decides when to try again."""
+        version: str | None = None
+        before = self._state.hostnames.get(holder.hostname)
+        try:
+            found = self._manifest(ctx, holder.lease)
+            version = _version(found)
+            services = manifest_rules.decode_services(as_mapping(found.get("spec")))
+            expose = manifest_rules.find_expose(services, holder.lease, holder.service_name, holder.external_port)
+            options = expose.http_options.or_defaults()
+            directive = Directive(holder.hostname, holder.lease, holder.service_name, holder.external_port, options)
+            written = self._write_route(ctx, directive, live)
+        except ctrlhost.Stale:
+            raise
+        except Exception as error:
+            if is_counted(error):
+                flagged = self._state.ignore_list.record(holder.lease, holder.hostname, error, version)
+                ctx.log.warning("lease failed", hostname=holder.hostname, lease=str(holder.lease), error=str(error))
+                if flagged:
+                    return "ignored", None
+            if isinstance(error, ManifestUndecodable):
+                self._report_undecodable(ctx, holder.lease, error)
+            self._raise_for_retry(error)
+        self._enter(directive, before, written=written)
+        return "connected", None
+
+    def _raise_for_retry(self, error: Exception) -> NoReturn:
+        """Raise what makes the host try again when the kind of failure says so."""
+        delay = self._settings.seconds("retry_delay")
+        match retry_class(error):
+            case Retry.CONSTANT | Retry.DELAY:
+                raise ctrlhost.RetryAfter(delay, str(error)) from error
+            case Retry.SERVER:
+                raise ctrlhost.RetryAfter(getattr(error, "retry_after", None) or delay, str(error)) from error
+            case Retry.PARKED:
+                raise ctrlhost.TerminalError(str(error)) from error
+            case Retry.BACK_OFF:
+                raise error
+
+    def _report_undecodable(self, ctx: ctrlhost.Context, lease: LeaseID, error: Exception) -> None:
+        found = self._cached_manifest(ctx, lease)
+        if found is not None:
+            self._state.report_invalid(found, "decode", error)
+
+    def _cached_manifest(self, ctx: ctrlhost.Context, lease: LeaseID) -> ctrlhost.Object | None:
+        lister = ctx.lister(manifest_rules.API_VERSION, manifest_rules.KIND)
+        return lister.get(lease.namespace, self._settings.k8s_manifest_ns)
+
+    def _manifest(self, ctx: ctrlhost.Context, lease: LeaseID) -> Mapping[str, Any]:
+        """Get the lease's Manifest; only the server's own word counts for it not being there."""
+        found: Mapping[str, Any] | None = self._cached_manifest(ctx, lease)
+        if found is None:
+            found = ctx.client.find(
+                manifest_rules.API_VERSION, manifest_rules.KIND, lease.namespace, self._settings.k8s_manifest_ns
+            )
+        if found is None:
+            ctx.log.warning("no manifest", lease=str(lease), namespace=lease.namespace)
+            raise ResourceNotFound(f"manifest for {lease}")
+        return found
+
+    def _write_route(self, ctx: ctrlhost.Context, directive: Directive, live: list[ctrlhost.Object]) -> bool:
+        """Remove what is in the way, then create or replace the route; says whether the route was written."""
+        target: ctrlhost.Object | None = None
+        for route in live:
+            if route.namespace == directive.lease.namespace:
+                target = route
+            else:
+                self._remove_old(ctx, directive, route)
+        desired = self._routes.build(directive)
+        if target is not None and not self._routes.differs(target, desired):
+            return False
+        try:
+            self._write(ctx, desired, target)
+        except (ctrlhost.AlreadyExists, ctrlhost.Conflict) as error:
+            # The cache is behind, or somebody took our label away: decide once more on what the server has.
+            return self._write_over(ctx, desired, error)
+        return True
+
+    def _remove_old(self, ctx: ctrlhost.Context, directive: Directive, route: ctrlhost.Object) -> None:
+        """Remove the route of another lease: two for one host are refused by the webhook of ingress-nginx."""
+        owner = owner_of(route)
+        if owner is None:
+            if self._state.left_alone.first(route):
+                self._state.metrics.orphans.inc()
+                ctx.log.warning("route is not in its lease's namespace, left alone", route=route.key)
+            return
+        with self._state.metrics.kube_calls.count(self._routes.remove_action):
+            self._routes.remove(ctx.client, owner, route)
+        self._state.hostnames.drop(directive.hostname)
+        ctx.log.info("removed the route of the old lease", hostname=directive.hostname, lease=str(owner))
+
+    def _write(self, ctx: ctrlhost.Context, desired: dict[str, Any], target: Mapping[str, Any] | None) -> None:
+        """Create the route, or replace the whole of `target` with it."""
+        if target is None:
+            with self._state.metrics.kube_calls.count(self._routes.create_action):
+                ctx.client.create(desired)
+            return
+        version = as_mapping(target.get("metadata")).get("resourceVersion")
+        based = {**desired, "metadata": {**desired["metadata"], "resourceVersion": version}}
+        try:
+            with self._state.metrics.kube_calls.count(self._routes.update_action):
+                ctx.client.replace(based)
+        except ctrlhost.NotFound:
+            self._write(ctx, desired, None)
+
+    def _write_over(self, ctx: ctrlhost.Context, desired: dict[str, Any], refusal: Exception) -> bool:
+        """Read the route from the server and replace it if it differs."""
+        metadata = desired["metadata"]
+        with self._state.metrics.kube_calls.count(self._routes.get_action):
+            found = ctx.client.find(
+                self._routes.api_version, self._routes.kind, metadata["name"], metadata["namespace"]
+            )
+        if found is not None and not self._routes.differs(found, desired):
+            return False
+        ctx.log.debug("deciding again on the server's object", hostname=metadata["name"], refused=str(refusal))
+        self._write(ctx, desired, found)
+        return True
+
+    def _enter(self, directive: Directive, before: ManagedHostname | None, *, written: bool) -> None:
+        """Note in the map that the hostname is connected; `before` is what the map had when the reconcile began."""
+        state = self._state
+        now = ManagedHostname(directive.lease, directive.service_name, directive.service_port, state.clock.time())
+        if not written and before is not None and before.last_update is not None:
+            if replace(before, last_update=now.last_update) == now:
+                return
+        state.hostnames.set(directive.hostname, now)
+        if before is None:
+            change = "new"
+        else:
+            change = "changed" if before.lease == now.lease else "swap"
+        state.log.info(
+            "connected",
+            hostname=directive.hostname,
+            lease=str(directive.lease),
+            service=directive.service_name,
+            external_port=directive.service_port,
+            change=change,
+            written=written,
+        )
+
+
+def _version(found: Mapping[str, Any]) -> str:
+    """Name the version of a Manifest for the ignore list."""
+    uid = as_mapping(found.get("metadata")).get("uid", "")
+    return manifest_rules.fingerprint(uid, as_mapping(found.get("spec")))

@@ -1,0 +1,150 @@
+"""What the controller of one host remembers: the map, the ignore list, the pages, and what it has said already."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+import ctrlhost
+
+from ctrlhost_hostname.errors import InvalidConnection
+from ctrlhost_hostname.hostnames import ManagedHostname, ManagedHostnames
+from ctrlhost_hostname.ignore_list import IgnoreList
+from ctrlhost_hostname.lease import LabelError
+from ctrlhost_hostname.metrics import HostnameMetrics
+from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES
+from ctrlhost_hostname.prepared import PreparedPages
+from ctrlhost_hostname.settings import HostnameSettings
+
+_REMEMBERED = 16384
+
+
+class OncePerVersion:
+    """Says of each version of an object once that something is to be reported about it."""
+
+    def __init__(self) -> None:
+        """Start with nothing reported."""
+        self._lock = threading.Lock()
+        self._seen: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+
+    def first(self, live: ctrlhost.Object) -> bool:
+        """Say whether this version of the object was not asked about before."""
+        key = (live.kind, live.namespace, live.name)
+        with self._lock:
+            if self._seen.get(key) == live.resource_version:
+                return False
+            self._seen[key] = live.resource_version
+            self._seen.move_to_end(key)
+            if len(self._seen) > _REMEMBERED:
+                self._seen.popitem(last=False)
+            return True
+
+
+class OperatorState:
+    """The plugin's state in one host. Everything in it may be used from any thread."""
+
+    def __init__(self, plugin: ctrlhost.PluginContext) -> None:
+        """Make the state of a fresh process: an empty map, an empty ignore list, pages without data."""
+        settings: HostnameSettings = plugin.settings
+        self.settings = settings
+        self.routes = settings.routes()
+        self.clock = plugin.clock
+        self.log = plugin.log
+        self.pages = PreparedPages(plugin.clock)
+        managed_page = self.pages.add(MANAGED_HOSTNAMES, lambda: self.hostnames.to_json())
+        ignore_page = self.pages.add(IGNORE_LIST, lambda: self.ignore_list.to_json())
+        self.hostnames = ManagedHostnames(managed_page.flag)
+        self.ignore_list = IgnoreList(
+            plugin.clock,
+            failure_limit=settings.event_failure_limit,
+            entry_limit=settings.ignore_list_entry_limit,
+            age_limit=settings.seconds("ignore_list_age_limit"),
+            changed=ignore_page.flag,
+        )
+        self.metrics = HostnameMetrics(
+            plugin.metrics,
+            managed=lambda: len(self.hostnames),
+            ignored=lambda: len(self.ignore_list),
+            flagged=self.ignore_list.flagged_count,
+        )
+        self.invalid = OncePerVersion()
+        self.left_alone = OncePerVersion()
+        self._lock = threading.Lock()
+        self._claimed: set[str] = set()
+        self._any_claim = False
+        self._orphans: dict[str, float] = {}
+        self._conflicts: dict[str, tuple[str, ...]] = {}
+
+    def rebuild(self, live: list[ctrlhost.Object]) -> None:
+        """Make the map from the routes that exist; one that is none of ours is reported and left out."""
+        entries: dict[str, ManagedHostname] = {}
+        for route in live:
+            try:
+                found = self.routes.connection(route)
+            except (LabelError, InvalidConnection) as error:
+                self.report_invalid(route, "connection", error)
+                continue
+            entries[found.hostname] = ManagedHostname(found.lease, found.service_name, found.service_port)
+            self.log.info(
+                "found a connected hostname",
+                hostname=found.hostname,
+                lease=str(found.lease),
+                service=found.service_name,
+                port=found.service_port,
+            )
+        self.hostnames.rebuild(entries)
+
+    def report_invalid(self, live: ctrlhost.Object, reason: str, error: Exception) -> None:
+        """Log and count an object that can not be used, once per version."""
+        if self.invalid.first(live):
+            self.metrics.invalid_objects.labels(live.kind, reason).inc()
+            self.log.warning(
+                "object can not be used", kind=live.kind, object=live.key, reason=reason, error=str(error)
+            )
+
+    def note_claim(self, hostname: str) -> None:
+        """Remember that a valid ProviderHost claims the hostname."""
+        with self._lock:
+            self._claimed.add(hostname)
+            self._orphans.pop(hostname, None)
+
+    def note_any_claim(self) -> None:
+        """Remember that there are ProviderHosts at all, so that the namespace looked at can not be a wrong one."""
+        with self._lock:
+            self._any_claim = True
+
+    @property
+    def any_claim(self) -> bool:
+        """Whether this process has seen a ProviderHost."""
+        with self._lock:
+            return self._any_claim
+
+    def was_claimed(self, hostname: str) -> bool:
+        """Say whether this process saw a valid claim for the hostname, which is gone if there is none now."""
+        with self._lock:
+            return hostname in self._claimed
+
+    def forget(self, hostname: str) -> None:
+        """Drop what is remembered of a hostname that has neither claim nor route."""
+        with self._lock:
+            self._claimed.discard(hostname)
+            self._orphans.pop(hostname, None)
+
+    def grace_left(self, hostname: str) -> float:
+        """Give the seconds until a route that was never seen claimed may be removed; the first call starts the time."""
+        now = self.clock.now()
+        with self._lock:
+            first_seen = self._orphans.setdefault(hostname, now)
+        return first_seen + self.settings.seconds("gc_grace") - now
+
+    def note_conflict(self, hostname: str, losers: tuple[str, ...]) -> bool:
+        """Remember which ProviderHosts do not get the hostname, and say whether they are others than before."""
+        with self._lock:
+            before = self._conflicts.get(hostname, ())
+            if losers:
+                self._conflicts[hostname] = losers
+            else:
+                self._conflicts.pop(hostname, None)
+            total = sum(map(len, self._conflicts.values()))
+        self.metrics.conflicts.set(total)
+        return losers != before
