@@ -12,6 +12,7 @@ from ctrlhost._core import __version__
 
 if TYPE_CHECKING:
     from ctrlhost import conditions, finalizers, predicates
+    from ctrlhost.clock import Clock
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.context import Context
     from ctrlhost.duration import Duration
@@ -56,6 +57,7 @@ __all__ = [
     "AsyncClient",
     "BadRequest",
     "Client",
+    "Clock",
     "ConfigError",
     "Conflict",
     "Context",
@@ -103,6 +105,7 @@ _HOMES = {
     "AsyncClient": "ctrlhost.client",
     "BadRequest": "ctrlhost.errors",
     "Client": "ctrlhost.client",
+    "Clock": "ctrlhost.clock",
     "ConfigError": "ctrlhost.errors",
     "Conflict": "ctrlhost.errors",
     "Context": "ctrlhost.context",
