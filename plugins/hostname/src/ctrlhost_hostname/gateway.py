@@ -158,9 +158,7 @@ class GatewayRoutes:
     def remove(self, client: ctrlhost.Client, lease: LeaseID, live: ctrlhost.Object) -> None:
         """Delete the very object whose labels were read: a route that somebody put there since has another uid."""
         try:
-            client.delete(
-                self.api_version, self.kind, live.name, lease.namespace, preconditions={"uid": live.uid}
-            )
+            client.delete(self.api_version, self.kind, live.name, lease.namespace, preconditions={"uid": live.uid})
         except ctrlhost.NotFound:
             return
 

@@ -41,7 +41,9 @@ def parse_duration(text: str) -> float:
     """
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"invalid duration {text!r}: write a positive number with a unit (ns us ms s m h), as in 1h30m")
+        raise ValueError(
+            f"invalid duration {text!r}: write a positive number with a unit (ns us ms s m h), as in 1h30m"
+        )
     total = sum((Fraction(number) * _UNITS[unit] for number, unit in parts), Fraction())
     if total <= 0:
         raise ValueError(f"invalid duration {text!r}: must be greater than zero")

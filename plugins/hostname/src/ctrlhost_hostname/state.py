@@ -98,9 +98,7 @@ class OperatorState:
         """Log and count an object that can not be used, once per version."""
         if self.invalid.first(live):
             self.metrics.invalid_objects.labels(live.kind, reason).inc()
-            self.log.warning(
-                "object can not be used", kind=live.kind, object=live.key, reason=reason, error=str(error)
-            )
+            self.log.warning("object can not be used", kind=live.kind, object=live.key, reason=reason, error=str(error))
 
     def note_claim(self, hostname: str) -> None:
         """Remember that a valid ProviderHost claims the hostname."""

@@ -1,0 +1,123 @@
+"""Claims: which ProviderHosts are valid, and which of several gets the hostname."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ctrlhost_hostname.bech32 import encode_address
+from ctrlhost_hostname.claims import Claim, check_hostname, choose_holder, read_claim
+from ctrlhost_hostname.errors import InvalidClaim
+
+LONGEST = ".".join(["a" * 50] * 4) + "." + "b" * 49
+
+
+def test_a_provider_host_reads_as_a_claim(objects):
+    spec = objects.provider_host("shop.example.com", objects.first)["spec"]
+    assert read_claim("shop", spec, "2026-06-29T14:44:46Z", "akash") == Claim(
+        "shop", "shop.example.com", objects.first, "web", 80, "2026-06-29T14:44:46Z"
+    )
+
+
+@pytest.mark.behaviour("hostname/33")
+def test_upper_case_addresses_give_the_lease_of_lower_case_ones(objects):
+    spec = objects.provider_host("shop.example.com", objects.first, owner=objects.owner.upper())["spec"]
+    claim = read_claim("shop", spec, "", "akash")
+    assert claim.lease == objects.first
+    assert claim.lease.namespace == objects.first.namespace
+
+
+@pytest.mark.parametrize(
+    "hostname",
+    [
+        pytest.param("*.example.com", marks=pytest.mark.behaviour("hostname/35")),
+        pytest.param("Shop.Example.com", marks=pytest.mark.behaviour("hostname/36")),
+        pytest.param("a" * 254, marks=pytest.mark.behaviour("hostname/37")),
+        pytest.param("10.0.0.1", marks=pytest.mark.behaviour("hostname/38")),
+        pytest.param("shop.example.com.", marks=pytest.mark.behaviour("hostname/38")),
+        pytest.param("my_shop.example.com", marks=pytest.mark.behaviour("hostname/38")),
+        pytest.param("", marks=pytest.mark.behaviour("hostname/38")),
+        "::1",
+        "shop.example.com\n",
+        "-shop.example.com",
+        "shop..example.com",
+        "münchen.example",
+    ],
+)
+def test_a_hostname_that_can_not_name_a_route_is_an_invalid_claim(hostname):
+    with pytest.raises(InvalidClaim) as caught:
+        check_hostname(hostname)
+    assert caught.value.reason == "hostname"
+
+
+@pytest.mark.behaviour("hostname/37")
+@pytest.mark.parametrize("hostname", [LONGEST, "a" * 64 + ".example.com", "a", "1.2.3.example", "256.1.1.1"])
+def test_a_hostname_may_be_253_characters_and_its_labels_as_long_as_they_like(hostname):
+    assert len(LONGEST) == 253
+    check_hostname(hostname)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param(
+            {"owner": encode_address("cosmos", bytes(20))}, "address", marks=pytest.mark.behaviour("hostname/32")
+        ),
+        pytest.param({"provider": ""}, "address", marks=pytest.mark.behaviour("hostname/32")),
+        ({"provider": None}, "address"),
+        ({"dseq": -1}, "decode"),
+        ({"dseq": 2**64}, "decode"),
+        ({"dseq": True}, "decode"),
+        ({"dseq": "7001"}, "decode"),
+        ({"gseq": 2**32}, "decode"),
+        ({"oseq": 1.5}, "decode"),
+        ({"external_port": 2**32}, "decode"),
+        ({"service_name": 5}, "decode"),
+    ],
+)
+def test_what_does_not_fit_makes_a_claim_invalid(objects, change, reason):
+    spec = objects.provider_host("shop.example.com", objects.first, **change)["spec"]
+    with pytest.raises(InvalidClaim) as caught:
+        read_claim("shop", spec, "", "akash")
+    assert caught.value.reason == reason
+
+
+def test_an_empty_spec_is_an_invalid_claim():
+    with pytest.raises(InvalidClaim):
+        read_claim("shop", None, "", "akash")
+
+
+@pytest.mark.behaviour("hostname/34")
+def test_an_owner_of_32_bytes_is_a_valid_claim_although_no_label_can_hold_it(objects):
+    long = encode_address("akash", bytes(32))
+    assert len(long) == 64
+    spec = objects.provider_host("shop.example.com", objects.first, owner=long)["spec"]
+    assert read_claim("shop", spec, "", "akash").lease.owner == long
+
+
+def claim(name, lease, created="2026-01-01T00:00:00Z"):
+    return Claim(name, "shop.example.com", lease, "web", 80, created)
+
+
+@pytest.mark.behaviour("hostname/39")
+@pytest.mark.behaviour("hostname/41")
+def test_the_holder_is_the_same_in_whatever_order_the_claims_come(objects):
+    canonical = claim("shop.example.com", objects.first, "2026-03-01T00:00:00Z")
+    live = claim("b", objects.second, "2026-02-01T00:00:00Z")
+    old = claim("c", objects.third, "2026-01-01T00:00:00Z")
+    young = claim("a", objects.lease(1), "2026-04-01T00:00:00Z")
+    twin = claim("d", objects.lease(2), "2026-01-01T00:00:00Z")
+    ranking = [canonical, live, old, twin, young]
+    for count in range(1, len(ranking) + 1):
+        expected = ranking[-count]
+        for order in itertools.permutations(ranking[-count:]):
+            holder = choose_holder(order, flagged=lambda lease: False, incumbents={objects.second})
+            assert holder == expected
+
+
+def test_a_flagged_claim_comes_after_every_other(objects):
+    canonical, other = claim("shop.example.com", objects.first), claim("z", objects.second)
+    flagged = {objects.first}
+    assert choose_holder([canonical, other], flagged=flagged.__contains__, incumbents={objects.first}) == other
+    flagged.add(objects.second)
+    assert choose_holder([canonical, other], flagged=flagged.__contains__, incumbents=()) == canonical

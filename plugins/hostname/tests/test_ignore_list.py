@@ -1,0 +1,164 @@
+"""The ignore list: counting, flagging, pruning, forgiving, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+
+import ctrlhost
+import pytest
+from ctrlhost_hostname.errors import ResourceNotFound, Retry, go_type_name, is_counted, retry_class
+from ctrlhost_hostname.ignore_list import IgnoreList
+from ctrlhost_hostname.prepared import PreparedPages
+
+HOUR = 3600.0
+
+
+def make(clock, *, failure_limit=3, entry_limit=131072, age_limit=726 * HOUR, changed=lambda: None):
+    return IgnoreList(clock, failure_limit=failure_limit, entry_limit=entry_limit, age_limit=age_limit, changed=changed)
+
+
+def missing(lease):
+    return ResourceNotFound(f"manifest for {lease}")
+
+
+@pytest.mark.behaviour("hostname/3")
+def test_a_list_over_its_limit_is_pruned_below_what_it_was(clock, objects):
+    ignored = make(clock, entry_limit=19)
+    assert ignored.prune() is False
+    for dseq in range(20):
+        ignored.record(objects.lease(dseq), "h.example", missing(objects.lease(dseq)))
+    assert len(ignored) == 20
+    assert ignored.prune() is True
+    assert len(ignored) < 20
+    assert ignored.prune() is False
+
+
+def test_pruning_drops_what_is_too_old_and_then_the_oldest(clock, objects):
+    ignored = make(clock, entry_limit=2, age_limit=10)
+    for dseq in range(5):
+        ignored.record(objects.lease(dseq), "h.example", missing(objects.lease(dseq)))
+        clock.advance(4)
+    assert ignored.prune()
+    assert [dseq for dseq in range(5) if objects.lease(dseq) in ignored] == [3, 4]
+    clock.advance(1000)
+    assert not ignored.prune()
+    assert len(ignored) == 2
+
+
+def test_an_entry_of_exactly_the_age_limit_is_not_too_old(clock, objects):
+    ignored = make(clock, entry_limit=1, age_limit=10)
+    ignored.record(objects.lease(1), "h.example", missing(objects.lease(1)))
+    clock.advance(10)
+    ignored.record(objects.lease(2), "h.example", missing(objects.lease(2)))
+    clock.advance(10)
+    assert ignored.prune()
+    assert objects.lease(2) in ignored
+
+
+@pytest.mark.behaviour("hostname/12")
+def test_a_failure_limit_of_one_flags_at_once_and_pruning_shrinks_to_the_entry_limit(clock, objects):
+    pages = PreparedPages(clock)
+    page = pages.add("/ignore-list", lambda: ignored.to_json())
+    ignored = make(clock, failure_limit=1, entry_limit=100, changed=page.flag)
+    leases = [objects.lease(dseq) for dseq in range(500)]
+    for lease in leases:
+        assert not ignored.is_flagged(lease)
+        assert ignored.record(lease, "h.example", missing(lease))
+        assert ignored.is_flagged(lease)
+    before = page.get().prepared_at
+    clock.advance(5)
+    assert ignored.prune()
+    assert len(ignored) == 100
+    pages.refresh()
+    assert len(json.loads(page.get().data)) == 100
+    assert page.get().prepared_at > before
+
+
+@pytest.mark.behaviour("hostname/13")
+@pytest.mark.parametrize("limit", range(3, 10))
+def test_a_lease_is_flagged_by_the_failure_that_reaches_the_limit(clock, objects, limit):
+    ignored = make(clock, failure_limit=limit)
+    for _ in range(limit):
+        assert not ignored.is_flagged(objects.first)
+        ignored.record(objects.first, "h.example", missing(objects.first))
+    assert ignored.is_flagged(objects.first)
+    assert not ignored.is_flagged(objects.second)
+
+
+def test_a_failure_limit_of_zero_is_one(clock, objects):
+    ignored = make(clock, failure_limit=0)
+    assert not ignored.is_flagged(objects.first)
+    assert ignored.record(objects.first, "h.example", missing(objects.first))
+
+
+@pytest.mark.behaviour("hostname/48")
+def test_only_another_manifest_forgives(clock, objects):
+    changes = []
+    ignored = make(clock, failure_limit=1, changed=lambda: changes.append(1))
+    ignored.record(objects.first, "h.example", missing(objects.first), None)
+    assert not ignored.forgive(objects.first, None)
+    assert ignored.forgive(objects.first, "v1")
+    assert not ignored.is_flagged(objects.first)
+    ignored.record(objects.first, "h.example", missing(objects.first), "v1")
+    assert not ignored.forgive(objects.first, "v1")
+    assert ignored.forgive(objects.first, "v2")
+    assert not ignored.forgive(objects.first, "v3")
+    assert len(changes) == 4
+
+
+def test_the_list_is_shown_as_upstream_shows_it(clock, objects):
+    ignored = make(clock)
+    for hostname in ("shop.example.com", "b.example.com", "shop.example.com"):
+        ignored.record(objects.first, hostname, missing(objects.first))
+    clock.advance(0.5)
+    ignored.record(objects.second, "x.example", ctrlhost.NotFound('namespaces "a" not found'))
+    text = f"observation stopped: resource not found: manifest for {objects.first}"
+    assert ignored.to_json().decode() == (
+        "{"
+        f'"{objects.first}":{{"hostnames":["b.example.com","shop.example.com"],"last-error":"{text}",'
+        '"last-error-type":"*fmt.wrapError","failed-at":"2026-01-01 00:00:00 +0000 UTC","failure-count":3,'
+        f'"namespace":"{objects.first.namespace}"}},'
+        f'"{objects.second}":{{"hostnames":["x.example"],"last-error":"namespaces \\"a\\" not found",'
+        '"last-error-type":"*errors.StatusError","failed-at":"2026-01-01 00:00:00.5 +0000 UTC","failure-count":1,'
+        f'"namespace":"{objects.second.namespace}"}}'
+        "}\n"
+    )
+    assert ignored.flagged_count() == 1
+
+
+@pytest.mark.behaviour("hostname/75")
+def test_the_characters_of_html_are_escaped(clock, objects):
+    ignored = make(clock)
+    ignored.record(objects.first, "h.example", Exception('<b>"not found" & more\u2028ü</b>'))
+    shown = ignored.to_json().decode()
+    assert r"\u003cb\u003e\"not found\" \u0026 more\u2028ü\u003c/b\u003e" in shown
+    assert json.loads(shown)[str(objects.first)]["last-error-type"] == "*errors.errorString"
+
+
+@pytest.mark.parametrize(
+    ("error", "counted", "retry"),
+    [
+        (ResourceNotFound("manifest for x"), True, Retry.CONSTANT),
+        (ctrlhost.NotFound('namespaces "x" not found'), True, Retry.CONSTANT),
+        (ctrlhost.Forbidden("role was not found"), True, Retry.CONSTANT),
+        (ctrlhost.TransportError("EOF"), False, Retry.BACK_OFF),
+        (ctrlhost.Conflict("changed"), False, Retry.BACK_OFF),
+        (ctrlhost.Forbidden("because it is being terminated"), False, Retry.BACK_OFF),
+        (ctrlhost.Unauthorized(), False, Retry.BACK_OFF),
+        (ctrlhost.ServerError("boom"), False, Retry.BACK_OFF),
+        (ctrlhost.TooManyRequests("slow", retry_after=7.0), False, Retry.SERVER),
+        (ctrlhost.TooManyRequests("slow"), False, Retry.BACK_OFF),
+        (ctrlhost.Invalid("label too long"), False, Retry.PARKED),
+        (ctrlhost.BadRequest("no"), False, Retry.PARKED),
+        (ctrlhost.BadRequest('host "h" and path "/" is already defined in ingress a/h'), False, Retry.DELAY),
+    ],
+)
+def test_a_failure_counts_and_is_retried_by_its_kind(error, counted, retry):
+    assert is_counted(error) is counted
+    assert retry_class(error) is retry
+
+
+def test_the_type_of_an_error_is_named_as_go_names_it():
+    assert go_type_name(ResourceNotFound("x")) == "*fmt.wrapError"
+    assert go_type_name(ctrlhost.Forbidden("x")) == "*errors.StatusError"
+    assert go_type_name(ctrlhost.TransportError("x")) == "*errors.errorString"

@@ -1,0 +1,122 @@
+"""Settings, CRDs and rights, as the host asks for them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from ctrlhost_hostname.crds import crds
+from ctrlhost_hostname.gateway import GatewayRoutes
+from ctrlhost_hostname.ingress import IngressRoutes
+from ctrlhost_hostname.settings import HostnameSettings, parse_duration
+
+
+def settings(**values):
+    return msgspec.convert({key.replace("_", "-"): value for key, value in values.items()}, HostnameSettings)
+
+
+def test_the_defaults_are_upstreams():
+    assert msgspec.to_builtins(settings()) == {
+        "k8s-manifest-ns": "lease",
+        "prune-interval": "10m",
+        "web-refresh-interval": "5s",
+        "retry-delay": "3s",
+        "event-failure-limit": 3,
+        "ignore-list-entry-limit": 131072,
+        "ignore-list-age-limit": "726h",
+        "rest-address": "0.0.0.0",
+        "rest-port": 8080,
+        "ingress-mode": "ingress",
+        "gateway-name": "akash-gateway",
+        "gateway-namespace": "akash-gateway",
+        "gateway-provider": "nginx",
+        "proxy-buffer-size": "16k",
+        "workers": 4,
+        "resync-interval": "30m",
+        "max-retry-delay": "5m",
+        "gc-orphans": True,
+        "gc-grace": "60s",
+        "ignore-list-forgive": "manifest-change",
+        "bech32-prefix": "akash",
+    }
+    assert settings().seconds("ignore_list_age_limit") == 2613600
+    assert isinstance(settings().routes(), IngressRoutes)
+    assert isinstance(settings(ingress_mode="gateway-api").routes(), GatewayRoutes)
+    assert not settings(ignore_list_forgive="never").forgives
+
+
+@pytest.mark.behaviour("hostname/76")
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"ingress_mode": "nginx"}, 'invalid ingress-mode "nginx": must be "ingress" or "gateway-api"'),
+        (
+            {"ingress_mode": "gateway-api", "gateway_name": ""},
+            "gateway-name is required when ingress-mode is gateway-api",
+        ),
+        (
+            {"ingress_mode": "gateway-api", "gateway_namespace": ""},
+            "gateway-namespace is required when ingress-mode is gateway-api",
+        ),
+        (
+            {"ingress_mode": "gateway-api", "gateway_provider": "envoy"},
+            "unknown gateway provider: envoy (supported: [nginx])",
+        ),
+        ({"retry_delay": "600"}, "retry-delay: invalid duration '600'"),
+        ({"retry_delay": 600}, "Expected `str`, got `int` - at `$.retry-delay`"),
+        ({"prune_interval": "0s"}, "prune-interval: invalid duration '0s': must be greater than zero"),
+        ({"gc_grace": "-1m"}, "gc-grace: invalid duration '-1m'"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"rest_port": 65536}, "rest-port must be from 0 to 65535"),
+        ({"k8s_manifest_ns": ""}, "k8s-manifest-ns must not be empty"),
+        ({"event_failure_limit": -1}, "event-failure-limit must not be negative"),
+        ({"ignore_list_forgive": "sometimes"}, "ignore-list-forgive"),
+        ({"grpc_port": 8081}, "grpc-port"),
+    ],
+)
+def test_settings_that_can_not_work_are_refused(values, message):
+    with pytest.raises(msgspec.ValidationError) as caught:
+        settings(**values)
+    assert message in str(caught.value)
+
+
+def test_gateway_settings_do_not_matter_in_ingress_mode():
+    assert settings(gateway_name="", gateway_provider="envoy").ingress_mode == "ingress"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("600s", 600),
+        ("1h30m", 5400),
+        ("1.5s", 1.5),
+        (".5s", 0.5),
+        ("2us", 2e-6),
+        ("1ms1ns", 0.001000001),
+        ("726h", 2613600),
+    ],
+)
+def test_durations_are_written_as_in_go(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "600", "1 s", "1d", "s", "1h30", "-1s", "0", "0s", "1e3s", "1.2.3s"])
+def test_other_durations_are_refused(text):
+    with pytest.raises(ValueError, match="invalid duration"):
+        parse_duration(text)
+
+
+def test_the_crds_are_those_of_upstream():
+    by_name = {crd["metadata"]["name"]: crd for crd in crds()}
+    assert sorted(by_name) == ["manifests.akash.network", "providerhosts.akash.network"]
+    for crd, short in ((by_name["manifests.akash.network"], "mani"), (by_name["providerhosts.akash.network"], "ph")):
+        assert crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+        assert crd["spec"]["names"]["shortNames"] == [short]
+        assert crd["spec"]["scope"] == "Namespaced"
+        assert {v["name"]: (v["served"], v["storage"]) for v in crd["spec"]["versions"]} == {
+            "v2beta2": (True, True),
+            "v2beta1": (False, False),
+        }
+        assert all("subresources" not in version for version in crd["spec"]["versions"])
+    fresh = crds()
+    fresh[0]["metadata"]["name"] = "changed"
+    assert crds()[0]["metadata"]["name"] != "changed"
