@@ -1,0 +1,62 @@
+"""Fixtures that the tests of ctrlhost and of the bundled plugins share."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.control_plane import ControlPlane, KubeApiserver, SandboxControlPlane
+
+_namespaces = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
+    """The one real kube-apiserver of the session; a test that kills or compacts one starts its own."""
+    from tests.control_plane import KubeApiserver, require_kube_apiserver
+
+    require_kube_apiserver()
+    with KubeApiserver(tmp_path_factory.mktemp("kube-apiserver")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def sandbox_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxControlPlane]:
+    """The one sandbox of the session that the end-to-end tests share, each in its own namespace."""
+    from tests.control_plane import SandboxControlPlane
+
+    server = SandboxControlPlane(tmp_path_factory.mktemp("sandbox"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sandbox", "kube-apiserver"])
+def control_plane(request: pytest.FixtureRequest) -> ControlPlane:
+    """Each API server that the end-to-end tests run on, in turn."""
+    fixture = "sandbox_control_plane" if request.param == "sandbox" else "kube_apiserver"
+    server: ControlPlane = request.getfixturevalue(fixture)
+    return server
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> str:
+    """A namespace of the test's own on the server under test."""
+    name = f"test-{next(_namespaces)}"
+    control_plane.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return name
+
+
+@pytest.fixture
+def own_kube_apiserver(tmp_path: Path) -> Iterator[KubeApiserver]:
+    """A kube-apiserver for one test, which may kill, pause or compact it."""
+    from tests.control_plane import KubeApiserver, require_kube_apiserver
+
+    require_kube_apiserver()
+    with KubeApiserver(tmp_path / "kube-apiserver") as server:
+        yield server

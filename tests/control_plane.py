@@ -1,0 +1,139 @@
+"""The API servers that the end-to-end tests run on: the sandbox, and a real kube-apiserver with etcd."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+import ctrlhost
+from ctrlhost.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+BINARY = Path(__file__).parent / "go" / "bin" / "controlplane"
+START_LIMIT = 120.0
+
+
+class ControlPlane(Protocol):
+    """An API server under test, and its administrator's client."""
+
+    kind: str
+    url: str
+    kubeconfig: Path
+    client: ctrlhost.Client
+
+
+class SandboxControlPlane:
+    """The embedded API server, over its socket like any other."""
+
+    kind = "sandbox"
+
+    def __init__(self, directory: Path) -> None:
+        self._sandbox = Sandbox(kubeconfig=directory / "kubeconfig").start()
+        self.url = self._sandbox.url
+        self.kubeconfig = Path(self._sandbox.kubeconfig)
+        self.client = ctrlhost.Client.load(kubeconfig=str(self.kubeconfig))
+
+    def stop(self) -> None:
+        self._sandbox.stop()
+
+
+class KubeApiserver:
+    """kube-apiserver with an embedded etcd, as a process that a test may kill and start again on the same data."""
+
+    kind = "kube-apiserver"
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.url = ""
+        self.kubeconfig = directory / "kubeconfig"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._controllers: subprocess.Popen[bytes] | None = None
+        self.start()
+        self.client = ctrlhost.Client.load(kubeconfig=str(self.kubeconfig))
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the process and wait until it is ready."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        log = (self.directory / "log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                [BINARY, "serve", self.directory], stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+        timer = threading.Timer(START_LIMIT, self._process.kill)
+        timer.start()
+        try:
+            assert self._process.stdout is not None
+            line = self._process.stdout.readline()
+        finally:
+            timer.cancel()
+        if not line:
+            tail = (self.directory / "log").read_text(errors="replace")[-2000:]
+            pytest.fail(f"kube-apiserver did not start:\n{tail}")
+        self.url = json.loads(line)["url"]
+
+    def start_controllers(self) -> None:
+        """Run kube-controller-manager beside it: garbage collection, namespaces, workloads."""
+        if self._controllers is None:
+            with (self.directory / "controllers.log").open("ab") as log:
+                self._controllers = subprocess.Popen(
+                    [BINARY, "controllers", self.directory], stdout=log, stderr=log, start_new_session=True
+                )
+
+    def compact(self) -> None:
+        """Make every resource version before the newest one expire."""
+        subprocess.run([BINARY, "compact", self.directory], check=True, timeout=60)
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill the process as a crash would."""
+        _end(self._process, signal.SIGKILL)
+        self._process = None
+
+    def stop(self) -> None:
+        _end(self._controllers, signal.SIGKILL)
+        self._controllers = None
+        self.kill()
+
+    def __enter__(self) -> KubeApiserver:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> None:
+    if process is not None:
+        process.send_signal(how)
+        process.wait(timeout=30)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def require_kube_apiserver() -> None:
+    """Skip where the control plane was not built; `make test` builds it, and in CI a missing one is a failure."""
+    if not BINARY.exists():
+        reason = "the real control plane is not built; `make controlplane-build` builds it"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)

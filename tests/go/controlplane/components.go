@@ -1,0 +1,37 @@
+package main
+
+import (
+	"k8s.io/component-base/cli"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+
+	"os"
+)
+
+// The controllers that the tests need to be real; no node or cloud exists, so the others would only make noise.
+const controllers = "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller," +
+	"replicaset-controller,serviceaccount-controller,endpointslice-controller"
+
+func runControllers(dir string) error {
+	l, err := open(dir)
+	if err != nil {
+		return err
+	}
+	command := controllermanager.NewControllerManagerCommand()
+	command.SetArgs([]string{
+		"--kubeconfig=" + l.kubeconfig(),
+		"--authentication-kubeconfig=" + l.kubeconfig(),
+		"--authorization-kubeconfig=" + l.kubeconfig(),
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--service-account-private-key-file=" + l.signingKey(),
+		"--controllers=" + controllers,
+	})
+	return command.Execute()
+}
+
+func runKubectl(arguments []string) error {
+	os.Args = append([]string{"kubectl"}, arguments...)
+	command := kubectl.NewDefaultKubectlCommand()
+	return cli.RunNoErrOutput(command)
+}

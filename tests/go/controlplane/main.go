@@ -1,0 +1,46 @@
+// Command controlplane runs a real kube-apiserver with an embedded etcd, for tests.
+//
+//	controlplane serve DIR             etcd and kube-apiserver on loopback; the ports, keys and data stay in DIR
+//	controlplane controllers DIR       kube-controller-manager against the server of DIR
+//	controlplane compact DIR           compact etcd up to its newest revision, so that older versions expire
+//	controlplane kubectl …             kubectl of the same release
+//
+// serve prints one line of JSON on standard output once the server is ready. Started again on the same DIR it takes the
+// same ports and data, so a test can kill it and bring it back.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		usage()
+	}
+	command, rest := os.Args[1], os.Args[2:]
+	var err error
+	switch {
+	case command == "kubectl":
+		err = runKubectl(rest)
+	case len(rest) != 1:
+		usage()
+	case command == "serve":
+		err = serve(rest[0])
+	case command == "controllers":
+		err = runControllers(rest[0])
+	case command == "compact":
+		err = compact(rest[0])
+	default:
+		usage()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func usage() {
+	fmt.Fprintln(os.Stderr, "usage: controlplane serve|controllers|compact DIR, or controlplane kubectl …")
+	os.Exit(2)
+}
