@@ -40,3 +40,70 @@ $(VENV)/.core: $(VENV)/.deps pyproject.toml $(RUST)
 $(VENV)/.plugins: $(VENV)/.core $(PLUGINS)
 	@if [ -n "$(PLUGINS)" ]; then $(INSTALL) --no-deps --no-build-isolation $(foreach p,$(PLUGINS),-e $(dir $(p))); fi
 	@touch $@
+
+# ---- tests ---------------------------------------------------------------------------------------------------------
+
+GO_SOURCES := tests/go/go.mod tests/go/go.sum tests/go/build
+CONTROLPLANE := tests/go/bin/controlplane
+PEERS := tests/go/bin/peers
+PYTEST := $(BIN)/python -m pytest
+
+$(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
+	PYTHON=$(PYTHON) tests/go/build controlplane
+
+$(PEERS): $(GO_SOURCES) $(wildcard tests/go/peers/*.go)
+	PYTHON=$(PYTHON) tests/go/build peers
+
+.PHONY: demo test test-fast test-rust test-python controlplane controlplane-build
+demo: venv ## Run hostname and naming on the sandbox with example objects; KEEP=1 leaves it running
+	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
+
+test: test-rust test-python ## Every test, the real kube-apiserver included
+
+test-rust:
+	cargo test --quiet --locked --package ctrlhost-core
+
+test-python: venv $(CONTROLPLANE)
+	$(PYTEST) --quiet
+
+test-fast: venv ## The tests that need neither the real control plane nor a wheel, under a minute
+	$(PYTEST) --quiet tests/unit plugins/*/tests -k "not kube-apiserver"
+
+controlplane-build: $(CONTROLPLANE)
+
+controlplane: $(CONTROLPLANE) ## Start a real kube-apiserver for yourself; prints its kubeconfig
+	@mkdir -p .cache && $(CONTROLPLANE) serve .cache/controlplane
+
+# ---- lint ----------------------------------------------------------------------------------------------------------
+
+.PHONY: lint format
+lint: venv ## Formatting, lint, types, import layers, stubs
+	cargo fmt --check
+	cargo clippy --quiet --locked --all-targets -- -D warnings
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m mypy.stubtest ctrlhost._core
+
+format: venv ## Rewrite the sources as the formatters want them
+	cargo fmt
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# ---- benches, fuzzing, docs, wheels --------------------------------------------------------------------------------
+
+.PHONY: bench lock wheel docs clean
+bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the run of CI
+	$(BIN)/python -m pytest benches --benchmark-enable --timeout 900 $(if $(SHORT),--short)
+
+lock: ## Renew the lock file of the Python environment
+	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header \
+	  pyproject.toml requirements/dev.in --output-file requirements/dev.txt
+
+wheel: venv ## Build the wheels of ctrlhost and of the bundled plugins into dist/
+	$(BIN)/maturin build --quiet --locked --release --out dist
+	for plugin in $(dir $(PLUGINS)); do $(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist $$plugin; done
+
+clean: ## Remove what the targets made
+	rm -rf $(VENV) .cache dist target tests/go/bin

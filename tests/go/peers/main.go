@@ -1,0 +1,58 @@
+// Command peers measures client-go and controller-runtime on the same jobs as the benches in benches/.
+//
+//	peers queue                  work queue: cycle, cycle with metrics, burst, priority burst, contention
+//	peers fifo                   delta FIFO: add + update + pop
+//	peers informer URL EVENTS    initial list of pods, then EVENTS watch events, through a shared informer into a queue
+//	peers controller KUBECONFIG  a controller-runtime manager that reconciles each pod once
+//
+// Each prints one JSON object of figures: seconds per operation, or what the name says.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"sort"
+)
+
+const rounds = 5
+
+func main() {
+	if len(os.Args) < 2 {
+		usage()
+	}
+	var figures map[string]float64
+	var err error
+	switch {
+	case os.Args[1] == "queue" && len(os.Args) == 2:
+		figures = queueFigures()
+	case os.Args[1] == "fifo" && len(os.Args) == 2:
+		figures = fifoFigures()
+	case os.Args[1] == "informer" && len(os.Args) == 4:
+		figures, err = informerFigures(os.Args[2], os.Args[3])
+	case os.Args[1] == "controller" && len(os.Args) == 3:
+		figures, err = controllerFigures(os.Args[2])
+	default:
+		usage()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(figures)
+}
+
+func usage() {
+	fmt.Fprintln(os.Stderr, "usage: peers queue | fifo | informer URL EVENTS | controller KUBECONFIG")
+	os.Exit(2)
+}
+
+// median runs a measurement several times and gives the one in the middle.
+func median(measure func() float64) float64 {
+	results := make([]float64, rounds)
+	for i := range results {
+		results[i] = measure()
+	}
+	sort.Float64s(results)
+	return results[rounds/2]
+}
