@@ -24,6 +24,7 @@ CtrlhostError
 │   └── ServerError        5xx
 ├── NotSynced              a lister was asked before its informer had its first list
 ├── Stale                  the cache did not catch up with one's own write in time
+├── NotLeading             a write was refused since this replica does not lead
 ├── RetryAfter             raised by a reconciler: try again after so many seconds
 └── TerminalError          raised by a reconciler: do not retry; wait for the next event
 """
@@ -222,6 +223,10 @@ class NotSynced(CtrlhostError):
 
 class Stale(CtrlhostError):
     """The cache did not catch up with the plugin's own write in time; the reconcile is retried."""
+
+
+class NotLeading(CtrlhostError):
+    """A controller that needs to lead wanted to write while this replica does not lead."""
 
 
 class RetryAfter(CtrlhostError):

@@ -1,0 +1,157 @@
+"""The thread that writes events to the API server."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.errors import ApiError, ConfigError, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.client import Client
+    from ctrlhost.clock import Clock
+
+log = logging.getLogger("ctrlhost.events")
+
+#: As upstream: so many writes may wait, each is tried so often, with about so many seconds between.
+QUEUE_LENGTH, TRIES, RETRY_SECONDS, JITTER = 1000, 12, 10.0, 0.25
+#: How often series are looked at for what time alone makes due, in seconds.
+_UPKEEP_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Write:
+    event: dict[str, Any]
+    patch: bool
+    tries: int = 0
+    due: float = 0.0
+
+
+class EventSink:
+    """Writes one event after the other; a failed one waits for its next try while others go on."""
+
+    def __init__(self, client: Client, clock: Clock, upkeep: Callable[[], None]) -> None:
+        """Write with this client; `upkeep` is called about once a minute, on the sink's thread."""
+        self._client = client
+        self._clock = clock
+        self._upkeep = upkeep
+        self._lock = threading.Lock()
+        self._queue: deque[_Write] = deque()
+        self._retries: list[_Write] = []
+        self._writing = False
+        self._wake = threading.Event()
+        self._stopping = False
+        self._abandoned = False
+        self._thread: threading.Thread | None = None
+        self.dropped = 0
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name="event sink", daemon=True)
+        self._thread.start()
+
+    def submit(self, event: dict[str, Any], *, patch: bool) -> None:
+        """Have an event written, as a new one or as the series of one written before; never blocks."""
+        with self._lock:
+            if len(self._queue) >= QUEUE_LENGTH or self._abandoned:
+                self.dropped += 1
+                return
+            self._queue.append(_Write(event, patch))
+        self._wake.set()
+
+    def idle(self) -> bool:
+        """Say whether nothing is to be written now."""
+        now = self._clock.now()
+        with self._lock:
+            return not (self._queue or self._writing or any(one.due <= now for one in self._retries))
+
+    def stop(self, timeout: float) -> bool:
+        """Write what is queued, try once more what failed, and say whether all went out in `timeout` real seconds."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread is not None:
+            deadline = time.monotonic() + timeout
+            self._thread.join(max(deadline - time.monotonic(), 0.0))
+        with self._lock:
+            self._abandoned = True
+            left = len(self._queue) + len(self._retries)
+            self.dropped += left
+            self._queue.clear()
+            self._retries.clear()
+        if left:
+            log.warning("%d events were not written before the end", left)
+        return not left and (self._thread is None or not self._thread.is_alive())
+
+    def _run(self) -> None:
+        next_upkeep = self._clock.now() + _UPKEEP_SECONDS
+        while True:
+            write, wait = self._next()
+            if write is not None:
+                self._write(write)
+                continue
+            if self._stopping:
+                return
+            left = next_upkeep - self._clock.now()
+            if left <= 0:
+                self._upkeep()
+                next_upkeep = self._clock.now() + _UPKEEP_SECONDS
+                continue
+            self._clock.wait(self._wake, left if wait is None else min(wait, left))
+            self._wake.clear()
+
+    def _next(self) -> tuple[_Write | None, float | None]:
+        """Take the next write; without one, say after how many seconds there is one, None if unknown."""
+        now = self._clock.now()
+        with self._lock:
+            # At the end nobody waits for a retry's time to come.
+            ready = next((one for one in self._retries if one.due <= now or self._stopping), None)
+            if ready is not None:
+                self._retries.remove(ready)
+            elif self._queue:
+                ready = self._queue.popleft()
+            self._writing = ready is not None
+            if ready is None and self._retries:
+                return None, max(min(one.due for one in self._retries) - now, 0.0)
+            return ready, None
+
+    def _write(self, write: _Write) -> None:
+        write.tries += 1
+        again = False
+        try:
+            self._send(write)
+        except (ApiError, ConfigError) as error:
+            # The server, or the configuration, said no: it would say so again.
+            log.warning("event %s was refused: %s", write.event["metadata"]["name"], error)
+            self.dropped += 1
+        except Exception as error:  # noqa: BLE001 - a connection may fail in many ways, and an event is worth no more
+            again = write.tries < TRIES and not self._stopping
+            if not again:
+                log.warning("event %s is lost after %d tries: %s", write.event["metadata"]["name"], write.tries, error)
+                self.dropped += 1
+        with self._lock:
+            self._writing = False
+            if again:
+                spread = RETRY_SECONDS * JITTER * random.random()  # noqa: S311 - no secret
+                write.due = self._clock.now() + RETRY_SECONDS + spread
+                self._retries.append(write)
+
+    def _send(self, write: _Write) -> None:
+        event = write.event
+        if write.patch:
+            metadata = event["metadata"]
+            change = {"series": event["series"]}
+            try:
+                self._client.patch(event["apiVersion"], "Event", metadata["name"], metadata["namespace"], change)
+            except NotFound:
+                # It expired, or its creation failed: the series is worth an event of its own.
+                pass
+            else:
+                return
+        self._client.create(event)

@@ -1,0 +1,66 @@
+"""Index functions from paths such as `spec.rules[*].host`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ctrlhost.cache import Object
+
+_STEP = re.compile(r"(?P<name>[^.\[\]\"]+)|\[\"(?P<quoted>[^\"]+)\"\]|\[(?P<list>\*)\]|(?P<dot>\.)")
+
+
+def index_function(by: str | Callable[[Object], Iterable[str] | None]) -> Callable[[Object], Iterable[str] | None]:
+    """Give the function that finds an object's values; ValueError for a path that can not be read.
+
+    `[*]` goes through a list, `["a.b/c"]` names a key with dots. Values that are no strings are left out, as is what is
+    missing on the way.
+    """
+    if callable(by):
+        return by
+    first, *steps = parse(by)
+    if first is None:
+        raise ValueError(f"index path `{by}` begins with a list; it begins with a field of the object")
+
+    def values(obj: Object) -> list[str]:
+        found = _walk(obj.get(first), steps)
+        # An object stands under each of its values once.
+        return list(dict.fromkeys(value for value in found if isinstance(value, str)))
+
+    return values
+
+
+def parse(path: str) -> list[str | None]:
+    """Take a path apart: field names, and None for a list to go through."""
+    steps: list[str | None] = []
+    at = 0
+    while at < len(path):
+        match = _STEP.match(path, at)
+        if match is None or (match["dot"] and (at == 0 or match.end() == len(path))):
+            raise ValueError(f"index path `{path}` can not be read from position {at}")
+        if match["list"]:
+            steps.append(None)
+        elif name := match["name"] or match["quoted"]:
+            steps.append(name)
+        at = match.end()
+    if not steps:
+        raise ValueError("an index path needs a field")
+    return steps
+
+
+def _walk(value: Any, steps: list[str | None]) -> Iterator[Any]:
+    if value is None:
+        return
+    if not steps:
+        yield value
+        return
+    step, rest = steps[0], steps[1:]
+    if step is not None:
+        if hasattr(value, "get"):
+            yield from _walk(value.get(step), rest)
+    elif not isinstance(value, str) and hasattr(value, "__iter__") and not hasattr(value, "keys"):
+        for one in value:
+            yield from _walk(one, rest)

@@ -1,0 +1,74 @@
+"""What the parts of one plugin share, and what the host gives to all plugins."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from ctrlhost.async_client import AsyncClient
+from ctrlhost.events import PluginEvents
+from ctrlhost.plugin_loop import PluginLoop
+from ctrlhost.writing_client import WritingClient
+from ctrlhost.written import Written
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping
+
+    from prometheus_client import CollectorRegistry
+
+    from ctrlhost.client import Client
+    from ctrlhost.clock import Clock
+    from ctrlhost.echo import Echoes
+    from ctrlhost.events import EventRecorder
+    from ctrlhost.informers import Informer, InformerFactory
+    from ctrlhost.reconcile_metrics import ReconcileMetrics
+    from ctrlhost.settings import ControllerOverrides
+
+
+@dataclass(frozen=True)
+class PluginServices:
+    """What the host gives to its plugins; one for the whole host."""
+
+    client: Client
+    factory: InformerFactory
+    clock: Clock
+    events: EventRecorder
+    #: Where plugins' registries of metrics are added, so that the host's page shows them.
+    registry: CollectorRegistry
+    leading: Callable[[], bool]
+    #: Set when the host begins to stop.
+    stopping: threading.Event
+    controller_overrides: Mapping[str, ControllerOverrides]
+    metrics: ReconcileMetrics
+    #: The namespaces that all controllers are limited to; empty for all.
+    namespaces: tuple[str, ...] = field(default=())
+
+
+class PluginScope:
+    """The inside of one plugin: its loop, its writes, its logger."""
+
+    def __init__(self, name: str, services: PluginServices) -> None:
+        """Prepare; starts nothing."""
+        self.name = name
+        self.services = services
+        self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
+        self.loop = PluginLoop(name)
+        self.written = Written()
+        self.events = PluginEvents(services.events, name)
+        self._indexed: dict[int, dict[str, Any]] = {}
+
+    def writing_client(self, guard: Callable[[], None] | None = None, echoes: Echoes | None = None) -> Client:
+        """Give a client that remembers the plugin's writes; `guard` may forbid one."""
+        # It has every method of Client; only writes go through code of its own.
+        return cast("Client", WritingClient(self.services.client, self.written, guard=guard, echoes=echoes))
+
+    @staticmethod
+    def async_client(client: Client) -> AsyncClient:
+        """Give the awaitable form of a client."""
+        return AsyncClient(client)
+
+    def indexed(self, informer: Informer) -> dict[str, Any]:
+        """Give the indexes that the plugin has put on an informer."""
+        return self._indexed.setdefault(id(informer), {})

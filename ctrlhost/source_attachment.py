@@ -1,0 +1,115 @@
+"""Turning a declared source into an informer, a handler that fills the queue, and a lister."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.index_path import index_function
+from ctrlhost.informers import Owner
+from ctrlhost.sources import For, Owns, Watches
+from ctrlhost.written import PluginLister
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctrlhost.echo import Echoes
+    from ctrlhost.informers import Informer
+    from ctrlhost.plugin_scope import PluginScope
+    from ctrlhost.sources import KindSource, Reads
+    from ctrlhost.workqueue import WorkQueue
+
+
+@dataclass(slots=True)
+class Attachment:
+    """A source at work."""
+
+    source: KindSource
+    informer: Informer
+    #: The queue's handler on the informer; None for a source that is only read.
+    handle: Any
+    lister: PluginLister
+
+    def has_synced(self) -> bool:
+        """Say whether the first list is in the cache and was handed to the queue."""
+        return self.informer.has_synced and (self.handle is None or self.handle.has_synced)
+
+    def detach(self) -> None:
+        """Fill the queue no more; the lister stays good."""
+        if self.handle is not None:
+            self.handle.remove()
+            self.handle = None
+
+    def release(self) -> None:
+        """Give the informer back; the last of its users stops it."""
+        self.detach()
+        self.informer.release()
+
+    def describe(self) -> str:
+        """Name the source and how far it is, for the message of a sync that took too long."""
+        return f"{self.source.kind} ({self.source.api_version}, {self.informer.state})"
+
+
+def attach_source(
+    plugin: PluginScope,
+    source: KindSource,
+    queue: WorkQueue,
+    primary: For | None,
+    limit: Sequence[str] | None,
+    echoes: Echoes | None,
+) -> Attachment:
+    """Have a source fill the queue; `limit` are the namespaces that the operator allows, None for all."""
+    informer = plugin.services.factory.informer(
+        source.api_version,
+        source.kind,
+        namespaces=allowed_namespaces(source.namespaces, limit),
+        label_selector=source.label_selector,
+        field_selector=source.field_selector,
+        reads=reads_with_indexes(source),
+    )
+    indexes = {name: f"{plugin.name}/{name}" for name in source.indexes}
+    functions = {indexes[name]: index_function(by) for name, by in source.indexes.items()}
+    fresh = {name: by for name, by in functions.items() if name not in plugin.indexed(informer)}
+    if fresh:
+        informer.indexer.add_indexers(fresh)
+        plugin.indexed(informer).update(fresh)
+    written = plugin.written.follow(source.api_version, source.kind, informer)
+    predicates = list(source.predicates)
+    if echoes is not None:
+        echoes.listen(source.api_version, source.kind, informer)
+        predicates.append(echoes.predicate(written))
+    mapping = _mapping(source, primary)
+    handle = None
+    if mapping is not None:
+        handle = informer.enqueue_to(queue, key=mapping, predicates=tuple(predicates), priority=source.priority)
+    return Attachment(source, informer, handle, PluginLister(informer, written, indexes))
+
+
+def allowed_namespaces(wanted: Sequence[str] | None, limit: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Give the namespaces to watch: what the source wants, within what the operator allows; None for all."""
+    if not limit:
+        return None if wanted is None else tuple(wanted)
+    return tuple(limit) if wanted is None else tuple(one for one in wanted if one in limit)
+
+
+def reads_with_indexes(source: KindSource) -> Reads:
+    """Give what must be cached for a source: what it reads, and what its index paths look at."""
+    if source.reads is None or not source.indexes:
+        return source.reads
+    if any(not isinstance(by, str) for by in source.indexes.values()):
+        # A function may look at anything.
+        return None
+    paths = [by.partition("[")[0] for by in source.indexes.values() if isinstance(by, str)]
+    if source.reads == "metadata":
+        beyond = [path for path in paths if not path.startswith("metadata.")]
+        return tuple(beyond) if beyond else "metadata"
+    return (*source.reads, *paths)
+
+
+def _mapping(source: KindSource, primary: For | None) -> Any:
+    """Give what the handler makes of an object: a word or an Owner that the core knows, or a function."""
+    if isinstance(source, For):
+        return "object"
+    if isinstance(source, Owns) and primary is not None:
+        return Owner(primary.api_version, primary.kind, controller=source.controller)
+    return source.map if isinstance(source, Watches) else None
