@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from threading import Event
 
-    from ctrlhost.async_client import AsyncClient
     from ctrlhost.cache import Object
-    from ctrlhost.client import Client
+    from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
     from ctrlhost.events import PluginEvents
     from ctrlhost.request import Request

@@ -63,5 +63,5 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         if tasks:
             loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor(timeout=1))
+        loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from ctrlhost.async_client import AsyncClient
+from ctrlhost.client import AsyncClient
 from ctrlhost.events import PluginEvents
 from ctrlhost.plugin_loop import PluginLoop
 from ctrlhost.writing_client import WritingClient
@@ -61,8 +61,9 @@ class PluginScope:
 
     def writing_client(self, guard: Callable[[], None] | None = None, echoes: Echoes | None = None) -> Client:
         """Give a client that remembers the plugin's writes; `guard` may forbid one."""
-        # It has every method of Client; only writes go through code of its own.
-        return cast("Client", WritingClient(self.services.client, self.written, guard=guard, echoes=echoes))
+        # Each plugin is a field manager of its own, or plugins that apply to one object would drop each other's fields.
+        client = self.services.client.derive(field_manager=f"ctrlhost-{self.name}")
+        return WritingClient.of(client, self.written, guard=guard, echoes=echoes)
 
     @staticmethod
     def async_client(client: Client) -> AsyncClient:

@@ -2,105 +2,81 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+from ctrlhost.client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
-    from ctrlhost.client import Client
+    from ctrlhost.client.target import Target, WriteVerb
+    from ctrlhost.client.transport import Query
     from ctrlhost.echo import Echoes
     from ctrlhost.written import Written
 
 
-class WritingClient:
-    """`Client` with the same methods; reads through the same context see what was written here."""
+class WritingClient(Client):
+    """A client whose writes show in the reads of the same plugin at once; see `ctrlhost.written`."""
 
-    def __init__(
-        self, client: Client, written: Written, *, guard: Callable[[], None] | None = None, echoes: Echoes | None = None
-    ) -> None:
-        """Wrap a client; `guard` is called before each write, and forbids it by raising."""
-        self._client = client
-        self._written = written
-        self._guard = guard
-        self._echoes = echoes
+    _written: Written
+    _guard: Callable[[], None] | None
+    _echoes: Echoes | None
 
-    def __getattr__(self, name: str) -> Any:
-        """Pass everything that is no write through to the client."""
-        return getattr(self._client, name)
-
-    def create(self, obj: Mapping[str, Any], owner: Any = None, **options: Any) -> dict[str, Any]:
-        """Create an object, as `Client.create`."""
-        with self._writing(obj["apiVersion"], obj["kind"], obj["metadata"]) as note:
-            return note(self._client.create(obj, owner, **options))
-
-    def replace(self, obj: Mapping[str, Any], subresource: str | None = None, **options: Any) -> dict[str, Any]:
-        """Replace an object, as `Client.replace`."""
-        with self._writing(obj["apiVersion"], obj["kind"], obj["metadata"], obj) as note:
-            return note(self._client.replace(obj, subresource, **options))
-
-    def apply(self, obj: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-        """Apply an object, as `Client.apply`."""
-        with self._writing(obj["apiVersion"], obj["kind"], obj["metadata"], obj) as note:
-            return note(self._client.apply(obj, **options))
-
-    def patch(
-        self,
-        api_version: str,
-        kind: str,
-        name: str,
-        namespace: str | None,
-        patch: Any,
+    @classmethod
+    def of(
+        cls,
+        client: Client,
+        written: Written,
         *,
-        type: str = "merge",  # noqa: A002 - the contract's name
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Patch an object, as `Client.patch`."""
-        change = patch if type == "merge" else None
-        with self._writing(api_version, kind, {"name": name, "namespace": namespace}, change) as note:
-            return note(self._client.patch(api_version, kind, name, namespace, patch, type=type, **options))
+        guard: Callable[[], None] | None = None,
+        echoes: Echoes | None = None,
+    ) -> Self:
+        """Share a client's connections; `guard` is called before each write, and forbids it by raising."""
+        own = cls.__new__(cls)
+        own.__dict__.update(client.__dict__)
+        own._written, own._guard, own._echoes = written, guard, echoes  # noqa: SLF001 - the same class
+        return own
 
-    def delete(
-        self, api_version: str, kind: str, name: str, namespace: str | None = None, **options: Any
-    ) -> dict[str, Any]:
-        """Delete an object, as `Client.delete`."""
-        with self._writing(api_version, kind, {"name": name, "namespace": namespace}) as note:
-            answer: dict[str, Any] = self._client.delete(api_version, kind, name, namespace, **options)
-            if answer.get("kind") != "Status" and answer.get("metadata", {}).get("deletionTimestamp"):
-                # It stays for its finalizers or its grace period; the answer shows it as it is until then.
-                return note(answer)
-            source = answer.get("details") if answer.get("kind") == "Status" else answer.get("metadata")
-            for followed in self._written.of(api_version, kind):
-                followed.deleted((namespace or "", name), (source or {}).get("uid", ""))
-            return answer
-
-    def delete_collection(self, api_version: str, kind: str, namespace: str | None = None, **options: Any) -> Any:
+    def delete_collection(self, *args: Any, **options: Any) -> dict[str, Any]:
         """Delete many objects, as `Client.delete_collection`; reads do not wait for the effect of this one."""
         if self._guard is not None:
             self._guard()
-        return self._client.delete_collection(api_version, kind, namespace, **options)
+        return super().delete_collection(*args, **options)
 
-    @contextmanager
-    def _writing(
-        self, api_version: str, kind: str, metadata: Mapping[str, Any], change: Any = None
-    ) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
-        """Hold back readers of echoes while a write is under way, and give the function that notes its answer."""
+    def _write(
+        self,
+        verb: WriteVerb,
+        target: Target,
+        query: Query | None,
+        content: Any,
+        *,
+        content_type: str = "application/json",
+        timeout: float | None,
+    ) -> dict[str, Any]:
         if self._guard is not None:
             self._guard()
-        key = (metadata.get("namespace") or "", metadata.get("name") or "")
-        followed = self._written.of(api_version, kind)
-
-        def note(answer: dict[str, Any]) -> dict[str, Any]:
-            if self._echoes is not None:
-                self._echoes.wrote(api_version, kind, change, answer)
-            for one in followed:
-                one.wrote(answer)
-            return answer
-
+        followed = self._written.of(target.resource.api_version, target.resource.kind)
+        key = (target.namespace, target.name or "")
         for one in followed:
             one.begin(key)
         try:
-            yield note
+            answer = super()._write(verb, target, query, content, content_type=content_type, timeout=timeout)
+            if verb == "delete" and not _remains(answer):
+                uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
+                for one in followed:
+                    one.deleted(key, uid)
+            elif answer.get("kind") == target.resource.kind:
+                # A subresource such as `scale` answers with a kind of its own, whose content is another.
+                if self._echoes is not None and content_type != "application/json-patch+json":
+                    self._echoes.wrote(target.resource.api_version, target.resource.kind, content, answer)
+                for one in followed:
+                    one.wrote(answer)
+            return answer
         finally:
             for one in followed:
                 one.end(key)
+
+
+def _remains(answer: dict[str, Any]) -> bool:
+    """Say whether a deletion left the object there, for its finalizers or its grace period."""
+    return answer.get("kind") != "Status" and bool((answer.get("metadata") or {}).get("deletionTimestamp"))

@@ -123,9 +123,10 @@ class WrittenKind:
         if cached is not None:
             version = _version(cached.resource_version)
             return version is None or version >= entry.version
-        # Not in the cache: not yet, or not any more, or outside of what the informer selects. The informer's own
-        # position tells the first from the others. ached = _version(self.informer.last_resource_version) turn reached
-        # is None or reached >= entry.version
+        # Not in the cache: not yet, not any more, or outside of what the informer selects. The informer's own position
+        # tells the first from the others.
+        reached = _version(self.informer.last_resource_version)
+        return reached is None or reached >= entry.version
 
 
 class Written:
