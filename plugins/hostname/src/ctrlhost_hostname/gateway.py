@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import http
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import ctrlhost
-
-from ctrlhost_hostname.errors import InvalidConnection
+from ctrlhost_hostname.errors import InvalidConnectionError
 from ctrlhost_hostname.lease import LeaseID, lease_from_labels
-from ctrlhost_hostname.manifest import HTTPOptions
 from ctrlhost_hostname.routes import Connection, Directive, as_list, as_mapping, owned_metadata, plain, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctrlhost_hostname.manifest import HTTPOptions
 
 _GROUP = "gateway.networking.k8s.io"
 _BACKEND_DEFAULTS = {"group": "", "kind": "Service", "weight": 1}
@@ -117,7 +119,7 @@ class GatewayRoutes:
         }
 
     def differs(self, live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
-        """Compare labels, the provider's annotations (absent ones too) and the spec without what the server fills in."""
+        """Compare labels, the provider's annotations (absent ones too) and the spec less what the server fills in."""
         labels = desired["metadata"]["labels"]
         if owned_metadata(live, "labels", list(labels)) != labels:
             return True
@@ -135,16 +137,16 @@ class GatewayRoutes:
         spec = as_mapping(live.get("spec"))
         hostnames = as_list(spec.get("hostnames"))
         if not hostnames:
-            raise InvalidConnection("no hostnames specified")
+            raise InvalidConnectionError("no hostnames specified")
         rules = as_list(spec.get("rules"))
         if not rules:
-            raise InvalidConnection("no rules specified")
+            raise InvalidConnectionError("no rules specified")
         backends = as_list(as_mapping(rules[0]).get("backendRefs"))
         if not backends:
-            raise InvalidConnection("no backend refs")
+            raise InvalidConnectionError("no backend refs")
         backend = as_mapping(backends[0])
         if backend.get("port") is None:
-            raise InvalidConnection("backend ref has no port")
+            raise InvalidConnectionError("backend ref has no port")
         return Connection(hostnames[0], lease, backend.get("name") or "", backend["port"])
 
     def hosts(self, live: Mapping[str, Any]) -> list[str]:
