@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
-
 import ctrlhost
 from ctrlhost_hostname.crds import crds
 from ctrlhost_hostname.pages import status_pages
@@ -48,9 +46,11 @@ def ctrlhost_permissions(settings: HostnameSettings) -> Iterable[ctrlhost.Permis
 
 
 @ctrlhost.hookimpl
-def ctrlhost_setup(plugin: ctrlhost.PluginContext[HostnameSettings]) -> None:
+def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
     """Register the controller, the status pages and the two timers."""
-    settings = plugin.settings
+    from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
+
+    settings: HostnameSettings = plugin.settings
     state = OperatorState(plugin)
     wiring = Wiring(plugin, state)
     plugin.state = (state, wiring)
@@ -71,7 +71,7 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext[HostnameSettings]) -> None:
 
 
 @ctrlhost.hookimpl
-def ctrlhost_synced(plugin: ctrlhost.PluginContext[HostnameSettings]) -> None:
+def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
     """Rebuild the map from the routes that exist, before anything is written or removed."""
     state, wiring = plugin.state
     state.start(wiring.live_routes(), wiring.provider_hosts())

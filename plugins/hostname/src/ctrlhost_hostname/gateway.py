@@ -91,7 +91,7 @@ class GatewayRoutes:
     create_action = "gateway-httproutes-create"
     update_action = "gateway-httproutes-update"
     remove_action = "gateway-httproutes-delete"
-    write_verbs = ("create", "update", "delete")
+    write_verbs: tuple[str, ...] = ("create", "update", "delete")
 
     def __init__(self, gateway_name: str, gateway_namespace: str, provider: GatewayProvider) -> None:
         """Name the Gateway that every route hangs on."""
@@ -128,8 +128,8 @@ class GatewayRoutes:
         spec, wanted = as_mapping(live.get("spec")), desired["spec"]
         parents = [{**_PARENT_DEFAULTS, **plain(as_mapping(parent))} for parent in as_list(spec.get("parentRefs"))]
         rules = [_without_defaults(as_mapping(rule)) for rule in as_list(spec.get("rules"))]
-        hostnames = as_list(spec.get("hostnames"))
-        return parents != wanted["parentRefs"] or hostnames != wanted["hostnames"] or rules != wanted["rules"]
+        live_spec = {"parentRefs": parents, "hostnames": as_list(spec.get("hostnames")), "rules": rules}
+        return bool(live_spec != wanted)
 
     def connection(self, live: Mapping[str, Any]) -> Connection:
         """Read the first hostname, rule and backend of an HTTPRoute."""

@@ -29,7 +29,7 @@ class IngressRoutes:
     create_action = "networking-ingresses-create"
     update_action = "networking-ingresses-update"
     remove_action = "networking-ingresses-deletecollection"
-    write_verbs = ("create", "update", "deletecollection")
+    write_verbs: tuple[str, ...] = ("create", "update", "deletecollection")
 
     def build(self, directive: Directive) -> dict[str, Any]:
         """Give the Ingress of a hostname."""

@@ -47,9 +47,9 @@ class OncePerVersion:
 class OperatorState:
     """The plugin's state in one host. Everything in it may be used from any thread."""
 
-    def __init__(self, plugin: ctrlhost.PluginContext[HostnameSettings]) -> None:
+    def __init__(self, plugin: ctrlhost.PluginContext) -> None:
         """Make the state of a fresh process: an empty map, an empty ignore list, pages without data."""
-        settings = plugin.settings
+        settings: HostnameSettings = plugin.settings
         self.settings = settings
         self.routes = settings.routes()
         self.clock = plugin.clock
