@@ -62,6 +62,11 @@ class ControllerHandle:
         """The controller's name, as `plugin/name`."""
         return self._controller.name
 
+    @property
+    def workers(self) -> int:
+        """How many reconciles run at once: what the plugin asked for, or what the operator set instead."""
+        return self._controller.options.workers
+
     def enqueue(self, request: Request, priority: int | None = None) -> None:
         """Have the request reconciled; from any thread, and before the workers run too."""
         self._controller.queue.add(request, priority=priority)

@@ -6,10 +6,9 @@ import copy
 from typing import Any
 
 import pytest
+from ctrlhost.testing import ManualClock
 from ctrlhost_hostname.bech32 import encode_address
 from ctrlhost_hostname.lease import LeaseID
-
-from ctrlhost.testing import ManualClock
 
 PROVIDER = encode_address("akash", bytes(range(101, 121)))
 OWNER = encode_address("akash", bytes(range(1, 21)))

@@ -36,52 +36,52 @@ OLD_FALSE = Condition(NAMES_ACCEPTED, "False", "NotAccepted", "not all names are
 
 
 def case(row: str, spec: Names, accepted: Names, conflict: str = "", **given: Any) -> Any:
-    return pytest.param(spec, accepted, conflict, given, id=row, marks=pytest.mark.behaviour(f"naming/{row}"))
+    return pytest.param(spec, accepted, conflict, given, id=row, marks=pytest.mark.behaviour(row))
 
 
 @pytest.mark.parametrize(
     ("spec", "accepted", "conflict", "given"),
     [
-        case("U1", PLURAL, PLURAL),
-        case("U2", FULL, FULL, existing={"alfa.charlie.com": FULL}),
+        case("naming/U1", PLURAL, PLURAL),
+        case("naming/U2", FULL, FULL, existing={"alfa.charlie.com": FULL}),
         case(
-            "U3",
+            "naming/U3",
             FULL,
             n("", "delta-singular", "echo-kind", "foxtrot-listkind", *SHORT),
             'PluralConflict "alfa" is already in use',
             existing={"india.bravo.com": n("india", "alfa", "", "")},
         ),
         case(
-            "U4",
+            "naming/U4",
             FULL,
             n("alfa", "", "echo-kind", "foxtrot-listkind", *SHORT),
             'SingularConflict "delta-singular" is already in use',
             existing={"india.bravo.com": n("india", "indias", "", "", "delta-singular")},
         ),
         case(
-            "U5",
+            "naming/U5",
             FULL,
             n("alfa", "delta-singular", "echo-kind", "foxtrot-listkind"),
             'ShortNamesConflict "hotel-shortname-2" is already in use',
             existing={"india.bravo.com": n("india", "indias", "", "", "hotel-shortname-2")},
         ),
         case(
-            "U6",
+            "naming/U6",
             FULL,
             n("alfa", "delta-singular", "", "foxtrot-listkind", *SHORT),
             'KindConflict "echo-kind" is already in use',
             existing={"india.bravo.com": n("india", "indias", "", "echo-kind")},
         ),
         case(
-            "U7",
+            "naming/U7",
             FULL,
             n("alfa", "delta-singular", "echo-kind", "", *SHORT),
             'ListKindConflict "foxtrot-listkind" is already in use',
             existing={"india.bravo.com": n("india", "indias", "foxtrot-listkind", "")},
         ),
-        case("U8", FULL, FULL, existing={"india.bravo.com": n("india", "echo-kind", "", "")}),
+        case("naming/U8", FULL, FULL, existing={"india.bravo.com": n("india", "echo-kind", "", "")}),
         case(
-            "U9",
+            "naming/U9",
             FULL,
             n("alfa", "yankee-singular", "echo-kind", "whiskey-listkind", *SHORT),
             'ListKindConflict "foxtrot-listkind" is already in use',
@@ -89,7 +89,7 @@ def case(row: str, spec: Names, accepted: Names, conflict: str = "", **given: An
             existing={"india.bravo.com": n("india", "indias", "foxtrot-listkind", "", "delta-singular")},
         ),
         case(
-            "U10",
+            "naming/U10",
             FULL,
             n("alfa", "yankee-singular", "echo-kind", "whiskey-listkind", *OLD.short_names),
             'ListKindConflict "foxtrot-listkind" is already in use',
@@ -98,18 +98,18 @@ def case(row: str, spec: Names, accepted: Names, conflict: str = "", **given: An
                 "india.bravo.com": n("india", "indias", "foxtrot-listkind", "", "delta-singular", "golf-shortname-1")
             },
         ),
-        case("U11", FULL, FULL, status=FULL, existing={"alfa.bravo.com": FULL}),
+        case("naming/U11", FULL, FULL, status=FULL, existing={"alfa.bravo.com": FULL}),
         case(
-            "U12",
+            "naming/U12",
             n("alfa", "delta-singular", "echo-kind", "foxtrot-listkind", SHORT[0]),
             n("alfa", "delta-singular", "echo-kind", "foxtrot-listkind", SHORT[0]),
             status=FULL,
             existing={"alfa.bravo.com": FULL},
         ),
-        case("U13", PLURAL, PLURAL, old=NO_CONFLICTS),
-        case("U14", PLURAL, PLURAL, old=OLD_FALSE),
+        case("naming/U13", PLURAL, PLURAL, old=NO_CONFLICTS),
+        case("naming/U14", PLURAL, PLURAL, old=OLD_FALSE),
         case(
-            "U15",
+            "naming/U15",
             FULL,
             n("", "delta-singular", "echo-kind", "foxtrot-listkind", *SHORT),
             'PluralConflict "alfa" is already in use',
@@ -117,7 +117,7 @@ def case(row: str, spec: Names, accepted: Names, conflict: str = "", **given: An
             existing={"india.bravo.com": n("india", "alfa", "", "")},
         ),
         case(
-            "U16",
+            "naming/U16",
             FULL,
             n("", "delta-singular", "echo-kind", "foxtrot-listkind", *SHORT),
             'PluralConflict "alfa" is already in use',

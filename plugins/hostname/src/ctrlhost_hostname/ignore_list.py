@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import ctrlhost
 
 from ctrlhost_hostname.encoding import go_time, to_json
 from ctrlhost_hostname.errors import go_type_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import ctrlhost
-    from ctrlhost_hostname.lease import LeaseID
+from ctrlhost_hostname.lease import LeaseID
 
 
 @dataclass

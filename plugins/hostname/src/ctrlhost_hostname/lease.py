@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 MANAGED_LABEL = "akash.network"
 _PREFIX = "akash.network/lease.id."
@@ -30,7 +28,7 @@ class LabelError(ValueError):
 
 @dataclass(frozen=True)
 class LeaseID:
-    """What makes two leases the same: all five parts. Addresses are kept as they are and not checked here."""
+    """What makes two leases the same: all five parts. Addresses are kept as they are; whoever needs valid ones checks."""
 
     owner: str
     dseq: int

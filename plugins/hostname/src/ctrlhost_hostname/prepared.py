@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import ctrlhost
+import ctrlhost
 
 LONGEST = 8 * 1024 * 1024
 
@@ -101,7 +99,7 @@ class PreparedPages:
         for result, prepare in self._pages.values():
             try:
                 result.refresh(prepare)
-            except Exception as error:  # noqa: BLE001 - raised below, after the other pages
+            except Exception as error:
                 failure = failure or error
         if failure is not None:
             raise failure

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from ctrlhost_hostname.gateway import PROVIDERS, GatewayRoutes
 from ctrlhost_hostname.ingress import IngressRoutes
-
-if TYPE_CHECKING:
-    from ctrlhost_hostname.routes import Routes
+from ctrlhost_hostname.routes import Routes
 
 _UNITS = {
     "ns": Fraction(1, 10**9),

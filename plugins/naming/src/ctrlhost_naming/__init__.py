@@ -1,1 +1,52 @@
-"""The naming controller, a ctrlhost plugin."""
+"""The naming controller, a ctrlhost plugin: who may have which name among the CustomResourceDefinitions of a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import ctrlhost
+from ctrlhost_naming.builtin import has_own_controller
+from ctrlhost_naming.decision import Mode
+from ctrlhost_naming.settings import NamingSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["NamingSettings"]
+
+
+@ctrlhost.hookimpl
+def ctrlhost_settings() -> type[NamingSettings]:
+    """Give the plugin's settings."""
+    return NamingSettings
+
+
+@ctrlhost.hookimpl
+def ctrlhost_permissions(settings: NamingSettings) -> Iterable[ctrlhost.Permission]:
+    """Ask for rights to write only where something is written."""
+    if settings.how is Mode.OBSERVE:
+        return ()
+    return (
+        ctrlhost.Permission("apiextensions.k8s.io", ["customresourcedefinitions/status"], ["patch"]),
+        ctrlhost.Permission("events.k8s.io", ["events"], ["create", "patch"]),
+    )
+
+
+@ctrlhost.hookimpl
+def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
+    """Register the controllers."""
+    # Imported here, so that asking for settings and rights stays cheap.
+    from ctrlhost_naming.controller import NamingController
+
+    NamingController(plugin)
+
+
+@ctrlhost.hookimpl
+def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
+    """Refuse to be a second naming controller unless told to."""
+    settings: NamingSettings = plugin.settings
+    if settings.how is Mode.ENFORCE and not settings.force and has_own_controller(plugin.client):
+        raise ctrlhost.ConfigError(
+            "the API server has a naming controller of its own, so `naming` does not start in mode enforce",
+            hint="use `--set naming.mode=repair` or observe, or `--set naming.force=true` if you know that it is off",
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from ctrlhost_naming.calculation import Calculation, Used, calculate
 from ctrlhost_naming.conditions import is_true
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from ctrlhost.clock import Clock
     from ctrlhost_naming.crd import Crd
 
@@ -67,10 +66,19 @@ def status_patch(
     patch replaces lists: those of others are sent back as they came. The rest of the object is not sent, so the cache
     need not hold the schemas, which may be a megabyte.
     """
-    said: dict[str, Any] = {"status": {"conditions": [dict(raw) for raw in conditions]}}
+    said: dict[str, Any] = {"status": {"conditions": plain(conditions)}}
     for condition in (calculation.names_accepted, calculation.established):
         status_conditions.set(said, condition.type, condition.status, condition.reason, condition.message, clock)
     return {
         "metadata": {"resourceVersion": resource_version},
         "status": {**said["status"], "acceptedNames": calculation.accepted.to_merge_patch()},
     }
+
+
+def plain(value: Any) -> Any:
+    """Give a copy of a read-only view that can be changed and sent."""
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [plain(part) for part in value]
+    return value

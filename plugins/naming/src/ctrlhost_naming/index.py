@@ -107,6 +107,11 @@ class NameIndex:
             known = self._groups.get(group)
             return known.owners[space].get(name, ()) if known else ()
 
+    def is_contested(self, crd: Crd) -> bool:
+        """Say whether a name of this CRD is accepted for another one too."""
+        with self._lock:
+            return bool(self._contested) and any((crd.group, *name) in self._contested for name in crd.accepted.held())
+
     def contested(self) -> list[tuple[str, Space, str]]:
         """Give the names, with group and space, that are accepted for more than one CRD."""
         with self._lock:

@@ -1,0 +1,54 @@
+"""What is done about one Foo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import ctrlhost
+from ctrlhost_sample.foo import API_VERSION, KIND, agrees, deployment_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOOK_AGAIN = 30.0
+"""Seconds after which a name that another Deployment has is tried again: its deletion wakes nobody here."""
+
+
+def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
+    """Make the Deployment of a Foo be as the Foo says, and tell in its status how many replicas are available."""
+    foo = ctx.get(request)
+    if foo is None or foo.deletion_timestamp:
+        # The Deployment goes with its owner; the garbage collector sees to that.
+        return None
+    wanted = deployment_for(foo)
+    name = wanted["metadata"]["name"]
+    deployment: Mapping[str, Any] | None = ctx.lister("apps/v1", "Deployment").get(name, request.namespace)
+    if deployment is None:
+        deployment = ctx.client.create(wanted, owner=foo)
+        ctx.events.normal(foo, "Created", f"created Deployment {name}", action="Create")
+    elif not is_controlled_by(deployment, foo):
+        ctx.events.warning(
+            foo, "ErrResourceExists", f"Deployment {name} exists already and does not belong to this Foo", action="Sync"
+        )
+        return ctrlhost.Result(requeue_after=LOOK_AGAIN)
+    elif not agrees(deployment["spec"], wanted["spec"]):
+        deployment = ctx.client.apply(wanted, owner=foo)
+        ctx.events.normal(foo, "Repaired", f"set Deployment {name} back to what the Foo says", action="Update")
+    report(ctx, foo, deployment)
+    return None
+
+
+def report(ctx: ctrlhost.Context, foo: Mapping[str, Any], deployment: Mapping[str, Any]) -> None:
+    """Write the number of available replicas into the Foo's status, if another number stands there."""
+    available = (deployment.get("status") or {}).get("availableReplicas") or 0
+    if (foo.get("status") or {}).get("availableReplicas") == available:
+        return
+    metadata = foo["metadata"]
+    patch = {"status": {"availableReplicas": available}}
+    ctx.client.patch(API_VERSION, KIND, metadata["name"], metadata["namespace"], patch, subresource="status")
+
+
+def is_controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+    """Say whether `owner`, this very one, is the controller of `obj`."""
+    references = obj["metadata"].get("ownerReferences") or ()
+    return any(one.get("controller") and one.get("uid") == owner["metadata"]["uid"] for one in references)

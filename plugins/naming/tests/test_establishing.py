@@ -1,0 +1,101 @@
+"""The step from accepted names to a CRD that is served."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from ctrlhost_naming.conditions import INITIAL_NAMES_ACCEPTED, INVALID_CA_BUNDLE
+from ctrlhost_naming.crd import Crd
+from ctrlhost_naming.establishing import established_patch, is_due, outcome
+
+from ctrlhost.testing import ManualClock
+
+behaviour = pytest.mark.behaviour
+
+
+def certificate() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "webhook")])
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=3650))
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM)
+
+
+def webhook(bundle: str | None) -> dict[str, Any]:
+    client: dict[str, Any] = {"service": {"name": "w", "namespace": "n"}}
+    if bundle is not None:
+        client["caBundle"] = bundle
+    return {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client}}
+
+
+def accepted(world: Any, conversion: dict[str, Any] | None = None) -> dict[str, Any]:
+    world.create("as/a", **({"conversion": conversion} if conversion else {}))
+    world.settle()
+    obj: dict[str, Any] = world.objects["as.g.io"]
+    return obj
+
+
+@behaviour("naming/I3")
+@pytest.mark.parametrize("bundle", ["bm90IGEgY2VydGlmaWNhdGU=", "%%%", base64.b64encode(b"\xff\xfe").decode()])
+def test_a_webhook_with_certificates_that_can_not_be_read_keeps_a_crd_from_being_established(
+    world: Any, bundle: str
+) -> None:
+    obj = accepted(world, webhook(bundle))
+    assert outcome(Crd.of(obj), obj) == INVALID_CA_BUNDLE
+
+
+@behaviour("naming/I4")
+def test_a_webhook_with_a_certificate_does_not(world: Any) -> None:
+    obj = accepted(world, webhook(base64.b64encode(certificate()).decode()))
+    assert outcome(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
+
+
+@behaviour("naming/I5")
+@pytest.mark.parametrize("conversion", [None, {"strategy": "None"}, webhook(None)])
+def test_nor_does_a_crd_without_one(world: Any, conversion: dict[str, Any] | None) -> None:
+    obj = accepted(world, conversion)
+    assert outcome(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
+
+
+def test_what_stands_there_already_is_not_written_again(world: Any) -> None:
+    obj = accepted(world, webhook("bm90IGEgY2VydGlmaWNhdGU="))
+    world.edit_status("as", **established_patch(obj, INVALID_CA_BUNDLE, ManualClock())["status"])
+    obj = world.objects["as.g.io"]
+    assert is_due(Crd.of(obj))
+    assert outcome(Crd.of(obj), obj) is None
+
+
+@behaviour("naming/X23")
+def test_only_a_crd_with_all_names_that_it_asks_for_now_is_due(world: Any) -> None:
+    world.create("as/a")
+    assert not is_due(Crd.of(world.objects["as.g.io"]))
+    world.settle()
+    assert is_due(Crd.of(world.objects["as.g.io"]))
+    world.edit("as", singular="b")
+    assert not is_due(Crd.of(world.objects["as.g.io"])), "renamed, and nobody has judged the new name yet"
+
+
+def test_the_patch_keeps_the_other_conditions_and_its_version(world: Any) -> None:
+    obj = accepted(world)
+    patch = established_patch(obj, INITIAL_NAMES_ACCEPTED, ManualClock())
+    assert patch["metadata"] == {"resourceVersion": obj["metadata"]["resourceVersion"]}
+    assert [(c["type"], c["status"], c["reason"]) for c in patch["status"]["conditions"]] == [
+        ("NamesAccepted", "True", "NoConflicts"),
+        ("Established", "True", "InitialNamesAccepted"),
+    ]
