@@ -1,0 +1,94 @@
+"""Fixtures of the benches: the Go peers, the stub server, and the record of ratios."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benches.ratios import PAGE, Ratios
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PEERS = Path(__file__).parent.parent / "tests" / "go" / "bin" / "peers"
+_ratios = pytest.StashKey[Ratios]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--short`, the run of CI: smaller sizes, and the page in the docs is left alone."""
+    parser.addoption("--short", action="store_true", help="smaller sizes; do not rewrite docs/benchmarks.md")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the record of this run."""
+    config.stash[_ratios] = Ratios(short=config.getoption("--short"))
+
+
+@pytest.fixture(scope="session")
+def ratios(pytestconfig: pytest.Config) -> Ratios:
+    """The record that every bench adds its figures to."""
+    return pytestconfig.stash[_ratios]
+
+
+@pytest.fixture(scope="session")
+def go_peers(ratios: Ratios) -> Callable[..., dict[str, float]]:
+    """Run one of the Go peers and give its figures; none, with a note, where they are not built."""
+
+    def run(*arguments: str) -> dict[str, float]:
+        if not PEERS.exists():
+            ratios.note("The Go peers were not built in this run.")
+            return {}
+        done = subprocess.run([PEERS, *arguments], check=True, stdout=subprocess.PIPE, timeout=600)
+        figures: dict[str, float] = json.loads(done.stdout)
+        return figures
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def go_queue(go_peers: Callable[..., dict[str, float]]) -> dict[str, float]:
+    """client-go's and controller-runtime's queues, seconds per operation."""
+    return go_peers("queue")
+
+
+@pytest.fixture(scope="session")
+def stub_pods() -> Callable[[int, int], object]:
+    """Start a stub server with so many pods and events; a context manager that gives its URL."""
+
+    @contextmanager
+    def start(pods: int, events: int) -> Iterator[str]:
+        command = [sys.executable, "-m", "benches.stub_pods", str(pods), str(events)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                yield process.stdout.readline().strip()
+            finally:
+                process.kill()
+
+    return start
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the table of ratios, and what is over its budget."""
+    ratios = config.stash[_ratios]
+    if not ratios.figures:
+        return
+    terminalreporter.section("ratios to the peers, less is better")
+    terminalreporter.write_line(ratios.table())
+    for line in ratios.over_budget():
+        terminalreporter.write_line(f"over budget: {line}", red=True)
+    if not ratios.short:
+        PAGE.write_text(ratios.page(), encoding="utf-8")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail the run when a figure is over its budget."""
+    if exitstatus == 0 and session.config.stash[_ratios].over_budget():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,94 @@
+"""A host with one controller that does nothing, until it has reconciled so many pods; a process of its own.
+
+    python -m benches.hosts ctrlhost|kopf KUBECONFIG PODS
+
+Prints the seconds from the start of the interpreter to the last first reconcile and the peak resident bytes, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT = 300.0
+
+
+def started() -> float:
+    """Read when this process started, in seconds of the monotonic clock."""
+    ticks = int(Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class Seen:
+    """The pods that were reconciled, and the moment when all were."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted, self._keys, self._lock = wanted, set[tuple[str, str]](), threading.Lock()
+        self.all = threading.Event()
+
+    def add(self, namespace: str, name: str) -> None:
+        with self._lock:
+            self._keys.add((namespace, name))
+            if len(self._keys) == self._wanted:
+                self.all.set()
+
+
+def ctrlhost_host(kubeconfig: str, seen: Seen) -> None:
+    """Ours, through the host, with the default number of workers."""
+    import ctrlhost
+    from ctrlhost.host import Host
+
+    def reconcile(_: ctrlhost.Context, request: ctrlhost.Request) -> None:
+        seen.add(request.namespace, request.name)
+
+    class Noop:
+        @ctrlhost.hookimpl
+        def ctrlhost_setup(self, plugin: ctrlhost.PluginContext) -> None:
+            plugin.add_controller("noop", reconcile, ctrlhost.For("v1", "Pod"))
+
+    host = Host(plugins=[("noop", Noop())], client=ctrlhost.Client.load(kubeconfig=kubeconfig))
+    host.start()
+    seen.all.wait(LIMIT)
+
+
+def kopf_operator(kubeconfig: str, seen: Seen) -> None:
+    """Run kopf's operator with one handler of raw events, its cheapest kind."""
+    os.environ["KUBECONFIG"] = kubeconfig
+    import logging
+
+    import kopf
+
+    logging.disable(logging.CRITICAL)
+
+    @kopf.on.event("v1", "pods")
+    async def handler(namespace: str, name: str, **_: Any) -> None:
+        seen.add(namespace, name)
+
+    threading.Thread(target=lambda: kopf.run(clusterwide=True, standalone=True), daemon=True).start()
+    seen.all.wait(LIMIT)
+
+
+MEASURED: dict[str, Callable[[str, Seen], None]] = {"ctrlhost": ctrlhost_host, "kopf": kopf_operator}
+
+
+def main() -> None:
+    """Measure the host that the arguments name."""
+    seen = Seen(int(sys.argv[3]))
+    MEASURED[sys.argv[1]](sys.argv[2], seen)
+    taken = time.clock_gettime(time.CLOCK_BOOTTIME) - started()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"complete": seen.all.is_set(), "seconds": taken, "peak_bytes": peak}), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What the benches found: each figure beside its peers', the table of ratios, and the budget they must keep."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tomllib
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+BUDGET = Path(__file__).parent / "budget.toml"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+PYTHON_PEERS = ("kubernetes", "kopf")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured cost, where less is better, beside the same cost of the peers in the same run."""
+
+    suite: str
+    name: str
+    unit: str
+    ours: float
+    peers: dict[str, float]
+
+    @property
+    def key(self) -> str:
+        """Give the name under which the budget knows this figure."""
+        return f"{self.suite}: {self.name}"
+
+
+@dataclass
+class Ratios:
+    """The figures of one run."""
+
+    short: bool
+    figures: list[Figure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, suite: str, name: str, unit: str, ours: float, **peers: float) -> None:
+        """Record a cost and the peers' costs; underscores in the peers' names become hyphens."""
+        named = {peer.replace("_", "-"): cost for peer, cost in peers.items()}
+        self.figures.append(Figure(suite, name, unit, ours, named))
+
+    def note(self, text: str) -> None:
+        """Record something a reader of the figures must know, such as a peer that could not run here."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def over_budget(self) -> list[str]:
+        """Name each figure whose ratio to a peer is worse than the budget allows."""
+        budget = tomllib.loads(BUDGET.read_text(encoding="utf-8"))
+        found = []
+        for figure in self.figures:
+            for peer, limit in budget.get(figure.key, {}).items():
+                ratio = figure.ours / figure.peers[peer] if figure.peers.get(peer) else None
+                if ratio is not None and ratio > limit:
+                    found.append(f"{figure.key}: {ratio:.2f} times {peer}, the budget allows {limit:g}")
+        return found
+
+    def table(self) -> str:
+        """Give the ratios as a Markdown table, a row for each peer of each figure."""
+        lines = ["| suite | measured | ctrlhost | peer | | ratio |", "|--|--|--:|--|--:|--:|"]
+        for figure in self.figures:
+            ours = _amount(figure.ours, figure.unit)
+            if not figure.peers:
+                lines.append(f"| {figure.suite} | {figure.name} | {ours} | none | | |")
+            for peer, cost in figure.peers.items():
+                ratio = f"{figure.ours / cost:.2f}" if cost else ""
+                lines.append(
+                    f"| {figure.suite} | {figure.name} | {ours} | {peer} | {_amount(cost, figure.unit)} | {ratio} |"
+                )
+        return "\n".join(lines)
+
+    def page(self) -> str:
+        """Give the page for the docs: machine, versions, the table."""
+        peers = ", ".join(f"{name} {version(name)}" for name in PYTHON_PEERS)
+        about = [
+            "# Benchmarks",
+            "",
+            "Written by `make bench`. Every row compares ctrlhost with a peer that did the same job in the same run on the",
+            "same machine; less is better, and a ratio under 1 means that ctrlhost was cheaper. Medians of five.",
+            "",
+            f"Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}.",
+            f"Python {platform.python_version()}, ctrlhost {version('ctrlhost')}, {peers}; client-go v0.36.3,",
+            "controller-runtime v0.24.1. Pods are about 5 KB of JSON each and all different.",
+            "",
+            self.table(),
+            "",
+        ]
+        return "\n".join(about + [f"- {note}" for note in self.notes] + ([""] if self.notes else []))
+
+
+def _amount(cost: float, unit: str) -> str:
+    if unit != "s":
+        return f"{cost:,.0f} {unit}"
+    for factor, name in ((1e-6, "ns"), (1e-3, "µs"), (1.0, "ms")):
+        if cost < factor:
+            return f"{cost / factor * 1e3:.3g} {name}"
+    return f"{cost:.2f} s"
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,133 @@
+"""The work queue across the border, against client-go, controller-runtime and plain Python."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benches.plain_queue import PlainQueue
+from ctrlhost import Request
+from ctrlhost.workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+    from benches.ratios import Ratios
+
+ROUNDS = 5
+CYCLES = 100_000
+KEYS = 1_000
+BURST = 100_000
+BATCH = 256
+
+_names = itertools.count()
+
+
+def keys(count: int) -> list[str]:
+    return [f"namespace-{number % 20:02d}/deployment-{number:06d}" for number in range(count)]
+
+
+def requests(count: int) -> list[Request]:
+    return [Request(f"deployment-{number:06d}", f"namespace-{number % 20:02d}") for number in range(count)]
+
+
+def cycle(queue: Any, all_keys: list[Any]) -> None:
+    add, get, forget, done = queue.add, queue.get, queue.forget, queue.done
+    for key in all_keys * (CYCLES // KEYS):
+        add(key)
+        key = get()
+        forget(key)
+        done(key)
+
+
+def burst_one_by_one(queue: Any, all_keys: list[str]) -> None:
+    for key in all_keys:
+        queue.add(key)
+    for key in all_keys:
+        queue.add(key)
+    while len(queue):
+        key = queue.get()
+        queue.forget(key)
+        queue.done(key)
+
+
+def burst(queue: WorkQueue, all_keys: list[str]) -> None:
+    queue.add_many(all_keys)
+    queue.add_many(all_keys)
+    while len(queue):
+        queue.done_many(queue.get_batch(BATCH))
+
+
+def seconds(benchmark: BenchmarkFixture, job: Callable[[Any, Any], None], make: Callable[[], Any], all_keys: Any) -> float:
+    """Time the job on a fresh queue each round; the median in seconds."""
+    benchmark.pedantic(job, setup=lambda: ((make(), all_keys), {}), rounds=ROUNDS, warmup_rounds=1)
+    median: float = benchmark.stats.stats.median
+    return median
+
+
+def named() -> WorkQueue:
+    return WorkQueue(f"bench-{next(_names)}")
+
+
+@pytest.fixture(scope="module")
+def plain_cycle() -> float:
+    import time
+
+    taken = []
+    for _ in range(ROUNDS):
+        queue, all_keys, start = PlainQueue(), keys(KEYS), time.perf_counter()
+        cycle(queue, all_keys)
+        taken.append((time.perf_counter() - start) / CYCLES)
+    return sorted(taken)[ROUNDS // 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "all_keys", "peer"),
+    [
+        pytest.param("cycle, str keys, with metrics", named, keys(KEYS), "cycle_metrics", id="named"),
+        pytest.param("cycle, Request keys, with metrics", named, requests(KEYS), "cycle_metrics", id="requests"),
+        pytest.param("cycle, str keys, without metrics", WorkQueue, keys(KEYS), "cycle", id="nameless"),
+    ],
+)
+def test_cycle(
+    benchmark: BenchmarkFixture,
+    ratios: Ratios,
+    go_queue: dict[str, float],
+    plain_cycle: float,
+    name: str,
+    make: Callable[[], WorkQueue],
+    all_keys: list[Any],
+    peer: str,
+) -> None:
+    taken = seconds(benchmark, cycle, make, all_keys) / CYCLES
+    ratios.add("queue", name, "s", taken, client_go=go_queue.get(peer, 0.0), plain_python=plain_cycle)
+
+
+def test_burst(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: dict[str, float]) -> None:
+    taken = seconds(benchmark, burst, named, keys(BURST)) / BURST
+    go = {"client_go": go_queue.get("burst_metrics", 0.0), "client_go_without_metrics": go_queue.get("burst", 0.0)}
+    ratios.add("queue", "burst in batches, per key, with metrics", "s", taken, **go)
+
+
+def test_burst_without_metrics(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: dict[str, float]) -> None:
+    taken = seconds(benchmark, burst, WorkQueue, keys(BURST)) / BURST
+    ratios.add("queue", "burst in batches, per key", "s", taken, client_go=go_queue.get("burst", 0.0))
+
+
+def test_burst_with_priorities(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: dict[str, float]) -> None:
+    by_priority = [keys(BURST)[which::4] for which in range(4)]
+
+    def job(queue: WorkQueue, groups: list[list[str]]) -> None:
+        for _ in range(2):
+            for which, group in enumerate(groups):
+                queue.add_many(group, priority=which * 10)
+        while len(queue):
+            queue.done_many(queue.get_batch(BATCH))
+
+    taken = seconds(benchmark, job, WorkQueue, by_priority) / BURST
+    peer = go_queue.get("priority_burst", 0.0)
+    ratios.add("queue", "burst with four priorities, per key", "s", taken, controller_runtime=peer)
