@@ -9,16 +9,18 @@ does not fit is a ConfigError that names the path and where the value came from.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.setting_types import Text, canonical, fit, suggest
 from ctrlhost.settings import ControllerOverrides, HostSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -7,12 +7,13 @@ what a hook raises is reported under that plugin's name and stops that plugin on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import click
     import msgspec
 

@@ -1,8 +1,8 @@
 """How log lines look and what each carries.
 
 All code logs with the standard library's `logging`. The command line configures the output once: readable lines on a
-terminal, a JSON object per line elsewhere, always on stderr. Whoever works on something binds it for the lines of its
-thread or task, so that each line of a reconcile names its controller, key and reconcile id.
+terminal, a JSON object per line elsewhere, always on stderr. Each line of a reconcile names its controller, object
+and reconcile id; whoever does other work may bind what its lines should carry.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
+
+from ctrlhost.context import log_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, MutableMapping
 
 _bound: ContextVar[Mapping[str, Any]] = ContextVar("ctrlhost_log", default=MappingProxyType({}))
 
@@ -118,7 +122,7 @@ def _add_bound(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> M
     # Another handler that formats the record first leaves these on it, and they are no extras.
     event.pop("message", None)
     event.pop("asctime", None)
-    for key, value in _bound.get().items():
+    for key, value in (*log_fields().items(), *_bound.get().items()):
         event.setdefault(key, value)
     return event
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,8 @@ from ctrlhost import hookspecs
 from ctrlhost.errors import PluginLoadError, PluginNotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import click
     import msgspec
 
@@ -192,6 +193,12 @@ class PluginManager:
             message, hint = _no_hooks(implementation)
             raise PluginLoadError(name, message, hint=hint)
         return Plugin(name, implementation, self._manager, installed)
+
+
+def check_installed(name: str) -> None:
+    """Raise PluginNotFound if no plugin of that name is installed; nothing is imported."""
+    if name not in _entry_points():
+        raise _not_found(name)
 
 
 def _not_found(name: str) -> PluginNotFound:

@@ -7,7 +7,6 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, Union
 
@@ -15,6 +14,9 @@ import msgspec
 
 from ctrlhost.duration import Duration
 from ctrlhost.errors import ConfigError
+
+if typing.TYPE_CHECKING:
+    from collections.abc import Iterable
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -7,11 +7,13 @@ configuration.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ctrlhost.cli.group import main_group
 from ctrlhost.cli.messages import print_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

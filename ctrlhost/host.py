@@ -1,0 +1,321 @@
+"""The host: plugins, informers, server and their life together. The only module that knows everybody."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.clock import SystemClock
+from ctrlhost.configuration import Configuration
+from ctrlhost.health import Check
+from ctrlhost.plugin_runtime import PluginRuntime
+from ctrlhost.plugins import PluginManager, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from types import FrameType
+
+    from starlette.types import ASGIApp
+
+    from ctrlhost.client import Client
+    from ctrlhost.clock import Clock
+    from ctrlhost.informers import InformerFactory
+    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.server import HttpServer
+    from ctrlhost.settings import HostSettings
+
+log = logging.getLogger("ctrlhost.host")
+
+_SERVER_TIMEOUT = 2.0
+#: How long events that are not written yet may take at the end, if the drain took all its time, in seconds.
+_EVENTS_TIMEOUT = 1.0
+
+
+class StopRequested(BaseException):
+    """A signal arrived while the host was starting."""
+
+
+class Host:
+    """Runs plugins over one client and one set of informers. Several hosts in a process have nothing in common."""
+
+    def __init__(
+        self,
+        settings: HostSettings | None = None,
+        plugins: Sequence[object] = (),
+        *,
+        configuration: Configuration | None = None,
+        client: Client | None = None,
+        clock: Clock | None = None,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        """Prepare; nothing is imported and nothing starts.
+
+        `plugins` are names of installed plugins, or modules and objects that implement hooks; none means those that
+        the settings name. `configuration` has the settings of plugins. A `sandbox` is run against but neither started
+        nor stopped here.
+        """
+        self.configuration = configuration or Configuration.gather()
+        self.settings = settings or self.configuration.host()
+        self.clock: Clock = clock or SystemClock()
+        self.stopping = threading.Event()
+        self.client: Client | None = client
+        self.factory: InformerFactory | None = None
+        self._sandbox = sandbox
+        self._manager = PluginManager()
+        self._given: dict[str, object] = {}
+        self._changes = threading.Condition()
+        self.plugins: list[PluginRuntime] = []
+        for plugin in plugins or self.settings.plugins:
+            self._add(plugin)
+        self._server: HttpServer | None = None
+        self._listeners: list[tuple[PluginRuntime, HttpServer]] = []
+        self._started = False
+        self._stopped = False
+        self._metrics: Any = None
+        self._events: Any = None
+
+    def _add(self, plugin: object) -> None:
+        name = plugin if isinstance(plugin, str) else name_of(plugin)
+        runtime = PluginRuntime(name, self._notify)
+        if any(other.name == name for other in self.plugins):
+            if plugin in (name, self._given.get(name)):
+                return
+            runtime.fail("another plugin of this name is in the host already")
+        elif not isinstance(plugin, str):
+            self._given[name] = plugin
+        self.plugins.append(runtime)
+
+    # Life.
+
+    def start(self) -> None:
+        """Load and set up the plugins, start the server, and begin to sync; returns without waiting for that.
+
+        ConfigError for settings that do not fit, an address in use, or a kubeconfig that can not be read;
+        PluginNotFound for a plugin that is not installed. Every other trouble of a plugin is that plugin's own.
+        """
+        from ctrlhost.plugins import installed_plugins
+
+        self._started = True
+        self._listen()
+        named = [plugin.name for plugin in self.plugins]
+        for runtime in self.plugins:
+            if runtime.state != "failed":
+                runtime.load(self._manager, self._given.get(runtime.name))
+        self.configuration.check_names([*named, *installed_plugins()])
+        overrides = self.configuration.controllers()
+        for runtime in self.plugins:
+            runtime.configure(self.configuration)
+        services = self._services(overrides)
+        for runtime in self.plugins:
+            runtime.set_up(services)
+        self._check_overrides(overrides)
+        self._start_servers()
+        self._events.start()
+        with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
+        for runtime in self.plugins:
+            runtime.start(with_crds=with_crds)
+
+    def _listen(self) -> None:
+        if self.settings.listen:
+            from ctrlhost.host_app import host_app
+            from ctrlhost.server import HttpServer
+
+            self._server = HttpServer(self.settings.listen, host_app(self), "host")
+
+    def _services(self, overrides: Mapping[str, Any]) -> Any:
+        from ctrlhost.client import Client
+        from ctrlhost.events import EventRecorder
+        from ctrlhost.informers import InformerFactory
+        from ctrlhost.metrics import HostMetrics, PluginCollector
+        from ctrlhost.plugin_scope import PluginServices
+        from ctrlhost.reconcile_metrics import ReconcileMetrics
+
+        if self.client is None:
+            kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
+            self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
+        self.factory = InformerFactory(self.client, resync=self.settings.resync)
+        self._metrics = HostMetrics()
+        reconciles = ReconcileMetrics()
+        self._events = EventRecorder(self.client, self.clock)
+        self._metrics.register(PluginCollector(self.plugins))
+        self._metrics.register(reconciles)
+        if self.client.metrics is not None:
+            self._metrics.register(self.client.metrics)
+        return PluginServices(
+            client=self.client,
+            factory=self.factory,
+            clock=self.clock,
+            events=self._events,
+            registry=self._metrics.registry,
+            leading=self._leading,
+            stopping=self.stopping,
+            controller_overrides=overrides,
+            metrics=reconciles,
+            namespaces=self.settings.namespaces,
+        )
+
+    def _leading(self) -> bool:
+        """Without leader election every host leads as long as it runs."""
+        return not self._stopped
+
+    def _check_overrides(self, overrides: Iterable[str]) -> None:
+        known = {controller.name for plugin in self.plugins for controller in plugin.controllers}
+        for name in overrides:
+            plugin = next((one for one in self.plugins if one.name == name.partition("/")[0]), None)
+            if plugin is not None and plugin.context is not None and name not in known:
+                log.warning("controllers.%s: plugin %s has no controller of this name", name, plugin.name)
+
+    def _start_servers(self) -> None:
+        from ctrlhost.errors import ConfigError
+
+        for runtime in self.plugins:
+            for listener in runtime.context.listeners if runtime.context else ():
+                from ctrlhost.server import HttpServer
+
+                try:
+                    server = HttpServer(listener.address, listener.app, runtime.name, f"listener of {runtime.name}")
+                except ConfigError as error:
+                    runtime.fail(f"{error}")
+                    break
+                self._listeners.append((runtime, server))
+                server.start()
+                log.info("plugin %s listens on http://%s", runtime.name, server.address)
+        if self._server is not None:
+            self._server.start()
+            log.info("listening on http://%s", self._server.address)
+
+    def wait_ready(self, timeout: float) -> bool:
+        """Wait until no plugin is syncing any more, `timeout` real seconds at most; say whether that came about."""
+        with self._changes:
+            return self._changes.wait_for(lambda: all(plugin.settled() for plugin in self.plugins), timeout)
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Take no new work, let what runs finish for up to `timeout` seconds, and end everything; True if all finished.
+
+        None takes the setting `drain_timeout`. A second call does nothing.
+        """
+        if self._stopped:
+            return True
+        deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
+        self.stopping.set()
+        stoppers = [threading.Thread(target=plugin.stop_intake, daemon=True) for plugin in self.plugins]
+        for thread in stoppers:
+            thread.start()
+        for thread in stoppers:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        drained = not [plugin.name for plugin in self.plugins if not plugin.drain(deadline)]
+        self._stopped = True
+        if self._events is not None:
+            self._events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
+        if self.factory is not None:
+            self.factory.stop()
+        for _, server in self._listeners:
+            server.stop(_SERVER_TIMEOUT)
+        if self._server is not None:
+            self._server.stop(_SERVER_TIMEOUT)
+        self._notify()
+        return drained
+
+    def run(self) -> int:
+        """Start, run until a signal or until every plugin has failed, stop; give the exit code.
+
+        SIGTERM and SIGINT let running reconciles finish; a second one ends the process at once, with code 1. To be
+        called in the main thread.
+        """
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            return self._run()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _run(self) -> int:
+        self._starting = True
+        try:
+            self.start()
+        except StopRequested:
+            log.info("asked to stop while starting")
+        except BaseException:
+            self._starting = False
+            self.stop(0)
+            raise
+        self._starting = False
+        with self._changes:
+            self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed())
+        failed = self._all_failed() and not self.stopping.is_set()
+        if failed:
+            log.error("every plugin has failed; nothing is left to run")
+        if not self.stop():
+            log.error("not everything finished within %s", self.settings.drain_timeout)
+        log.info("stopped")
+        return 1 if failed else 0
+
+    _starting = False
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if self.stopping.is_set():
+            os.write(2, f"{name} again: ending at once\n".encode())
+            os._exit(1)
+        os.write(2, f"{name}: stopping; once more ends at once\n".encode())
+        self.stopping.set()
+        if self._starting:
+            raise StopRequested
+        # The main thread waits on the condition, so it must be woken from another.
+        threading.Thread(target=self._notify, daemon=True).start()
+
+    def _all_failed(self) -> bool:
+        return bool(self.plugins) and all(plugin.state == "failed" for plugin in self.plugins)
+
+    def _notify(self) -> None:
+        with self._changes:
+            self._changes.notify_all()
+
+    # What the server shows.
+
+    @property
+    def address(self) -> str | None:
+        """Where the host's server listens, None without one."""
+        return self._server.address if self._server else None
+
+    def checks(self, endpoint: str) -> list[Check]:
+        """Give the lines of `livez`, `readyz` or `healthz`.
+
+        Alive is a host that answers. Ready is one whose plugins all run, or wait for what others owe them, such as a
+        CRD. Healthy is one of which no plugin has failed and no check of a plugin fails.
+        """
+        lines = [Check("ping", passed=True)]
+        if endpoint == "livez":
+            return lines
+        if endpoint == "readyz":
+            lines.append(Check("stopping", passed=not self.stopping.is_set()))
+        for plugin in list(self.plugins):
+            first, *rest = plugin.checks()
+            if endpoint == "healthz":
+                first = Check(first.name, passed=plugin.state != "failed", detail=first.detail)
+            lines += [first, *rest]
+        if endpoint == "healthz":
+            lines += [check.run() for plugin in self.plugins for check in plugin.health_checks]
+        return lines
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Give all metrics and their content type."""
+        registries = {plugin.name: plugin.context.metrics for plugin in self.plugins if plugin.context is not None}
+        body: tuple[bytes, str] = self._metrics.exposition(registries, accept)
+        return body
+
+    def queues(self) -> list[dict[str, Any]]:
+        """Give what waits in each controller's queue."""
+        return []
+
+    def pages(self) -> dict[str, dict[str, ASGIApp]]:
+        """Give the pages of plugins, by plugin and path."""
+        return {
+            plugin.name: {page.path: page.app for page in plugin.context.pages}
+            for plugin in self.plugins
+            if plugin.context is not None and plugin.context.pages
+        }

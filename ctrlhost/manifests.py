@@ -1,0 +1,184 @@
+"""What a cluster needs to run a set of plugins, as manifests, made without a cluster."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
+from ctrlhost.plugin_runtime import PluginRuntime
+from ctrlhost.plugins import PluginManager
+from ctrlhost.rbac import KindNames, implied, roles
+from ctrlhost.server import parse_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ctrlhost.configuration import Configuration
+    from ctrlhost.permissions import Permission
+    from ctrlhost.plugin_scope import PluginServices
+    from ctrlhost.settings import HostSettings
+
+_CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
+#: A pod has this many seconds beyond the drain for what comes after it.
+_GRACE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """How the host is to run in the cluster; `config` is a settings file's text, `assignments` are those of `--set`."""
+
+    name: str
+    namespace: str
+    image: str
+    config: str = ""
+    assignments: Sequence[str] = ()
+
+
+def load_plugins(names: Iterable[str], configuration: Configuration) -> list[PluginRuntime]:
+    """Import, configure and set up plugins without a network; PluginLoadError if one of them fails."""
+    manager = PluginManager()
+    services = _offline_services(configuration)
+    plugins = []
+    for name in names:
+        plugin = PluginRuntime(name)
+        plugin.load(manager)
+        plugin.configure(configuration)
+        plugin.set_up(services)
+        if plugin.state == "failed":
+            if isinstance(plugin.error, PluginLoadError):
+                raise plugin.error
+            raise PluginLoadError(name, plugin.reason)
+        plugins.append(plugin)
+    return plugins
+
+
+def crds_of(plugins: Iterable[PluginRuntime]) -> list[dict[str, Any]]:
+    """Give the CRDs that the plugins own, each once."""
+    found: dict[str, dict[str, Any]] = {}
+    for runtime in plugins:
+        if runtime.plugin is not None:
+            for crd in runtime.plugin.crds():
+                found.setdefault(crd["metadata"]["name"], crd)
+    return list(found.values())
+
+
+def permissions_of(plugins: Iterable[PluginRuntime], settings: HostSettings) -> list[Permission]:
+    """Give the rights that exactly these plugins need: those that follow from their sources, and those they ask for."""
+    plugins = list(plugins)
+    kinds = KindNames.of(crds_of(plugins))
+    found: list[Permission] = []
+    for runtime in plugins:
+        if runtime.plugin is not None and runtime.context is not None:
+            found += implied(runtime.context, kinds, settings.namespaces)
+            found += runtime.plugin.permissions(runtime.settings)
+    return found
+
+
+def manifests(plugins: Sequence[PluginRuntime], settings: HostSettings, deployed: Deployed) -> list[dict[str, Any]]:
+    """Give all manifests in the order in which they can be applied."""
+    metadata = {"name": deployed.name, "namespace": deployed.namespace}
+    made = crds_of(plugins)
+    made.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": deployed.namespace}})
+    made.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(metadata)})
+    made += roles(deployed.name, deployed.namespace, permissions_of(plugins, settings))
+    if deployed.config:
+        data = {_CONFIG_FILE: deployed.config}
+        made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(metadata), "data": data})
+    made.append(_deployment([plugin.name for plugin in plugins], settings, deployed, metadata))
+    return made
+
+
+def _deployment(
+    names: Sequence[str], settings: HostSettings, deployed: Deployed, metadata: dict[str, str]
+) -> dict[str, Any]:
+    port = parse_address(settings.listen, "host.listen")[1]
+    labels = {"app.kubernetes.io/name": deployed.name}
+    container = {
+        "name": "ctrlhost",
+        "image": deployed.image,
+        "args": _arguments(names, settings, deployed, port),
+        "ports": [{"name": "http", "containerPort": port}],
+        "livenessProbe": {"httpGet": {"path": "/livez", "port": "http"}, "periodSeconds": 10, "failureThreshold": 3},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}, "periodSeconds": 5},
+        "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    pod: dict[str, Any] = {
+        "serviceAccountName": deployed.name,
+        "terminationGracePeriodSeconds": round(settings.drain_timeout) + _GRACE,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+    }
+    if deployed.config:
+        container["volumeMounts"] = [{"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True}]
+        pod["volumes"] = [{"name": "config", "configMap": {"name": deployed.name}}]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {**metadata, "labels": labels},
+        "spec": {
+            "replicas": 1,
+            # Two hosts at once would both write, also for the time of an update.
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def _arguments(names: Sequence[str], settings: HostSettings, deployed: Deployed, port: int) -> list[str]:
+    arguments = ["run", f"--plugins={','.join(names)}", f"--listen=0.0.0.0:{port}"]
+    if settings.namespaces:
+        arguments.append(f"--namespace={','.join(settings.namespaces)}")
+    if deployed.config:
+        arguments.append(f"--config={_CONFIG_FOLDER}/{_CONFIG_FILE}")
+    return arguments + [f"--set={assignment}" for assignment in deployed.assignments]
+
+
+def _offline_services(configuration: Configuration) -> PluginServices:
+    """Give a plugin everything that its set-up may use; the network is not among it."""
+    from prometheus_client import CollectorRegistry
+
+    from ctrlhost.client import Client
+    from ctrlhost.clock import SystemClock
+    from ctrlhost.events import EventRecorder
+    from ctrlhost.informers import InformerFactory
+    from ctrlhost.plugin_scope import PluginServices
+    from ctrlhost.reconcile_metrics import ReconcileMetrics
+
+    client, clock = Client.over(_NoNetwork()), SystemClock()
+    return PluginServices(
+        client=client,
+        factory=InformerFactory(client),
+        clock=clock,
+        events=EventRecorder(client, clock),
+        registry=CollectorRegistry(),
+        leading=lambda: False,
+        stopping=threading.Event(),
+        controller_overrides=configuration.controllers(),
+        metrics=ReconcileMetrics(),
+        namespaces=configuration.host().namespaces,
+    )
+
+
+class _NoNetwork:
+    """The transport of a set-up without a cluster."""
+
+    def request(self, method: str, path: str, **_options: Any) -> Any:
+        raise _refusal(method, path)
+
+    def stream(self, path: str, **_options: Any) -> Any:
+        raise _refusal("GET", path)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _refusal(method: str, path: str) -> CtrlhostError:
+    return TransportError(f"{method} {path}: there is no network in ctrlhost_setup", sent=False)

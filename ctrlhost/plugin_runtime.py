@@ -1,0 +1,325 @@
+"""One plugin's life in a host: loaded, set up, synced, running, stopped; or failed, and why.
+
+Whatever a plugin's code raises ends here: it is logged under the plugin's name, becomes the plugin's reason, and is
+seen by nobody else. Each plugin has a thread of its own for its hooks, so that one that blocks holds up no other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Any, Literal
+
+from ctrlhost.crds import install_crds
+from ctrlhost.errors import ConfigError, PluginError, PluginNotFound
+from ctrlhost.health import Check, PluginCheck
+from ctrlhost.logs import bound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.configuration import Configuration
+    from ctrlhost.controller import Controller
+    from ctrlhost.plugin_context import PluginContext
+    from ctrlhost.plugin_scope import PluginServices
+    from ctrlhost.plugins import Plugin, PluginManager
+
+log = logging.getLogger("ctrlhost.host")
+
+State = Literal["failed", "waiting", "syncing", "running", "stopping", "stopped"]
+
+#: How long a plugin waits in each state before it looks again whether its caches are full, in seconds.
+_PAUSE: dict[State, float] = {"syncing": 0.01, "waiting": 0.1, "running": 0.5, "stopping": 0, "stopped": 0, "failed": 0}
+_STOPPING_HOOK_TIMEOUT = 5.0
+
+
+class PluginRuntime:
+    """One plugin of one host, with its state and the reason for it."""
+
+    def __init__(self, name: str, changed: Callable[[], None] = lambda: None) -> None:
+        """Begin a plugin that is not loaded; `changed` is called after each change of state."""
+        self.name = name
+        self.state: State = "syncing"
+        self.reason = ""
+        self.error: BaseException | None = None
+        self.plugin: Plugin | None = None
+        self.settings: Any = None
+        self.context: PluginContext | None = None
+        self.health_checks: list[PluginCheck] = []
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._started: set[str] = set()
+        self._led = False
+
+    def __repr__(self) -> str:
+        """Show name, state and reason."""
+        return f"<plugin {self.name} {self.state}{f': {self.reason}' if self.reason else ''}>"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the plugin has failed; it stays so."""
+        return self.state == "failed"
+
+    @property
+    def installed(self) -> str:
+        """The distribution and version that the plugin comes from; empty for one that was handed over as an object."""
+        return self.plugin.installed if self.plugin else ""
+
+    @property
+    def controllers(self) -> list[Controller]:
+        """The plugin's controllers; none before its set-up."""
+        return list(self.context.controllers) if self.context else []
+
+    def load(self, manager: PluginManager, implementation: object | None = None) -> None:
+        """Import the plugin, or take `implementation` for it."""
+        with self._contained("loading"):
+            self.plugin = (
+                manager.load(self.name) if implementation is None else manager.register(self.name, implementation)
+            )
+
+    def configure(self, configuration: Configuration) -> None:
+        """Read the plugin's settings; ConfigError if they do not fit, which is not the plugin's fault."""
+        if self.plugin is not None and not self.failed:
+            with self._contained("ctrlhost_settings"):
+                self.settings = configuration.plugin(self.name, self.plugin.settings_type())
+
+    def set_up(self, services: PluginServices) -> None:
+        """Let the plugin register its controllers and the rest."""
+        from ctrlhost.plugin_context import PluginContext
+
+        if self.plugin is None or self.failed:
+            return
+        with self._contained("ctrlhost_setup"):
+            context = PluginContext(self.name, self.settings, services)
+            self.plugin.setup(context)
+            self.health_checks = [
+                PluginCheck(f"{self.name}/{check.name}", check.check) for check in context.health_checks
+            ]
+            self.context = context
+
+    def start(self, *, with_crds: bool) -> None:
+        """Begin to sync and run, on a thread of the plugin's own; with its CRDs installed first if `with_crds`."""
+        if self.context is None or self.failed:
+            return
+        self._thread = threading.Thread(target=self._run, args=(with_crds,), name=f"plugin {self.name}", daemon=True)
+        self._thread.start()
+
+    def _run(self, with_crds: bool) -> None:
+        plugin, context = self.plugin, self.context
+        if plugin is None or context is None:
+            return
+        with bound(plugin=self.name), self._contained("starting"):
+            if with_crds and not self._install_crds(plugin, context):
+                return
+            for controller in context.controllers:
+                controller.attach()
+            context.services.factory.start()
+            synced = False
+            while not self._ending.is_set():
+                behind, waiting = self._behind(context)
+                if not synced and self._may_begin(behind, waiting):
+                    with self._contained("ctrlhost_synced"):
+                        plugin.synced(context)
+                    synced = not self.failed
+                if self.failed:
+                    return
+                if synced:
+                    self._follow_leadership(plugin, context)
+                    self._start_what_is_ready(context)
+                self._report(behind, waiting, synced=synced)
+                self._ending.wait(_PAUSE[self.state])
+
+    def _install_crds(self, plugin: Plugin, context: PluginContext) -> bool:
+        with self._contained("ctrlhost_crds"):
+            crds = plugin.crds()
+            return install_crds(
+                context.services.client,
+                crds,
+                self._ending,
+                lambda why: self._move("waiting", f"installing CRDs: {why}"),
+            )
+        return False
+
+    def _behind(self, context: PluginContext) -> tuple[list[str], list[str]]:
+        """Give the names of what has not synced, and why those of them wait that wait for somebody to do something."""
+        behind, waiting = [], []
+        for controller in context.controllers:
+            if not controller.has_synced() or controller.waiting():
+                behind.append(controller.name)
+                if why := controller.waiting():
+                    waiting.append(why)
+        for informer in context.informers:
+            if not informer.has_synced or informer.state == "waiting":
+                behind.append(str(informer.key))
+                if informer.state == "waiting":
+                    waiting.append(f"{informer.key}: {informer.reason}")
+        return behind, waiting
+
+    def _may_begin(self, behind: list[str], waiting: list[str]) -> bool:
+        """Say whether all caches that can be filled are full; a plugin that waits for everything does not begin."""
+        context = self.context
+        everything = len(context.controllers) + len(context.informers) if context else 0
+        return len(behind) == len(waiting) and (everything == 0 or len(waiting) < everything)
+
+    def _follow_leadership(self, plugin: Plugin, context: PluginContext) -> None:
+        leading = context.services.leading()
+        if leading == self._led:
+            return
+        self._led = leading
+        hook = plugin.elected if leading else plugin.deposed
+        with self._contained("ctrlhost_elected" if leading else "ctrlhost_deposed"):
+            hook(context)
+        for task in context.tasks:
+            if task.needs_leader and not leading:
+                task.stop(0)
+
+    def _start_what_is_ready(self, context: PluginContext) -> None:
+        for controller in context.controllers:
+            if self._ending.is_set() or self.failed:
+                return
+            wanted = self._led or not controller.options.needs_leader
+            if wanted and controller.name not in self._started and controller.has_synced():
+                self._started.add(controller.name)
+                controller.start_workers()
+        for task in context.tasks:
+            if (self._led or not task.needs_leader) and task.name not in self._started:
+                self._started.add(task.name)
+                task.start()
+
+    def _report(self, behind: list[str], waiting: list[str], *, synced: bool) -> None:
+        if waiting:
+            self._move("waiting", "; ".join(dict.fromkeys(waiting)))
+        elif behind or not synced:
+            self._move("syncing", f"{', '.join(behind)} not synced yet" if behind else "")
+        else:
+            self._move("running", "")
+
+    def settled(self) -> bool:
+        """Whether there is nothing to wait for: the plugin runs, or waits for somebody else, or has failed."""
+        return self.state not in ("syncing", "stopping")
+
+    def stop_intake(self) -> None:
+        """Tell the plugin that the end is near, and take no new work."""
+        with self._lock:
+            alive = self.state not in ("failed", "stopped")
+        if alive:
+            self._move("stopping", "")
+            self._call_stopping()
+        self._ending.set()
+        self._halt()
+
+    def _call_stopping(self) -> None:
+        plugin, context = self.plugin, self.context
+        if plugin is None or context is None or not plugin.implements("ctrlhost_stopping"):
+            return
+
+        def hook() -> None:
+            with bound(plugin=self.name):
+                try:
+                    plugin.stopping(context)
+                except Exception as error:  # noqa: BLE001 - a plugin's failure must not keep the host from stopping
+                    log.error("plugin %s: ctrlhost_stopping: %s", self.name, _with_place(error))
+
+        thread = threading.Thread(target=hook, name=f"plugin {self.name} stopping", daemon=True)
+        thread.start()
+        thread.join(_STOPPING_HOOK_TIMEOUT)
+        if thread.is_alive():
+            log.error("plugin %s: ctrlhost_stopping did not return within %g s", self.name, _STOPPING_HOOK_TIMEOUT)
+
+    def drain(self, deadline: float) -> bool:
+        """Wait for what is running, until `deadline` (time.monotonic); True if nothing is left."""
+        drained = True
+        for controller in self.controllers:
+            if not controller.drain(max(0.0, deadline - time.monotonic())):
+                drained = False
+                log.error("controller %s did not finish in time and is left behind", controller.name)
+        if self.context is not None:
+            for task in self.context.tasks:
+                if not task.stop(max(0.0, deadline - time.monotonic())):
+                    drained = False
+                    log.error("task %s did not finish in time and is left behind", task.name)
+            self.context.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+            drained = drained and not self._thread.is_alive()
+        if not self.failed:
+            self._move("stopped", "")
+        return drained
+
+    def checks(self) -> list[Check]:
+        """Give the plugin's line of a health report, and one for each controller that has something to tell."""
+        detail = f"{self.state}: {self.reason}" if self.reason else self.state
+        lines = [Check(f"plugin/{self.name}", passed=self.state in ("running", "waiting"), detail=detail)]
+        for controller in self.controllers:
+            status = controller.status()
+            told = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
+            if status.waiting:
+                told = f"waiting: {status.waiting}"
+            elif status.last_error:
+                told += f"; last error: {status.last_error}"
+            lines.append(Check(f"controller/{controller.name}", passed=True, detail=told))
+        return lines
+
+    def fail(self, reason: str, error: BaseException | None = None) -> None:
+        """Mark the plugin as failed, and stop what it runs."""
+        self.error = error
+        self._ending.set()
+        self._move("failed", reason)
+        self._halt()
+
+    def _halt(self) -> None:
+        for controller in self.controllers:
+            controller.stop_intake()
+        for task in self.context.tasks if self.context else ():
+            task.stop(0)
+
+    def _contained(self, stage: str) -> _Contained:
+        return _Contained(self, stage)
+
+    def _move(self, state: State, reason: str) -> None:
+        with self._lock:
+            # A plugin that has failed stays so, and one that stops does not start again.
+            past = {"failed": 3, "stopped": 2, "stopping": 1}
+            if past.get(state, 0) < past.get(self.state, 0) or (state, reason) == (self.state, self.reason):
+                return
+            moved = state != self.state
+            self.state, self.reason = state, reason
+        level = {"failed": logging.ERROR, "waiting": logging.WARNING}.get(state, logging.INFO)
+        if moved or reason:
+            separator = ": " if reason else ""
+            log.log(level, "plugin %s %s%s%s", self.name, state, separator, reason, extra={"plugin": self.name})
+        self._changed()
+
+
+def _with_place(error: BaseException) -> str:
+    """Give an error as one line with the last place in the plugin's code that it came through."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/ctrlhost/" not in frame.filename]
+    frames = [frame for frame in frames if "/pluggy/" not in frame.filename]
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+    return f"{text} ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else text
+
+
+class _Contained:
+    """A block in which whatever a plugin raises stays the plugin's; what the operator got wrong goes on."""
+
+    def __init__(self, runtime: PluginRuntime, stage: str) -> None:
+        self._runtime = runtime
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        if error is None or not isinstance(error, Exception) or isinstance(error, (ConfigError, PluginNotFound)):
+            return False
+        if isinstance(error, PluginError):
+            reason = f"{error.message} (hint: {error.hint})" if error.hint else error.message
+        else:
+            reason = f"{self._stage}: {_with_place(error)}"
+        log.debug("plugin %s failed at %s", self._runtime.name, self._stage, exc_info=error)
+        self._runtime.fail(reason, error)
+        return True

@@ -1,0 +1,120 @@
+"""HTTP servers, each on a thread and an event loop of its own, so that no reconciler can silence them."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.errors import ConfigError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+log = logging.getLogger("ctrlhost.server")
+
+_BACKLOG = 128
+_START_TIMEOUT = 10.0
+
+
+def parse_address(address: str, setting: str) -> tuple[str, int]:
+    """Read `HOST:PORT`, `[IPv6]:PORT` or `:PORT`, which is all interfaces; ConfigError names `setting`."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535 or (":" in host and host[0] != "["):
+        raise ConfigError(f"{setting}: `{address}` is no address", hint="write HOST:PORT, for example 127.0.0.1:8484")
+    return host.strip("[]"), int(port)
+
+
+class HttpServer:
+    """Serves one ASGI app at one address."""
+
+    def __init__(self, address: str, app: ASGIApp, name: str = "http", setting: str = "host.listen") -> None:
+        """Listen at once, so that a port in use is known before anything else starts; ConfigError says which."""
+        host, port = parse_address(address, setting)
+        self.name = name
+        self._app = app
+        self._socket = _listen(host, port, setting)
+        self._server: Any = None
+        self._thread: threading.Thread | None = None
+        self._started = threading.Event()
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as `HOST:PORT` with the port that was really taken."""
+        host, port, *_ = self._socket.getsockname()
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def start(self) -> None:
+        """Begin to answer; returns when it does."""
+        import uvicorn
+
+        config = uvicorn.Config(
+            self._app,
+            log_config=None,
+            access_log=False,
+            loop="asyncio",
+            ws="none",
+            lifespan="auto",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        started = self._started
+
+        class Server(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                try:
+                    await super().startup(sockets)
+                finally:
+                    started.set()
+
+        self._server = Server(config)
+        self._thread = threading.Thread(target=self._run, name=f"{self.name} server", daemon=True)
+        self._thread.start()
+        self._started.wait(_START_TIMEOUT)
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        except BaseException as error:
+            log.error("the server %s at %s ended: %s", self.name, self.address, error, exc_info=error)
+            raise
+        finally:
+            self._started.set()
+
+    def stop(self, timeout: float = 2.0) -> bool:
+        """Finish answers under way and stop listening; False if that took longer than `timeout` seconds."""
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(timeout)
+        self._socket.close()
+        return self._thread is None or not self._thread.is_alive()
+
+
+def _listen(host: str, port: int, setting: str) -> socket.socket:
+    problem: OSError | None = None
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise ConfigError(f"{setting}: `{host}` is no host of this machine: {error.strerror}") from None
+    for family, kind, protocol, _, address in found:
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(_BACKLOG)
+        except OSError as error:
+            listening.close()
+            problem = error
+        else:
+            listening.setblocking(False)
+            return listening
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if problem is not None and problem.errno == errno.EADDRINUSE:
+        raise ConfigError(
+            f"{setting}: port {port} is in use by another process ({shown})",
+            hint="choose another port, or port 0 for a free one",
+        )
+    raise ConfigError(f"{setting}: can not listen at {shown}: {problem.strerror if problem else 'no address'}")
