@@ -23,7 +23,7 @@ SET = click.option(
     "assignments",
     metavar="NAME.key=value",
     multiple=True,
-    help="One setting of a plugin, or of the host with NAME `host`; the strongest source there is.",
+    help="A setting of a plugin, or of the host with NAME `host`; over file and environment.",
 )
 
 
