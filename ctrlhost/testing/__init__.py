@@ -9,11 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ctrlhost.testing.faults import Faults
+    from ctrlhost.testing.host import HostUnderTest, NotIdle
     from ctrlhost.testing.clock import ManualClock
 
-__all__ = ["ManualClock"]
+__all__ = ["Faults", "HostUnderTest", "ManualClock", "NotIdle"]
 
-_HOMES = {"ManualClock": "ctrlhost.testing.clock"}
+_HOMES = {
+    "Faults": "ctrlhost.testing.faults",
+    "HostUnderTest": "ctrlhost.testing.host",
+    "ManualClock": "ctrlhost.testing.clock",
+    "NotIdle": "ctrlhost.testing.host",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,157 @@
+"""A host for a test: plugins on a sandbox, with a clock and faults that the test holds in its hand."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.client import Client
+from ctrlhost.clock import SystemClock
+from ctrlhost.configuration import Configuration
+from ctrlhost.host import Host
+from ctrlhost.settings import HostSettings
+from ctrlhost.testing.faults import Faults, FaultyTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ctrlhost.clock import Clock
+    from ctrlhost.controller import Controller
+    from ctrlhost.events import EventRecorder
+    from ctrlhost.sandbox import Sandbox
+
+#: How long `run_until_idle` waits in real seconds.
+IDLE_TIMEOUT = 30.0
+
+
+class NotIdle(AssertionError):
+    """The host did not come to rest in time; the message says what it was still at."""
+
+
+class HostUnderTest:
+    """A running host. The test acts through `client`, as a user of the cluster would, and looks at what comes of it."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        plugins: tuple[object, ...],
+        *,
+        clock: Clock | None = None,
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
+        controllers: Mapping[str, Mapping[str, Any]] | None = None,
+        **host_settings: Any,
+    ) -> None:
+        """Prepare; `start` runs it. `settings` and `controllers` are the tables of the settings file of these names."""
+        self.sandbox = sandbox
+        self.clock: Any = clock or SystemClock()
+        self.faults = Faults()
+        #: The test's own client: an administrator's, which no fault hits.
+        self.client = Client.load(sandbox.kubeconfig)
+        transport = FaultyTransport(Client.load(sandbox.kubeconfig).transport, self.faults)
+        tree = {
+            "host": {"listen": "", **host_settings},
+            "plugins": {name: dict(table) for name, table in (settings or {}).items()},
+            "controllers": {name: dict(table) for name, table in (controllers or {}).items()},
+        }
+        configuration = Configuration(tree, "")
+        self.host = Host(
+            configuration.host() if host_settings else HostSettings(listen=""),
+            plugins,
+            configuration=configuration,
+            client=Client.over(transport, namespace=self.client.namespace),
+            clock=self.clock,
+            sandbox=sandbox,
+        )
+
+    def start(self, timeout: float = IDLE_TIMEOUT) -> HostUnderTest:
+        """Start the host and wait until its plugins run or wait for something; NotIdle if they do not."""
+        self.host.start()
+        if not self.host.wait_ready(timeout):
+            raise NotIdle(f"after {timeout:g} s: {self.host.plugins}")
+        return self
+
+    def stop(self, timeout: float = 10.0) -> bool:
+        """Stop the host, and say whether everything ended within `timeout` real seconds."""
+        ended = self.host.stop(timeout)
+        for client in (self.client, self.host.client):
+            if client is not None:
+                client.close()
+        return ended
+
+    def run_until_idle(self, timeout: float = IDLE_TIMEOUT) -> None:
+        """Wait until the host has nothing left to do at its clock's present time.
+
+        That is: every informer has seen the newest version of what it watches, handlers and queues are empty, no
+        reconcile runs, events are written. Keys that wait for a delay do not count: a manual clock moves them. Raises
+        NotIdle after `timeout` real seconds, with what was still going on.
+        """
+        deadline, pause = time.monotonic() + timeout, 0.001
+        while busy := self._busy():
+            if time.monotonic() >= deadline:
+                raise NotIdle(f"not idle after {timeout:g} s:\n" + "\n".join(f"  {line}" for line in busy))
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+
+    def wait_for(self, condition: Callable[[], Any], timeout: float = IDLE_TIMEOUT) -> Any:
+        """Wait until `condition()` is true, and give what it returned; NotIdle after `timeout` real seconds."""
+        deadline = time.monotonic() + timeout
+        while not (found := condition()):
+            if time.monotonic() >= deadline:
+                raise NotIdle(f"{condition} is not true after {timeout:g} s")
+            time.sleep(0.005)
+        return found
+
+    def events(self, namespace: str | None = None) -> list[dict[str, Any]]:
+        """Give the events of the cluster, oldest first."""
+        found = self.client.list("events.k8s.io/v1", "Event", namespace)
+        return sorted(found, key=lambda event: (event.get("eventTime") or "", event["metadata"]["name"]))
+
+    @property
+    def controllers(self) -> dict[str, Controller]:
+        """The controllers by name, as `plugin/name`."""
+        return {one.name: one for plugin in self.host.plugins for one in plugin.controllers}
+
+    def _busy(self) -> list[str]:
+        """Say what the host is at; nothing if it was idle at one moment, all parts together."""
+        before = self._stamp()
+        busy = self._lagging() or self._working()
+        if not busy and self._stamp() != before:
+            return ["something changed while it was looked at"]
+        return busy
+
+    def _stamp(self) -> tuple[Any, ...]:
+        """Give what moves whenever anything happens, to tell that nothing did between two looks."""
+        seen = [
+            (one.last_resource_version, self.sandbox.revision(one.api_version, one.kind)) for one in self._informers()
+        ]
+        return *seen, *(controller.status().runs for controller in self.controllers.values())
+
+    def _lagging(self) -> list[str]:
+        self.sandbox.send_bookmarks()
+        lines = []
+        for informer in self._informers():
+            if informer.state in ("waiting", "stopped"):
+                continue
+            newest = self.sandbox.revision(informer.api_version, informer.kind)
+            seen = informer.last_resource_version
+            if not informer.has_synced or not seen or int(seen) < newest:
+                lines.append(f"informer {informer.key}: {informer.state}, at version {seen or 'none'} of {newest}")
+        return lines
+
+    def _working(self) -> list[str]:
+        lines = []
+        for plugin in self.host.plugins:
+            if not plugin.settled():
+                lines.append(f"plugin {plugin.name}: {plugin.state} {plugin.reason}".rstrip())
+        for informer in self._informers():
+            if pending := informer.pending:
+                lines.append(f"informer {informer.key}: {pending} notifications for handlers in Python")
+        lines += [busy for controller in self.controllers.values() if (busy := controller.busy())]
+        recorder: EventRecorder | None = self.host.events
+        if recorder is not None and not recorder.idle():
+            lines.append("events are being written")
+        return lines
+
+    def _informers(self) -> Iterator[Any]:
+        if self.host.factory is not None:
+            yield from self.host.factory.informers()
