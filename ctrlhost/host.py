@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.events import EventRecorder
     from ctrlhost.informers import InformerFactory
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.server import HttpServer
@@ -276,6 +277,12 @@ class Host:
             self._changes.notify_all()
 
     # What the server shows.
+
+    @property
+    def events(self) -> EventRecorder | None:
+        """The recorder that writes the plugins' events, None before `start`."""
+        recorder: EventRecorder | None = self._events
+        return recorder
 
     @property
     def address(self) -> str | None:

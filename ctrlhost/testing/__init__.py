@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ctrlhost.testing.clock import ManualClock
     from ctrlhost.testing.faults import Faults
     from ctrlhost.testing.host import HostUnderTest, NotIdle
-    from ctrlhost.testing.clock import ManualClock
 
 __all__ = ["Faults", "HostUnderTest", "ManualClock", "NotIdle"]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IDLE_TIMEOUT = 30.0
 
 
-class NotIdle(AssertionError):
+class NotIdle(AssertionError):  # noqa: N818 - it says what the host is
     """The host did not come to rest in time; the message says what it was still at."""
 
 
@@ -139,13 +139,16 @@ class HostUnderTest:
         return lines
 
     def _working(self) -> list[str]:
-        lines = []
-        for plugin in self.host.plugins:
-            if not plugin.settled():
-                lines.append(f"plugin {plugin.name}: {plugin.state} {plugin.reason}".rstrip())
-        for informer in self._informers():
-            if pending := informer.pending:
-                lines.append(f"informer {informer.key}: {pending} notifications for handlers in Python")
+        lines = [
+            f"plugin {plugin.name}: {plugin.state} {plugin.reason}".rstrip()
+            for plugin in self.host.plugins
+            if not plugin.settled()
+        ]
+        lines += [
+            f"informer {informer.key}: {pending} notifications for handlers in Python"
+            for informer in self._informers()
+            if (pending := informer.pending)
+        ]
         lines += [busy for controller in self.controllers.values() if (busy := controller.busy())]
         recorder: EventRecorder | None = self.host.events
         if recorder is not None and not recorder.idle():

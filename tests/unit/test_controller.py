@@ -8,12 +8,12 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-
 from controllers import DB, WEB, Bench, Script, eventually, idle
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
+
 from ctrlhost import Conflict, PluginLoadError, Request, Result, RetryAfter, TerminalError, TooManyRequests
 from ctrlhost.sources import Every, For, Owns
 from ctrlhost.testing import ManualClock
-from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
 
 
 @pytest.fixture
