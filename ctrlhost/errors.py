@@ -22,6 +22,7 @@ CtrlhostError
 │   ├── Invalid            422
 │   ├── TooManyRequests    429
 │   └── ServerError        5xx
+├── ShutDown               a work queue was shut down and has nothing left to hand out
 ├── NotSynced              a lister was asked before its informer had its first list
 ├── Stale                  the cache did not catch up with one's own write in time
 ├── NotLeading             a write was refused since this replica does not lead
@@ -215,6 +216,10 @@ class ServerError(_OneStatus):
     """5xx: the server failed."""
 
     _status, _reason = 500, "InternalError"
+
+
+class ShutDown(CtrlhostError):
+    """The work queue was shut down and has nothing left to hand out; the worker that asked may go."""
 
 
 class NotSynced(CtrlhostError):

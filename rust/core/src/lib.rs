@@ -5,3 +5,7 @@
 
 pub mod clock;
 pub mod handlers;
+pub mod metrics;
+pub mod queue;
+pub mod ratelimit;
+mod sync;

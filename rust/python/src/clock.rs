@@ -80,7 +80,6 @@ pub(crate) fn not_negative(what: &str, seconds: f64) -> PyResult<f64> {
 /// The core's clock behind a clock of ours; the machine's where there is none.
 ///
 /// A clock written in Python can not be had: it would be asked with the queue's lock held.
-#[expect(dead_code, reason = "the queue takes it")]
 pub(crate) fn core_clock(given: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<dyn Clock>> {
     let Some(given) = given.filter(|given| !given.is_none()) else {
         return Ok(Arc::new(clock::SystemClock));

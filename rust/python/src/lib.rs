@@ -3,8 +3,19 @@
     missing_docs,
     reason = "the Python-facing documentation lives in `ctrlhost/_core.pyi` and in the docstrings"
 )]
+#![allow(clippy::doc_markdown, reason = "docstrings are read in Python")]
 
 mod clock;
+mod interpreter;
+mod key;
+mod key_codec;
+mod queue;
+mod queue_arguments;
+mod queue_groups;
+mod queue_metrics;
+mod queue_shared;
+mod queue_snapshot;
+mod ratelimit;
 
 use pyo3::prelude::*;
 
@@ -14,5 +25,18 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<clock::SystemClock>()?;
     module.add_class::<clock::ManualClock>()?;
+    module.add_class::<queue::WorkQueue>()?;
+    module.add_class::<ratelimit::Limiter>()?;
+    module.add_class::<ratelimit::ItemExponentialFailureRateLimiter>()?;
+    module.add_class::<ratelimit::ItemFastSlowRateLimiter>()?;
+    module.add_class::<ratelimit::BucketRateLimiter>()?;
+    module.add_class::<ratelimit::MaxOfRateLimiter>()?;
+    module.add_class::<ratelimit::WithMaxWaitRateLimiter>()?;
+    module.add_function(wrap_pyfunction!(
+        ratelimit::default_controller_rate_limiter,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(queue_metrics::queue_metrics, module)?)?;
+    interpreter::watch_forks(module)?;
     Ok(())
 }

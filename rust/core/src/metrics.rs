@@ -1,0 +1,179 @@
+//! What a queue counts about itself: plain numbers under the queue's own lock, copied out when somebody asks.
+
+use std::time::Duration;
+
+/// How many upper bounds the histograms have: 10 ns, 100 ns, … 1000 s.
+pub const BUCKETS: usize = 12;
+
+/// How many priorities get a depth of their own. A plug-in may use any number, and each would be a time series.
+pub const PRIORITIES: usize = 25;
+
+/// Durations by powers of ten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// How many were at most 10^(n+1) ns, and more than the bucket before; the last holds those over 1000 s.
+    pub buckets: [u64; BUCKETS + 1],
+    /// The sum of all, in nanoseconds.
+    pub sum: u128,
+}
+
+impl Histogram {
+    /// Counts one duration.
+    #[inline]
+    pub fn observe(&mut self, duration: Duration) {
+        let nanos = duration.as_nanos();
+        // The bucket's number is the count of digits of what is just below; u64 has enough of them for 584 years.
+        let below = u64::try_from(nanos).unwrap_or(u64::MAX).saturating_sub(1);
+        let bucket = if below < 10 {
+            0
+        } else {
+            (below.ilog10() as usize).min(BUCKETS)
+        };
+        self.buckets[bucket] += 1;
+        self.sum += nanos;
+    }
+
+    /// How many durations were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// The depth of a queue by priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    known: Vec<(i32, i64)>,
+    /// The keys of all priorities that came after the first [`PRIORITIES`] ones. Those keep their exact numbers.
+    beyond: i64,
+    /// Where the last priority was found; most queues have one.
+    last: usize,
+}
+
+impl Depth {
+    /// Adds to the depth of a priority.
+    #[inline]
+    pub fn add(&mut self, priority: i32, change: i64) {
+        match self.known.get_mut(self.last) {
+            Some((same, depth)) if *same == priority => *depth += change,
+            _ => self.add_elsewhere(priority, change),
+        }
+    }
+
+    fn add_elsewhere(&mut self, priority: i32, change: i64) {
+        if let Some(found) = self.known.iter().position(|&(known, _)| known == priority) {
+            self.last = found;
+            self.known[found].1 += change;
+        } else if self.known.len() < PRIORITIES {
+            self.last = self.known.len();
+            self.known.push((priority, change));
+        } else {
+            self.beyond += change;
+        }
+    }
+
+    /// The depth of each priority that was ever used, among the first [`PRIORITIES`].
+    pub fn by_priority(&self) -> &[(i32, i64)] {
+        &self.known
+    }
+
+    /// The depth of all other priorities together; `None` where there were none.
+    pub fn beyond(&self) -> Option<i64> {
+        // Full and never exceeded looks like exceeded and empty: the series is then 0, as the placeholder should be.
+        (self.known.len() == PRIORITIES).then_some(self.beyond)
+    }
+}
+
+/// The numbers of one queue, as of one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueMetrics {
+    /// Keys that came into line, or were added again while processed.
+    pub adds: u64,
+    /// Delayed and rate-limited adds, whatever the delay.
+    pub retries: u64,
+    /// `done` of a key that nobody held.
+    pub spurious_done: u64,
+    /// Delayed keys that a shutdown dropped.
+    pub dropped: u64,
+    /// Keys that need work, by priority; including those added again while processed.
+    pub depth: Depth,
+    /// From coming into line to being handed out.
+    pub queue_duration: Histogram,
+    /// From being handed out to done.
+    pub work_duration: Histogram,
+}
+
+/// What a scrape of one queue gives: the counters, and what can only be told at that instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scrape {
+    /// The counters.
+    pub counted: QueueMetrics,
+    /// The ages of all keys in processing, summed.
+    pub unfinished: Duration,
+    /// The age of the one that is processed longest.
+    pub longest_running: Duration,
+    /// The age of the key that is queued longest.
+    pub oldest: Duration,
+    /// How many keys wait for their time.
+    pub delayed: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_falls_into_the_bucket_of_the_next_power_of_ten() {
+        let bucket = |nanos| {
+            let mut histogram = Histogram::default();
+            histogram.observe(Duration::from_nanos(nanos));
+            histogram.buckets.iter().position(|&count| count == 1)
+        };
+        let seconds = 1_000_000_000;
+        assert_eq!(
+            [
+                0,
+                1,
+                10,
+                11,
+                100,
+                101,
+                50_000,
+                1000 * seconds,
+                1000 * seconds + 1,
+                u64::MAX
+            ]
+            .map(bucket),
+            [0, 0, 0, 1, 1, 2, 4, 11, 12, 12].map(Some)
+        );
+    }
+
+    // behaviour: workqueue/P31
+    #[test]
+    fn up_to_25_priorities_have_a_depth_each() {
+        for distinct in [10_i16, 25] {
+            let mut depth = Depth::default();
+            for priority in 0..distinct {
+                depth.add(priority.into(), 1);
+            }
+            assert_eq!(depth.by_priority().len(), distinct.unsigned_abs().into());
+            assert_eq!(depth.beyond().unwrap_or(0), 0);
+        }
+    }
+
+    // behaviour: workqueue/P32
+    #[test]
+    fn from_the_26th_priority_on_one_number_stands_for_all() {
+        for (distinct, beyond) in [(26, 1), (30, 5)] {
+            let mut depth = Depth::default();
+            for priority in 0..distinct {
+                depth.add(priority, 1);
+            }
+            assert_eq!(
+                (depth.by_priority().len(), depth.beyond()),
+                (25, Some(beyond))
+            );
+            depth.add(3, 1);
+            assert_eq!(depth.by_priority()[3], (3, 2));
+        }
+    }
+}

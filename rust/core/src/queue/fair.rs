@@ -1,0 +1,95 @@
+//! Taking turns: within one priority each group hands out one key, then it is the next group's turn.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use super::key::QueueKey;
+use super::list::{Line, List};
+use super::slab::{Slab, Slot};
+
+/// The names of the groups that some key is queued, or waits, for. Group 0 is the one of queues that are not fair.
+#[derive(Default)]
+pub(super) struct Groups {
+    numbers: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
+    /// Name and number of users of each group; free places have no users.
+    places: Vec<(Box<str>, u32)>,
+    free: Vec<u32>,
+}
+
+impl Groups {
+    /// The number of a group, which one more key uses now.
+    pub(super) fn enter(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            self.places[number as usize].1 += 1;
+            return number;
+        }
+        let place = (Box::from(name), 1);
+        let number = if let Some(number) = self.free.pop() {
+            self.places[number as usize] = place;
+            number
+        } else {
+            self.places.push(place);
+            u32::try_from(self.places.len() - 1)
+                .expect("no more groups than keys, which are counted in 32 bits")
+        };
+        self.numbers.insert(Box::from(name), number);
+        number
+    }
+
+    /// A key is no longer queued for the group.
+    pub(super) fn leave(&mut self, number: u32) {
+        let (name, users) = &mut self.places[number as usize];
+        *users -= 1;
+        if *users == 0 {
+            self.numbers.remove(&std::mem::take(name));
+            self.free.push(number);
+        }
+    }
+}
+
+/// The groups of one level and whose turn it is.
+#[derive(Default)]
+pub(super) struct Ring {
+    /// Each group with a line in `lines`, once, the next one first.
+    turns: VecDeque<u32>,
+    /// A line may be empty, when its last key left for another level; its group is dropped when its turn comes.
+    lines: HashMap<u32, List, foldhash::fast::RandomState>,
+}
+
+impl Ring {
+    pub(super) fn push<K: QueueKey>(&mut self, slab: &mut Slab<K>, slot: Slot) {
+        let group = slab.get(slot).group;
+        let line = self.lines.entry(group).or_insert_with(|| {
+            self.turns.push_back(group);
+            List::EMPTY
+        });
+        line.push::<Line, K>(slab, slot);
+    }
+
+    pub(super) fn unlink<K: QueueKey>(&mut self, slab: &mut Slab<K>, slot: Slot) {
+        if let Some(line) = self.lines.get_mut(&slab.get(slot).group) {
+            line.unlink::<Line, K>(slab, slot);
+        }
+    }
+
+    /// The key whose turn it is, which is out of line now; none only if the level is empty.
+    pub(super) fn pop<K: QueueKey>(&mut self, slab: &mut Slab<K>) -> Option<Slot> {
+        while let Some(group) = self.turns.pop_front() {
+            let line = self.lines.get_mut(&group)?;
+            if line.is_empty() {
+                self.lines.remove(&group);
+                continue;
+            }
+            let slot = line.first;
+            line.unlink::<Line, K>(slab, slot);
+            if line.is_empty() {
+                self.lines.remove(&group);
+            } else {
+                self.turns.push_back(group);
+            }
+            return Some(slot);
+        }
+        None
+    }
+}

@@ -1,0 +1,144 @@
+//! The work queue: client-go's promises (one run of a key at a time, adds before a run collapse into it, an add during
+//! a run leads to exactly one more) with delays, back-off, priorities and fairness in one structure.
+//!
+//! All state is under one lock, held for some tens of nanoseconds. There is no thread: a delayed add comes into line
+//! with the next operation after it is due, and a waiting getter sleeps no longer than until then.
+
+mod delays;
+mod fair;
+mod key;
+mod list;
+mod locked;
+mod ready;
+mod slab;
+mod sleepers;
+mod snapshot;
+mod state;
+mod waits;
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+pub use key::{IntoKey, KeyRef, QueueKey, hash_bytes};
+pub use locked::Locked;
+pub use snapshot::{DelayedKey, HeldKey, QueuedKey, Snapshot};
+pub use waits::{Drained, Woken};
+
+use crate::clock::{Clock, TimeListener};
+use crate::metrics::Scrape;
+use crate::ratelimit::{LimiterError, RateLimiter};
+use crate::sync::{Condvar, Mutex};
+use state::State;
+
+/// How a queue is to behave.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Count what happens.
+    pub metrics: bool,
+    /// Hand out by turns among the groups that are named when a key is added.
+    pub fair: bool,
+    /// Once in that time at most, hand out the oldest key before higher priorities if it has waited that long.
+    pub aging: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            metrics: false,
+            fair: false,
+            aging: Some(Duration::from_secs(30)),
+        }
+    }
+}
+
+/// What a getter learns of a key besides the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The priority that the key was queued with.
+    pub priority: i32,
+}
+
+/// A queue of keys that need work.
+pub struct WorkQueue<K> {
+    state: Mutex<State<K>>,
+    /// Drains sleep here.
+    drained: Condvar,
+    clock: Arc<dyn Clock>,
+    limiter: Arc<dyn RateLimiter<K>>,
+}
+
+impl<K: QueueKey + Send + 'static> WorkQueue<K> {
+    /// An empty queue. The limiter gets the queue's clock unless it has one of its own.
+    pub fn new(
+        options: &Options,
+        clock: Arc<dyn Clock>,
+        limiter: Arc<dyn RateLimiter<K>>,
+    ) -> Arc<Self> {
+        limiter.adopt_clock(&clock);
+        let queue = Arc::new(Self {
+            state: Mutex::new(State::new(options)),
+            drained: Condvar::default(),
+            clock,
+            limiter,
+        });
+        let listener: Weak<dyn TimeListener> = Arc::downgrade(&queue) as _;
+        queue.clock.listen(listener);
+        queue
+    }
+}
+
+impl<K: QueueKey> WorkQueue<K> {
+    /// Takes the lock, waiting for it if need be.
+    pub fn lock(&self) -> Locked<'_, K> {
+        Locked {
+            state: self.state.lock(),
+            queue: self,
+        }
+    }
+
+    /// Takes the lock if nobody has it.
+    pub fn try_lock(&self) -> Option<Locked<'_, K>> {
+        Some(Locked {
+            state: self.state.try_lock()?,
+            queue: self,
+        })
+    }
+
+    /// The limiter, to be asked without the lock.
+    pub fn limiter(&self) -> &Arc<dyn RateLimiter<K>> {
+        &self.limiter
+    }
+
+    /// Adds a key that failed, after the time that the limiter gives.
+    ///
+    /// # Errors
+    /// What the limiter fails with; nothing is queued then.
+    pub fn add_rate_limited<A: IntoKey<K> + Clone>(
+        &self,
+        key: &A,
+        priority: Option<i32>,
+    ) -> Result<(), LimiterError> {
+        if self.lock().begin_rate_limited(key.clone()).is_err() {
+            return Ok(());
+        }
+        let delay = self.limiter.when(key);
+        let delayed = delay.as_ref().ok().copied();
+        let unused = self.lock().finish_rate_limited(key, delayed, priority, "");
+        drop(unused);
+        delay.map(|_| ())
+    }
+
+    /// The numbers of this instant.
+    pub fn scrape(&self) -> Scrape {
+        self.lock().scrape()
+    }
+}
+
+impl<K: QueueKey + Send> TimeListener for WorkQueue<K> {
+    fn time_moved(&self) {
+        let mut locked = self.lock();
+        locked.tick();
+        locked.state.sleepers.poke_all();
+        self.drained.notify_all();
+    }
+}

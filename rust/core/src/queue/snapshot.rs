@@ -1,0 +1,112 @@
+//! What is in a queue, at one instant.
+
+use std::time::Duration;
+
+use super::key::QueueKey;
+use super::slab::{NONE, Stage};
+use super::state::State;
+use crate::clock::Tick;
+
+/// A key in line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedKey<R> {
+    /// The key.
+    pub key: R,
+    /// Its priority.
+    pub priority: i32,
+    /// How long it is in line.
+    pub age: Duration,
+}
+
+/// A key that is handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldKey<R> {
+    /// The key.
+    pub key: R,
+    /// How long ago it was handed out.
+    pub running: Duration,
+    /// The priority it will be queued with once it is done, if it was added again meanwhile.
+    pub again: Option<i32>,
+}
+
+/// A key that waits for its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelayedKey<R> {
+    /// The key.
+    pub key: R,
+    /// How long it has to wait.
+    pub due_in: Duration,
+    /// The priority it is to be queued with.
+    pub priority: Option<i32>,
+    /// Whether the wait is the limiter's.
+    pub back_off: bool,
+}
+
+/// All keys of a queue. One may be delayed and queued, or delayed and processed, at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot<R> {
+    /// In line: by falling priority, then by age.
+    pub queued: Vec<QueuedKey<R>>,
+    /// Handed out, the longest running first.
+    pub processing: Vec<HeldKey<R>>,
+    /// Waiting, the next one first.
+    pub delayed: Vec<DelayedKey<R>>,
+}
+
+impl<R> Snapshot<R> {
+    pub(super) fn of<K: QueueKey>(state: &State<K>, now: Tick, show: impl Fn(&K) -> R) -> Self {
+        let mut snapshot = Self {
+            queued: Vec::with_capacity(state.ready.len()),
+            processing: Vec::with_capacity(state.held_count),
+            delayed: Vec::with_capacity(state.delays.len()),
+        };
+        for (key, entry) in state.slab.iter() {
+            match entry.stage {
+                Stage::Idle => {}
+                Stage::Queued => {
+                    let age = now.since(entry.since);
+                    snapshot.queued.push(QueuedKey {
+                        key: show(key),
+                        priority: entry.priority,
+                        age,
+                    });
+                }
+                Stage::Processing | Stage::ProcessingDirty => {
+                    let again = (entry.stage == Stage::ProcessingDirty).then_some(entry.priority);
+                    let running = now.since(entry.started);
+                    snapshot.processing.push(HeldKey {
+                        key: show(key),
+                        running,
+                        again,
+                    });
+                }
+            }
+            if entry.delayed == NONE {
+                continue;
+            }
+            if let Some(delay) = state.delays.at(entry.delayed) {
+                let (due_in, back_off) = (delay.due.since(now), delay.back_off);
+                snapshot.delayed.push(DelayedKey {
+                    key: show(key),
+                    due_in,
+                    priority: delay.priority,
+                    back_off,
+                });
+            }
+        }
+        snapshot
+    }
+
+    /// Puts each part into its order. Not under the lock, so that a look does not stop the work.
+    pub fn sort(&mut self) {
+        self.queued.sort_by_key(|queued| {
+            (
+                std::cmp::Reverse(queued.priority),
+                std::cmp::Reverse(queued.age),
+            )
+        });
+        self.processing
+            .sort_by_key(|held| std::cmp::Reverse(held.running));
+        self.delayed.sort_by_key(|delayed| delayed.due_in);
+    }
+}

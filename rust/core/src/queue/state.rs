@@ -1,0 +1,289 @@
+//! What a queue is, and every way in which it changes. All of it happens under the queue's lock.
+
+use super::delays::{Delays, NewDelay};
+use super::fair::Groups;
+use super::key::{IntoKey, KeyRef, QueueKey};
+use super::list::{Age, List};
+use super::ready::Ready;
+use super::slab::{NONE, Slab, Slot, Stage};
+use super::sleepers::Sleepers;
+use super::{Options, Taken};
+use crate::clock::Tick;
+use crate::metrics::QueueMetrics;
+
+/// Everything under the lock.
+pub(super) struct State<K> {
+    pub(super) slab: Slab<K>,
+    /// The keys in stage `Queued`.
+    pub(super) ready: Ready,
+    /// The keys in stages `Processing` and `ProcessingDirty`, in the order in which they were handed out.
+    pub(super) held: List,
+    pub(super) held_count: usize,
+    /// The sum of the times at which they were handed out, in nanoseconds.
+    pub(super) held_since: u128,
+    /// How many keys are in stage `ProcessingDirty`.
+    pub(super) dirty_count: usize,
+    pub(super) delays: Delays,
+    pub(super) groups: Option<Groups>,
+    pub(super) shutting_down: bool,
+    /// How often `shut_down` was called; a drain that began before the last call gives up.
+    pub(super) forced: u64,
+    pub(super) sleepers: Sleepers,
+    /// A drain sleeps, and wants to hear when nothing is left.
+    pub(super) drainers: usize,
+    /// None for a queue without a name.
+    pub(super) metrics: Option<Box<QueueMetrics>>,
+}
+
+impl<K: QueueKey> State<K> {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            slab: Slab::new(),
+            ready: Ready::new(options.fair, options.aging),
+            held: List::EMPTY,
+            held_count: 0,
+            held_since: 0,
+            dirty_count: 0,
+            delays: Delays::default(),
+            groups: options.fair.then(Groups::default),
+            shutting_down: false,
+            forced: 0,
+            sleepers: Sleepers::default(),
+            drainers: 0,
+            metrics: options.metrics.then(Box::default),
+        }
+    }
+
+    /// Adds a key; gives it back where an equal one was there before.
+    #[inline]
+    pub(super) fn add<A: IntoKey<K>>(
+        &mut self,
+        key: A,
+        priority: Option<i32>,
+        group: &str,
+        now: Tick,
+    ) -> Option<A> {
+        if self.shutting_down {
+            return Some(key);
+        }
+        let (slot, known) = self.slab.find_or_insert(key);
+        if matches!(self.slab.get(slot).stage, Stage::Idle | Stage::Processing) {
+            let group = self.groups.as_mut().map_or(0, |groups| groups.enter(group));
+            self.need_work(slot, priority.unwrap_or(0), group, now);
+        } else if let Some(priority) = priority {
+            self.raise(slot, priority);
+        }
+        known
+    }
+
+    /// A key that nobody waits for needs work: it comes into line, or does so once it is done.
+    fn need_work(&mut self, slot: Slot, priority: i32, group: u32, now: Tick) {
+        if let Some(metrics) = &mut self.metrics {
+            metrics.adds += 1;
+            metrics.depth.add(priority, 1);
+        }
+        let entry = self.slab.get_mut(slot);
+        entry.priority = priority;
+        entry.group = group;
+        entry.since = now;
+        if entry.stage == Stage::Processing {
+            entry.stage = Stage::ProcessingDirty;
+            self.dirty_count += 1;
+        } else {
+            self.queue(slot);
+        }
+    }
+
+    fn queue(&mut self, slot: Slot) {
+        self.slab.get_mut(slot).stage = Stage::Queued;
+        self.ready.push(&mut self.slab, slot);
+        self.sleepers.call_one();
+    }
+
+    /// Gives a key that needs work a higher priority; a lower one changes nothing.
+    fn raise(&mut self, slot: Slot, priority: i32) {
+        let entry = self.slab.get_mut(slot);
+        let former = entry.priority;
+        if priority <= former {
+            return;
+        }
+        if entry.stage == Stage::Queued {
+            self.ready.raise(&mut self.slab, slot, priority);
+        } else {
+            entry.priority = priority;
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.depth.add(former, -1);
+            metrics.depth.add(priority, 1);
+        }
+    }
+
+    /// Hands out the next key.
+    #[inline]
+    pub(super) fn take(&mut self, now: Tick) -> Option<(Slot, Taken)> {
+        let slot = self.ready.pop(&mut self.slab, now)?;
+        let entry = self.slab.get_mut(slot);
+        entry.stage = Stage::Processing;
+        entry.started = now;
+        let taken = Taken {
+            priority: entry.priority,
+        };
+        let (since, group) = (entry.since, entry.group);
+        self.held.push::<Age, K>(&mut self.slab, slot);
+        self.held_count += 1;
+        self.held_since += u128::from(now.as_nanos());
+        if let Some(groups) = &mut self.groups {
+            groups.leave(group);
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.depth.add(taken.priority, -1);
+            metrics.queue_duration.observe(now.since(since));
+        }
+        if self.shutting_down {
+            self.call_if_over();
+        }
+        Some((slot, taken))
+    }
+
+    /// A key is processed. Gives the key if the queue has no more use for it.
+    #[inline]
+    pub(super) fn done(&mut self, key: &(impl KeyRef<K> + ?Sized), now: Tick) -> Option<K> {
+        let held = |slot: &Slot| {
+            matches!(
+                self.slab.get(*slot).stage,
+                Stage::Processing | Stage::ProcessingDirty
+            )
+        };
+        let Some(slot) = self.slab.find(key).filter(held) else {
+            if let Some(metrics) = &mut self.metrics {
+                metrics.spurious_done += 1;
+            }
+            return None;
+        };
+        self.held.unlink::<Age, K>(&mut self.slab, slot);
+        self.held_count -= 1;
+        let entry = self.slab.get_mut(slot);
+        self.held_since -= u128::from(entry.started.as_nanos());
+        if let Some(metrics) = &mut self.metrics {
+            metrics.work_duration.observe(now.since(entry.started));
+        }
+        let unused = if entry.stage == Stage::ProcessingDirty {
+            self.dirty_count -= 1;
+            self.queue(slot);
+            None
+        } else {
+            entry.stage = Stage::Idle;
+            self.remove_unused(slot)
+        };
+        if self.shutting_down {
+            self.call_if_over();
+        }
+        unused
+    }
+
+    /// Adds a key after a delay that ends at `due`, which is later than now.
+    pub(super) fn add_at<A: IntoKey<K>>(&mut self, key: A, delay: &DelayedAdd<'_>) -> Option<A> {
+        let (slot, known) = self.slab.find_or_insert(key);
+        let place = self.slab.get(slot).delayed;
+        let DelayedAdd {
+            due,
+            priority,
+            back_off,
+            group,
+        } = *delay;
+        let mut new = NewDelay {
+            slot,
+            due,
+            group: 0,
+            priority,
+            back_off,
+        };
+        let earliest = self.delays.next_due();
+        if place == NONE {
+            new.group = self.groups.as_mut().map_or(0, |groups| groups.enter(group));
+            self.delays.insert(&mut self.slab, new);
+        } else {
+            self.delays.merge(&mut self.slab, place, &new);
+        }
+        if self.delays.next_due() != earliest {
+            self.sleepers.call_timekeeper();
+        }
+        known
+    }
+
+    /// Brings what is due into line.
+    #[inline]
+    pub(super) fn promote(&mut self, now: Tick) {
+        while let Some(delay) = self.delays.pop_due(&mut self.slab, now) {
+            if matches!(
+                self.slab.get(delay.slot).stage,
+                Stage::Idle | Stage::Processing
+            ) {
+                self.need_work(
+                    delay.slot,
+                    delay.priority.unwrap_or(0),
+                    delay.group,
+                    delay.due,
+                );
+                continue;
+            }
+            if let Some(groups) = &mut self.groups {
+                groups.leave(delay.group);
+            }
+            if let Some(priority) = delay.priority {
+                self.raise(delay.slot, priority);
+            }
+        }
+    }
+
+    /// Ends the intake: drops what is not due and wakes everybody. Gives the keys that are no longer used.
+    pub(super) fn shut_down(&mut self) -> Vec<K> {
+        self.shutting_down = true;
+        let dropped = self.delays.clear(&mut self.slab);
+        if let Some(metrics) = &mut self.metrics {
+            metrics.dropped += dropped.len() as u64;
+        }
+        let mut unused = Vec::new();
+        for delay in dropped {
+            if let Some(groups) = &mut self.groups {
+                groups.leave(delay.group);
+            }
+            unused.extend(self.remove_unused(delay.slot));
+        }
+        self.sleepers.call_all();
+        unused
+    }
+
+    /// Whether no key will ever be handed out again.
+    pub(super) fn is_over(&self) -> bool {
+        self.shutting_down && self.ready.len() == 0 && self.dirty_count == 0
+    }
+
+    /// Whether a drain has nothing left to wait for.
+    pub(super) fn is_drained(&self) -> bool {
+        self.ready.len() == 0 && self.held_count == 0
+    }
+
+    /// After a change during shutdown: getters who would wait for ever must hear of it.
+    fn call_if_over(&mut self) {
+        if self.is_over() {
+            self.sleepers.call_all();
+        }
+    }
+
+    /// Removes an entry that stands for nothing any more.
+    pub(super) fn remove_unused(&mut self, slot: Slot) -> Option<K> {
+        let entry = self.slab.get(slot);
+        let unused = entry.stage == Stage::Idle && entry.delayed == NONE && !entry.asking;
+        unused.then(|| self.slab.remove(slot))
+    }
+}
+
+/// How a key is to be added later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DelayedAdd<'a> {
+    pub(super) due: Tick,
+    pub(super) priority: Option<i32>,
+    pub(super) group: &'a str,
+    pub(super) back_off: bool,
+}

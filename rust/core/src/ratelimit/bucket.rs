@@ -1,0 +1,80 @@
+//! A token bucket over all keys.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{LimiterError, RateLimiter};
+use crate::clock::{Clock, SystemClock, Tick, seconds};
+use crate::queue::KeyRef;
+
+/// Tokens, as of a point in time. Fewer than none are tokens that were promised.
+struct Level {
+    tokens: f64,
+    at: Option<Tick>,
+}
+
+/// Lets `qps` keys a second pass, `burst` of them at once. A wait has no bound of its own.
+pub struct BucketRateLimiter {
+    qps: f64,
+    burst: f64,
+    level: Mutex<Level>,
+    clock: OnceLock<Arc<dyn Clock>>,
+}
+
+impl BucketRateLimiter {
+    /// A full bucket. Without a clock it runs on that of the first queue it is given to, and else on the machine's.
+    pub fn new(qps: f64, burst: u32, clock: Option<Arc<dyn Clock>>) -> Self {
+        let burst = f64::from(burst);
+        let clock = clock.map_or_else(OnceLock::new, OnceLock::from);
+        Self {
+            qps,
+            burst,
+            level: Mutex::new(Level {
+                tokens: burst,
+                at: None,
+            }),
+            clock,
+        }
+    }
+
+    /// Takes one token and says how long it is until it is there.
+    pub fn reserve(&self) -> Duration {
+        let now = self
+            .clock
+            .get()
+            .map_or_else(|| SystemClock.now(), |clock| clock.now());
+        let mut level = self.level.lock();
+        if self.qps.is_infinite() {
+            return Duration::ZERO;
+        }
+        let passed = level.at.map_or(Duration::ZERO, |at| now.since(at));
+        level.at = Some(level.at.map_or(now, |at| at.max(now)));
+        level.tokens = (level.tokens + passed.as_secs_f64() * self.qps).min(self.burst) - 1.0;
+        seconds(-level.tokens / self.qps)
+    }
+}
+
+impl<K> RateLimiter<K> for BucketRateLimiter {
+    fn when(&self, _key: &dyn KeyRef<K>) -> Result<Duration, LimiterError> {
+        Ok(self.reserve())
+    }
+
+    fn forget(&self, _key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
+        Ok(())
+    }
+
+    fn num_requeues(&self, _key: &dyn KeyRef<K>) -> Result<u64, LimiterError> {
+        Ok(0)
+    }
+
+    fn adopt_clock(&self, clock: &Arc<dyn Clock>) {
+        // The first queue's clock stays: tokens can not be counted on two time lines.
+        let _ = self.clock.set(Arc::clone(clock));
+    }
+
+    fn forgets_nothing(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,104 @@
+//! Locks: `parking_lot`'s, or `loom`'s when every interleaving is explored (`--cfg loom`).
+//!
+//! Neither poisons, so that a panic in one thread leaves the queue usable for the others.
+
+#[cfg(not(loom))]
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+
+#[cfg(not(loom))]
+mod wait {
+    use std::time::Duration;
+
+    use super::{Condvar, MutexGuard};
+
+    /// Sleeps until notified, at most `limit` of real time; wake-ups without a reason happen.
+    pub(crate) fn sleep<T>(
+        condvar: &Condvar,
+        guard: &mut MutexGuard<'_, T>,
+        limit: Option<Duration>,
+    ) {
+        match limit {
+            None => condvar.wait(guard),
+            Some(limit) => {
+                condvar.wait_for(guard, limit);
+            }
+        }
+    }
+}
+
+#[cfg(loom)]
+mod wait {
+    use std::time::Duration;
+
+    use loom::sync::{Condvar as LoomCondvar, Mutex as LoomMutex, MutexGuard as LoomGuard};
+
+    #[derive(Default)]
+    pub(crate) struct Condvar(LoomCondvar);
+
+    impl Condvar {
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
+    pub(crate) struct Mutex<T>(LoomMutex<T>);
+
+    /// The guard stands in an option, because loom's wait takes it by value.
+    pub(crate) struct MutexGuard<'a, T>(Option<LoomGuard<'a, T>>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(LoomMutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            MutexGuard(Some(
+                self.0
+                    .lock()
+                    .expect("loom's models do not panic under the lock"),
+            ))
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+        }
+    }
+
+    impl<T> std::ops::Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("taken only while asleep")
+        }
+    }
+
+    impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("taken only while asleep")
+        }
+    }
+
+    /// Sleeps until notified; loom knows no time, so a limit is left to the model's manual clock.
+    pub(crate) fn sleep<T>(
+        condvar: &Condvar,
+        guard: &mut MutexGuard<'_, T>,
+        _limit: Option<Duration>,
+    ) {
+        let inner = guard.0.take().expect("taken only while asleep");
+        guard.0 = Some(
+            condvar
+                .0
+                .wait(inner)
+                .expect("loom's models do not panic under the lock"),
+        );
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use wait::{Condvar, Mutex, MutexGuard};
+
+pub(crate) use wait::sleep;

@@ -1,0 +1,86 @@
+//! What the queue needs to know of the interpreter: its main thread, its exceptions, and whether it was forked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// How long the main thread sleeps before it looks for signals, which do not end a sleep by themselves.
+pub(crate) const SLICE: Duration = Duration::from_millis(10);
+
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// How often this process, or those it comes from, forked since the module was imported.
+#[inline]
+pub(crate) fn generation() -> usize {
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// Called in the child of a fork.
+#[pyfunction]
+pub(crate) fn _forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Arranges to hear of forks.
+pub(crate) fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let os = py.import("os")?;
+    // Not on Windows, which can not fork.
+    if let Some(register) = os.getattr_opt("register_at_fork")? {
+        let hooks = pyo3::types::PyDict::new(py);
+        hooks.set_item("after_in_child", wrap_pyfunction!(_forked, module)?)?;
+        register.call((), Some(&hooks))?;
+    }
+    Ok(())
+}
+
+/// The error for a queue of the parent process.
+#[cold]
+pub(crate) fn forked(_py: Python<'_>) -> PyErr {
+    PyRuntimeError::new_err(
+        "this work queue belongs to the process that this one was forked from, and the threads that use it are there; \
+         make queues after the fork, or start the process with the method \"spawn\"",
+    )
+}
+
+/// Whether signals are handled in the calling thread.
+pub(crate) fn in_main_thread(py: Python<'_>) -> PyResult<bool> {
+    static THREADING: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
+    let (current, main) = THREADING.get_or_try_init(py, || {
+        let threading = py.import("threading")?;
+        PyResult::Ok((
+            threading.getattr("get_ident")?.unbind(),
+            threading.getattr("main_thread")?.unbind(),
+        ))
+    })?;
+    main.bind(py)
+        .call0()?
+        .getattr("ident")?
+        .eq(current.bind(py).call0()?)
+}
+
+/// `queue.Empty`.
+#[cold]
+pub(crate) fn empty(py: Python<'_>) -> PyErr {
+    static EMPTY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    EMPTY
+        .import(py, "queue", "Empty")
+        .map_or_else(|error| error, |kind| PyErr::from_type(kind.clone(), ()))
+}
+
+/// `ctrlhost.workqueue.ShutDown`.
+#[cold]
+pub(crate) fn shut_down(py: Python<'_>) -> PyErr {
+    static SHUT_DOWN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let message = "the work queue is shut down and empty";
+    SHUT_DOWN
+        .import(py, "ctrlhost.errors", "ShutDown")
+        .map_or_else(
+            |error| error,
+            |kind| PyErr::from_type(kind.clone(), message),
+        )
+}

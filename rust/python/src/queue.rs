@@ -1,0 +1,406 @@
+//! The work queue, as Python sees it.
+//!
+//! A thread that holds the GIL never blocks on a queue's lock: it tries, and if somebody else has it, it lets go of the
+//! GIL to wait and tries again. Under the lock nothing runs Python: keys are read before, objects are made and dropped
+//! after.
+#![expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the methods alone are not general enough"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctrlhost_core::clock::{Tick, seconds};
+use ctrlhost_core::queue::{self as core, Drained, Locked, Options, Taken, Woken};
+use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+use pyo3::{PyTraverseError, PyVisit};
+
+use crate::clock::core_clock;
+use crate::interpreter::{self, SLICE};
+use crate::key::{Key, Probe, Shown};
+use crate::queue_arguments::{Priority, Seconds, timeout};
+use crate::queue_groups::FairBy;
+use crate::queue_shared::Shared;
+use crate::ratelimit::{SharedLimiter, core_limiter, into_py_err};
+use crate::{queue_metrics, queue_snapshot};
+
+/// A queue of keys that need work.
+#[pyclass(frozen, weakref, module = "ctrlhost.workqueue")]
+pub(crate) struct WorkQueue {
+    pub(crate) shared: Arc<Shared>,
+    name: Py<PyString>,
+}
+
+#[pymethods]
+impl WorkQueue {
+    #[new]
+    #[pyo3(signature = (name=None, *, rate_limiter=None, clock=None, fair_by=None, aging=Some(30.0)))]
+    fn new(
+        py: Python<'_>,
+        name: Option<Bound<'_, PyString>>,
+        rate_limiter: Option<&Bound<'_, PyAny>>,
+        clock: Option<&Bound<'_, PyAny>>,
+        fair_by: Option<&Bound<'_, PyAny>>,
+        aging: Option<f64>,
+    ) -> PyResult<Self> {
+        let name = name.unwrap_or_else(|| PyString::new(py, ""));
+        let label = name.to_str()?;
+        let fair_by = FairBy::new(fair_by)?;
+        let aging = aging
+            .map(|aging| crate::clock::not_negative("aging", aging).map(seconds))
+            .transpose()?;
+        let limiter: SharedLimiter = match rate_limiter {
+            Some(limiter) => core_limiter(limiter)?,
+            None => Arc::new(ItemExponentialFailureRateLimiter::default()),
+        };
+        let options = Options {
+            metrics: !label.is_empty(),
+            fair: fair_by.is_fair(),
+            aging,
+        };
+        let queue = core::WorkQueue::new(&options, core_clock(clock)?, limiter);
+        if options.metrics {
+            queue_metrics::register(label, &queue);
+        }
+        let shared = Arc::new(Shared::new(queue, fair_by));
+        Ok(Self {
+            shared,
+            name: name.unbind(),
+        })
+    }
+
+    /// The name that the queue's metrics have; empty for a queue without metrics.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> Py<PyString> {
+        self.name.clone_ref(py)
+    }
+
+    /// Add a key, unless it is queued already; one that is being processed is queued again once it is done.
+    ///
+    /// Without a priority a queued key keeps its own, and a new one has 0; a lower one than it has changes nothing.
+    /// After shutdown the call does nothing. Raises TypeError for what is no key and OverflowError for a priority
+    /// beyond 32 bits.
+    #[pyo3(signature = (key, *, priority=None))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        priority: Option<Priority>,
+    ) -> PyResult<()> {
+        let probe = Probe::new(key)?;
+        let group = self.shared.fair_by.group(key)?;
+        let priority = priority.map(|priority| priority.0);
+        let mut probe = Some(probe);
+        self.shared.locked(py, |queue| {
+            if let Some(probe) = probe.take() {
+                queue.add(probe, priority, &group);
+            }
+        })
+    }
+
+    /// Add all keys in their order, under one lock. One that is no key raises TypeError, and nothing is added.
+    #[pyo3(signature = (keys, *, priority=None))]
+    fn add_many(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        priority: Option<Priority>,
+    ) -> PyResult<()> {
+        let keys = read_keys(keys)?;
+        let priority = priority.map(|priority| priority.0);
+        let groups = self.shared.fair_by.groups(&keys)?;
+        let mut keys: Vec<Option<Key>> = keys.into_iter().map(|(_, key)| Some(key)).collect();
+        // What comes back is dropped here, after the lock is free.
+        self.shared.locked(py, |queue| {
+            for (place, key) in keys.iter_mut().enumerate() {
+                if let Some(taken) = key.take() {
+                    *key = queue.add(taken, priority, groups.get(place).map_or("", |group| group));
+                }
+            }
+        })
+    }
+
+    /// Add a key after a delay in seconds: at once if it is not positive, never if it is infinite.
+    ///
+    /// Of two delayed adds of a key the earlier deadline and the higher priority stay. A plain `add` neither cancels a
+    /// delayed one nor is cancelled by it. Raises ValueError for NaN.
+    #[pyo3(signature = (key, seconds, *, priority=None))]
+    fn add_after(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        seconds: Seconds,
+        priority: Option<Priority>,
+    ) -> PyResult<()> {
+        let probe = Probe::new(key)?;
+        let delay = seconds.delay()?;
+        let group = self.shared.fair_by.group(key)?;
+        let priority = priority.map(|priority| priority.0);
+        let mut probe = Some(probe);
+        self.shared.locked(py, |queue| {
+            if let Some(probe) = probe.take() {
+                queue.add_after(probe, delay, priority, &group);
+            }
+        })
+    }
+
+    /// Add a key that failed, after as long as the rate limiter says.
+    ///
+    /// A key that still waits for an earlier back-off is left alone: the limiter is not asked. What a limiter written in
+    /// Python raises reaches the caller, and nothing is queued.
+    #[pyo3(signature = (key, *, priority=None))]
+    fn add_rate_limited(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        priority: Option<Priority>,
+    ) -> PyResult<()> {
+        let priority = priority.map(|priority| priority.0);
+        let group = self.shared.fair_by.group(key)?;
+        let probe = Probe::new(key)?;
+        let mut asked = Some(Probe::new(key)?);
+        let begun = self.shared.locked(py, |queue| {
+            asked
+                .take()
+                .is_some_and(|asked| queue.begin_rate_limited(asked).is_ok())
+        })?;
+        if !begun {
+            return Ok(());
+        }
+        let delay = self.shared.queue.limiter().when(&probe);
+        let wait = delay.as_ref().ok().copied();
+        let unused = self.shared.locked(py, |queue| {
+            queue.finish_rate_limited(&probe, wait, priority, &group)
+        });
+        delay.map_err(into_py_err)?;
+        unused.map(drop)
+    }
+
+    /// Wait for a key and hand out the object that was added first; it has to be given back with `done`.
+    ///
+    /// Raises `queue.Empty` after `timeout` seconds, and `ShutDown` once the queue is shut down and empty.
+    #[pyo3(signature = (timeout=None))]
+    fn get(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
+        self.wait(py, timeout, |queue| queue.take(|key| key.show(py)))?
+            .0
+            .into_object(py)
+    }
+
+    /// As `get`, with the priority that the key was queued with.
+    #[pyo3(signature = (timeout=None))]
+    fn get_with_priority(
+        &self,
+        py: Python<'_>,
+        timeout: Option<Seconds>,
+    ) -> PyResult<(Py<PyAny>, i32)> {
+        let (shown, taken) = self.wait(py, timeout, |queue| queue.take(|key| key.show(py)))?;
+        Ok((shown.into_object(py)?, taken.priority))
+    }
+
+    /// Hand out a key that is there, or raise as `get` does.
+    fn get_nowait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.get(py, Some(Seconds::ZERO))
+    }
+
+    /// Hand out what is there, `max_items` keys at most; wait as `get` does only if there is nothing.
+    #[pyo3(signature = (max_items, timeout=None))]
+    fn get_batch<'py>(
+        &self,
+        py: Python<'py>,
+        max_items: i64,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let max = usize::try_from(max_items)
+            .ok()
+            .filter(|&max| max > 0)
+            .ok_or_else(|| {
+                PyValueError::new_err(format!("max_items must be at least 1, not {max_items}"))
+            })?;
+        let shown = self.wait(py, timeout, |queue| {
+            let mut shown: Vec<(Shown, Taken)> = Vec::with_capacity(queue.len().min(max));
+            while shown.len() < max {
+                match queue.take(|key| key.show(py)) {
+                    Some(taken) => shown.push(taken),
+                    None => break,
+                }
+            }
+            Some(shown).filter(|shown| !shown.is_empty())
+        })?;
+        let objects = shown
+            .into_iter()
+            .map(|(shown, _)| shown.into_object(py))
+            .collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, objects)
+    }
+
+    /// End the work on a key; it is queued again if it was added meanwhile. Does nothing for a key that nobody holds.
+    fn done(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let probe = Probe::new(key)?;
+        // The key that comes back is dropped after the lock is free.
+        self.shared.locked(py, |queue| queue.done(&probe)).map(drop)
+    }
+
+    /// End the work on all these keys, under one lock. One that is no key raises TypeError, and nothing is done.
+    fn done_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<()> {
+        let keys = read_keys(keys)?;
+        let mut unused = Vec::with_capacity(keys.len());
+        self.shared.locked(py, |queue| {
+            unused.extend(keys.iter().map(|(_, key)| queue.done(key)));
+        })
+    }
+
+    /// Tell the rate limiter to start over with a key: it is fine, or given up. A pending back-off stays.
+    fn forget(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.shared.check(py)?;
+        let probe = Probe::new(key)?;
+        let limiter = self.shared.queue.limiter();
+        if limiter.forgets_nothing() {
+            return Ok(());
+        }
+        limiter.forget(&probe).map_err(into_py_err)
+    }
+
+    /// Count how often the rate limiter was asked about a key since it was last forgotten.
+    fn num_requeues(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+        self.shared.check(py)?;
+        self.shared
+            .queue
+            .limiter()
+            .num_requeues(&Probe::new(key)?)
+            .map_err(into_py_err)
+    }
+
+    /// Count the queued keys: not those that are processed, delayed, or added again while processed.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.shared.locked(py, |queue| queue.len())
+    }
+
+    /// Say what is in the queue: queued, processing and delayed keys with their times, all of one instant.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let snapshot = self
+            .shared
+            .locked(py, |queue| queue.snapshot(|key| key.show(py)))?;
+        queue_snapshot::into_object(py, snapshot, self.shared.queue.limiter())
+    }
+
+    /// End the intake. What is queued is still handed out, delayed keys are dropped, later adds are ignored.
+    ///
+    /// Wakes everybody who waits; a drain that runs gives up.
+    fn shut_down(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.locked(py, |queue| queue.shut_down()).map(drop)
+    }
+
+    /// End the intake and wait until nothing is queued or processed.
+    ///
+    /// Tells whether that came: not if `timeout` seconds passed before, or `shut_down` was called meanwhile.
+    #[pyo3(signature = (timeout=None))]
+    fn shut_down_with_drain(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
+        self.shared.check(py)?;
+        let deadline = self.deadline(timeout)?;
+        let queue = &self.shared.queue;
+        let (token, unused) = py.detach(|| queue.begin_drain());
+        drop(unused);
+        let limit = interpreter::in_main_thread(py)?.then_some(SLICE);
+        loop {
+            match py.detach(|| queue.wait_drained(token, deadline, limit)) {
+                Drained::Empty => return Ok(true),
+                Drained::Forced | Drained::TimedOut => return Ok(false),
+                Drained::Limit => py.check_signals()?,
+            }
+        }
+    }
+
+    /// Whether the queue is shut down, or drains.
+    #[getter]
+    fn shutting_down(&self, py: Python<'_>) -> PyResult<bool> {
+        self.shared.locked(py, |queue| queue.shutting_down())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // The informers' handlers may own the queue, too, and the collector can not see them.
+        if Arc::strong_count(&self.shared) == 1 {
+            self.shared.fair_by.traverse(&visit)?;
+        }
+        visit.call(&self.name)
+    }
+}
+
+impl WorkQueue {
+    /// Where handlers put requests without entering Python.
+    #[expect(dead_code, reason = "the informers take it")]
+    pub(crate) fn sink(&self) -> Arc<dyn ctrlhost_core::handlers::RequestSink> {
+        Arc::clone(&self.shared) as _
+    }
+
+    fn deadline(&self, given: Option<Seconds>) -> PyResult<Option<Tick>> {
+        Ok(timeout(given)?.map(|timeout| self.shared.queue.deadline(timeout)))
+    }
+
+    /// Does `take` until it gives something, and waits for a key in between.
+    fn wait<R>(
+        &self,
+        py: Python<'_>,
+        given: Option<Seconds>,
+        mut take: impl FnMut(&mut Locked<'_, Key>) -> Option<R>,
+    ) -> PyResult<R> {
+        let timeout = timeout(given)?;
+        let mut deadline: Option<Option<Tick>> = None;
+        let mut limit: Option<Duration> = None;
+        loop {
+            let (taken, over) = self.shared.locked(py, |queue| {
+                let taken = take(queue);
+                let over = taken.is_none() && queue.is_over();
+                (taken, over)
+            })?;
+            if let Some(taken) = taken {
+                return Ok(taken);
+            }
+            if over {
+                return Err(interpreter::shut_down(py));
+            }
+            if timeout == Some(Duration::ZERO) {
+                return Err(interpreter::empty(py));
+            }
+            let queue = &self.shared.queue;
+            let deadline = *match &mut deadline {
+                Some(deadline) => deadline,
+                none => {
+                    // Only a thread that has to wait pays for the clock and for this question.
+                    limit = interpreter::in_main_thread(py)?.then_some(SLICE);
+                    none.insert(timeout.map(|timeout| queue.deadline(timeout)))
+                }
+            };
+            let woken = py.detach(|| queue.wait_ready(deadline, limit));
+            if limit.is_some()
+                && let Err(raised) = py.check_signals()
+            {
+                // The key that this thread may have been called for is somebody else's now.
+                self.shared.locked(py, |queue| queue.pass_on())?;
+                return Err(raised);
+            }
+            if woken == Woken::TimedOut {
+                return Err(interpreter::empty(py));
+            }
+        }
+    }
+}
+
+/// Reads all keys of an iterable before anything is done with one of them.
+fn read_keys<'py>(keys: &Bound<'py, PyAny>) -> PyResult<Vec<(Bound<'py, PyAny>, Key)>> {
+    if keys.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err(
+            "a str is one key; a call for many takes an iterable of keys",
+        ));
+    }
+    let mut read = Vec::with_capacity(keys.len().unwrap_or(0));
+    for object in keys.try_iter()? {
+        let object = object?;
+        let key = Probe::new(&object)?.to_key();
+        read.push((object, key));
+    }
+    Ok(read)
+}

@@ -1,0 +1,263 @@
+//! The limiters, and limiters that were written in Python.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctrlhost_core::clock::{Clock, seconds};
+use ctrlhost_core::queue::KeyRef;
+use ctrlhost_core::ratelimit::{self as core, LimiterError, RateLimiter};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::clock::core_clock;
+use crate::key::{Key, Probe};
+
+/// A limiter of the core, for keys from Python.
+pub(crate) type SharedLimiter = Arc<dyn RateLimiter<Key>>;
+
+/// What all limiters can do.
+#[pyclass(frozen, subclass, name = "_RateLimiter", module = "ctrlhost.workqueue")]
+pub(crate) struct Limiter {
+    limiter: SharedLimiter,
+}
+
+#[pymethods]
+impl Limiter {
+    /// Say how many seconds `key` has to wait this time.
+    fn when(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
+        Ok(as_seconds(
+            self.limiter.when(&Probe::new(key)?).map_err(into_py_err)?,
+        ))
+    }
+
+    /// Start over with `key`: it is fine, or given up.
+    fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.limiter.forget(&Probe::new(key)?).map_err(into_py_err)
+    }
+
+    /// Count how often `key` was asked about since it was last forgotten.
+    fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+        self.limiter
+            .num_requeues(&Probe::new(key)?)
+            .map_err(into_py_err)
+    }
+}
+
+impl Limiter {
+    fn of(limiter: impl RateLimiter<Key> + 'static) -> PyClassInitializer<Self> {
+        PyClassInitializer::from(Self {
+            limiter: Arc::new(limiter),
+        })
+    }
+}
+
+/// Doubles the wait with each failure of a key: `base_delay` seconds first, `max_delay` at most.
+#[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
+pub(crate) struct ItemExponentialFailureRateLimiter;
+
+#[pymethods]
+impl ItemExponentialFailureRateLimiter {
+    #[new]
+    fn new(base_delay: f64, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
+        let (base, max) = (
+            delay("base_delay", base_delay)?,
+            delay("max_delay", max_delay)?,
+        );
+        Ok(Limiter::of(core::ItemExponentialFailureRateLimiter::new(base, max)).add_subclass(Self))
+    }
+}
+
+/// Waits `fast_delay` seconds for the first `max_fast_attempts` failures of a key, then `slow_delay`.
+#[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
+pub(crate) struct ItemFastSlowRateLimiter;
+
+#[pymethods]
+impl ItemFastSlowRateLimiter {
+    #[new]
+    fn new(
+        fast_delay: f64,
+        slow_delay: f64,
+        max_fast_attempts: i64,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let (fast, slow) = (
+            delay("fast_delay", fast_delay)?,
+            delay("slow_delay", slow_delay)?,
+        );
+        let attempts = u64::try_from(max_fast_attempts).map_err(|_| {
+            PyValueError::new_err(format!(
+                "max_fast_attempts must not be negative: {max_fast_attempts}"
+            ))
+        })?;
+        Ok(
+            Limiter::of(core::ItemFastSlowRateLimiter::new(fast, slow, attempts))
+                .add_subclass(Self),
+        )
+    }
+}
+
+/// Lets `qps` keys a second pass, `burst` of them at once; the others wait for as long as that takes.
+///
+/// Without a `clock` it runs on that of the first queue it is given to.
+#[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
+pub(crate) struct BucketRateLimiter;
+
+#[pymethods]
+impl BucketRateLimiter {
+    #[new]
+    #[pyo3(signature = (qps, burst, clock=None))]
+    fn new(
+        qps: f64,
+        burst: i64,
+        clock: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        if qps.is_nan() || qps <= 0.0 {
+            return Err(PyValueError::new_err(format!(
+                "qps must be greater than 0, not {qps}"
+            )));
+        }
+        let burst = u32::try_from(burst)
+            .ok()
+            .filter(|&burst| burst >= 1)
+            .ok_or_else(|| {
+                PyValueError::new_err(format!("burst must be from 1 to {}, not {burst}", u32::MAX))
+            })?;
+        let clock = clock.map(|clock| core_clock(Some(clock))).transpose()?;
+        Ok(Limiter::of(core::BucketRateLimiter::new(qps, burst, clock)).add_subclass(Self))
+    }
+}
+
+/// Asks all limiters and takes the longest wait; none without limiters.
+#[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
+pub(crate) struct MaxOfRateLimiter;
+
+#[pymethods]
+impl MaxOfRateLimiter {
+    #[new]
+    #[pyo3(signature = (*limiters))]
+    fn new(limiters: &Bound<'_, PyTuple>) -> PyResult<PyClassInitializer<Self>> {
+        let limiters = limiters
+            .iter()
+            .map(|limiter| core_limiter(&limiter))
+            .collect::<PyResult<Vec<_>>>()?;
+        Ok(Limiter::of(core::MaxOfRateLimiter::new(limiters)).add_subclass(Self))
+    }
+}
+
+/// Asks another limiter and waits `max_delay` seconds at most.
+#[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
+pub(crate) struct WithMaxWaitRateLimiter;
+
+#[pymethods]
+impl WithMaxWaitRateLimiter {
+    #[new]
+    fn new(limiter: &Bound<'_, PyAny>, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
+        let max = delay("max_delay", max_delay)?;
+        Ok(Limiter::of(core::WithMaxWaitRateLimiter::new(
+            core_limiter(limiter)?,
+            max,
+        ))
+        .add_subclass(Self))
+    }
+}
+
+/// A limiter with the three methods, written in Python.
+struct PythonLimiter {
+    object: Py<PyAny>,
+}
+
+impl PythonLimiter {
+    fn call<R>(
+        &self,
+        method: &str,
+        key: &dyn KeyRef<Key>,
+        read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>,
+    ) -> Result<R, LimiterError> {
+        let answer = Python::attach(|py| {
+            let key = key.content().to_object(py)?;
+            read(&self.object.bind(py).call_method1(method, (key,))?)
+        });
+        answer.map_err(Into::into)
+    }
+}
+
+impl RateLimiter<Key> for PythonLimiter {
+    fn when(&self, key: &dyn KeyRef<Key>) -> Result<Duration, LimiterError> {
+        self.call("when", key, |answer| {
+            let wait: f64 = answer.extract().map_err(|_| {
+                PyTypeError::new_err(format!(
+                    "a rate limiter's when() must give a number of seconds, not {answer}"
+                ))
+            })?;
+            if wait.is_nan() {
+                return Err(PyValueError::new_err(
+                    "a rate limiter's when() must give a number of seconds, not NaN",
+                ));
+            }
+            Ok(seconds(wait))
+        })
+    }
+
+    fn forget(&self, key: &dyn KeyRef<Key>) -> Result<(), LimiterError> {
+        self.call("forget", key, |_| Ok(()))
+    }
+
+    fn num_requeues(&self, key: &dyn KeyRef<Key>) -> Result<u64, LimiterError> {
+        self.call("num_requeues", key, |answer| answer.extract())
+    }
+}
+
+/// The core's limiter behind one of ours, or around one that was written in Python.
+pub(crate) fn core_limiter(given: &Bound<'_, PyAny>) -> PyResult<SharedLimiter> {
+    if let Ok(limiter) = given.cast::<Limiter>() {
+        return Ok(Arc::clone(&limiter.get().limiter));
+    }
+    for method in ["when", "forget", "num_requeues"] {
+        if !given
+            .getattr_opt(method)?
+            .is_some_and(|method| method.is_callable())
+        {
+            let kind = given.get_type().fully_qualified_name()?;
+            return Err(PyTypeError::new_err(format!(
+                "{kind} is no rate limiter: it has no method {method}()"
+            )));
+        }
+    }
+    Ok(Arc::new(PythonLimiter {
+        object: given.clone().unbind(),
+    }))
+}
+
+/// What every controller of client-go gets: 5 ms to 1000 s by key, and ten keys a second over all, 100 at once.
+#[pyfunction]
+#[pyo3(signature = (clock=None))]
+pub(crate) fn default_controller_rate_limiter<'py>(
+    py: Python<'py>,
+    clock: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, MaxOfRateLimiter>> {
+    let clock: Option<Arc<dyn Clock>> = clock.map(|clock| core_clock(Some(clock))).transpose()?;
+    Bound::new(
+        py,
+        Limiter::of(core::default_controller_rate_limiter(clock)).add_subclass(MaxOfRateLimiter),
+    )
+}
+
+/// What a limiter failed with, as what Python raised if it was Python.
+pub(crate) fn into_py_err(error: LimiterError) -> PyErr {
+    match error.downcast::<PyErr>() {
+        Ok(error) => *error,
+        Err(error) => pyo3::exceptions::PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+fn as_seconds(wait: Duration) -> f64 {
+    if wait == Duration::MAX {
+        f64::INFINITY
+    } else {
+        wait.as_secs_f64()
+    }
+}
+
+fn delay(what: &str, given: f64) -> PyResult<Duration> {
+    crate::clock::not_negative(what, given).map(seconds)
+}
