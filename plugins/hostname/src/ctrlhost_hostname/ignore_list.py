@@ -62,9 +62,14 @@ class IgnoreList:
             return lease in self._entries
 
     def record(self, lease: LeaseID, hostname: str, error: Exception, manifest: str | None = None) -> bool:
-        """Count a failure and say whether the lease is flagged now; `manifest` is the version that was looked at."""
+        """Count a failure and say whether the lease is flagged now; `manifest` is the version that was looked at.
+
+        A lease that is flagged already is not counted up: only a hostname that was under way meanwhile comes here.
+        """
         with self._lock:
             entry = self._entries.setdefault(lease, _Entry())
+            if entry.failure_count >= self._failure_limit:
+                return True
             entry.failure_count += 1
             entry.failed_at = self._clock.time()
             entry.last_error = str(error)

@@ -1,0 +1,129 @@
+"""Routes that somebody else changed, and a watch that breaks, on the sandbox."""
+
+from __future__ import annotations
+
+import ctrlhost
+import pytest
+
+SHOP = "shop.example.com"
+PREFIX = "nginx.ingress.kubernetes.io/"
+
+
+@pytest.fixture
+def connected(world, objects):
+    world.lease(objects.first)
+    world.declare(SHOP, objects.first)
+    world.start()
+    return world
+
+
+def content(route):
+    return route["metadata"]["labels"], route["metadata"]["annotations"], route["spec"]
+
+
+def updates(world):
+    return world.metric("provider_kube_calls", action="networking-ingresses-update", result="success")
+
+
+@pytest.mark.behaviour("hostname/51")
+def test_a_deleted_route_comes_back_the_same(connected, objects):
+    before = connected.route(SHOP, objects.first)
+    connected.client.delete("networking.k8s.io/v1", "Ingress", SHOP, objects.first.namespace)
+    connected.idle()
+    after = connected.route(SHOP, objects.first)
+    assert content(after) == content(before)
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+@pytest.mark.behaviour("hostname/52")
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"metadata": {"annotations": {f"{PREFIX}proxy-body-size": "1"}}},
+        {"metadata": {"annotations": {f"{PREFIX}proxy-body-size": None}}},
+        {"spec": {"rules": [{"host": "elsewhere.example"}]}},
+        {"spec": {"ingressClassName": "nginx"}},
+        {"spec": {"tls": [{"hosts": [SHOP]}]}},
+        {
+            "spec": {
+                "rules": [
+                    {
+                        "host": SHOP,
+                        "http": {
+                            "paths": [
+                                {
+                                    "path": "/",
+                                    "pathType": "Prefix",
+                                    "backend": {"service": {"name": "db", "port": {"number": 80}}},
+                                }
+                            ]
+                        },
+                    }
+                ]
+            }
+        },
+    ],
+)
+def test_an_edit_of_our_own_parts_is_put_right_by_one_put(connected, objects, patch):
+    before = connected.route(SHOP, objects.first)
+    connected.edit_route(SHOP, objects.first, patch)
+    connected.idle()
+    assert content(connected.route(SHOP, objects.first)) == content(before)
+    assert updates(connected) == 1
+
+
+@pytest.mark.behaviour("hostname/53")
+def test_a_foreign_annotation_stays_until_the_next_write(connected, objects):
+    connected.edit_route(SHOP, objects.first, {"metadata": {"annotations": {"foreign": "yes"}}})
+    connected.idle()
+    assert updates(connected) == 0
+    assert connected.route(SHOP, objects.first)["metadata"]["annotations"]["foreign"] == "yes"
+    connected.change_manifest(objects.first, objects.web_services({"max_body_size": 5}))
+    connected.idle()
+    assert "foreign" not in connected.route(SHOP, objects.first)["metadata"]["annotations"]
+    assert updates(connected) == 1
+
+
+@pytest.mark.behaviour("hostname/54")
+@pytest.mark.parametrize("label", ["akash.network", "akash.network/lease.id.dseq"])
+def test_a_label_that_was_taken_off_comes_back(connected, objects, label):
+    before = connected.route(SHOP, objects.first)
+    connected.edit_route(SHOP, objects.first, {"metadata": {"labels": {label: None}}})
+    connected.idle()
+    after = connected.route(SHOP, objects.first)
+    assert content(after) == content(before)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert updates(connected) == 1
+    if label == "akash.network":
+        refused = connected.metric("provider_kube_calls", action="networking-ingresses-create", result="fail")
+        assert refused == 1
+        assert connected.metric("provider_kube_calls", action="ingresses-get", result="success") == 1
+    assert connected.ignored() == {}
+
+
+@pytest.mark.behaviour("hostname/68")
+@pytest.mark.parametrize(
+    "error",
+    [ctrlhost.Expired("too old resource version"), ctrlhost.TransportError("connection reset")],
+    ids=["410", "cut"],
+)
+def test_a_broken_watch_is_mended_without_a_write(connected, objects, error):
+    before = connected.revision()
+    connected.host.faults.next("watch", error, resource="ingresses", times=1)
+    connected.server.drop_watches()
+    connected.host.wait_for(lambda: connected.host.faults.left() == 0)
+    connected.clock.advance(60)
+    connected.idle()
+    assert connected.revision() == before
+    connected.edit_route(SHOP, objects.first, {"spec": {"ingressClassName": "nginx"}})
+    connected.idle()
+    assert updates(connected) == 1
+
+
+@pytest.mark.behaviour("hostname/68")
+def test_repeated_events_write_nothing(connected, objects):
+    before = connected.revision()
+    for turn in range(20):
+        connected.touch(SHOP, f"{turn}")
+    connected.idle()
+    assert connected.revision() == before

@@ -1,0 +1,112 @@
+"""Gateway API mode on the sandbox."""
+
+from __future__ import annotations
+
+import ctrlhost
+import pytest
+
+SHOP = "shop.example.com"
+HTTP_ROUTE = ("gateway.networking.k8s.io/v1", "HTTPRoute")
+
+
+@pytest.fixture
+def gateway(world, objects):
+    world.create(objects.http_route_crd())
+    return world
+
+
+@pytest.mark.behaviour("hostname/24")
+def test_a_hostname_gets_its_http_route_and_loses_it_with_the_lease(gateway, objects):
+    options = {
+        "read_timeout": 60000,
+        "send_timeout": 60000,
+        "max_body_size": 2097152,
+        "next_tries": 3,
+        "next_timeout": 30000,
+    }
+    gateway.lease(objects.first, objects.web_services(options))
+    gateway.start(ingress_mode="gateway-api")
+    gateway.declare(SHOP, objects.first)
+    gateway.idle()
+    route = gateway.route(SHOP, objects.first, HTTP_ROUTE)
+    assert route["metadata"]["labels"] == objects.first.labels
+    (parent,) = route["spec"]["parentRefs"]
+    assert (parent["namespace"], parent["name"]) == ("akash-gateway", "akash-gateway")
+    annotations = {key.removeprefix("nginx.org/"): value for key, value in route["metadata"]["annotations"].items()}
+    assert annotations == {
+        "proxy-read-timeout": "60",
+        "proxy-send-timeout": "60",
+        "client-max-body-size": "2097152",
+        "proxy-next-upstream-tries": "3",
+        "proxy-next-upstream-timeout": "30s",
+        "proxy-buffer-size": "16k",
+    }
+    assert gateway.metric("provider_kube_calls", action="gateway-httproutes-create", result="success") == 1
+    assert list(gateway.managed()) == [SHOP]
+    gateway.release(SHOP)
+    gateway.client.delete("akash.network/v2beta2", "Manifest", objects.first.namespace, "lease")
+    gateway.idle()
+    assert gateway.route(SHOP, objects.first, HTTP_ROUTE) is None
+    assert gateway.managed() == {}
+
+
+def test_what_the_server_fills_in_causes_no_write(gateway, objects):
+    gateway.lease(objects.first)
+    gateway.declare(SHOP, objects.first)
+    gateway.start(ingress_mode="gateway-api")
+    route = gateway.route(SHOP, objects.first, HTTP_ROUTE)
+    assert route["spec"]["rules"][0]["backendRefs"][0]["weight"] == 1
+    before = gateway.revision(HTTP_ROUTE)
+    gateway.touch(SHOP, "again")
+    gateway.idle()
+    assert gateway.revision(HTTP_ROUTE) == before
+
+
+@pytest.mark.behaviour("hostname/78")
+def test_a_move_succeeds_although_the_old_route_is_gone(gateway, objects):
+    for lease in (objects.first, objects.second):
+        gateway.lease(lease)
+    gateway.declare(SHOP, objects.first)
+    gateway.start(ingress_mode="gateway-api")
+    gone = ctrlhost.NotFound(f'httproutes.gateway.networking.k8s.io "{SHOP}" not found')
+    gateway.host.faults.next("delete", gone, resource="httproutes")
+    gateway.move(SHOP, objects.second)
+    gateway.idle()
+    assert gateway.host.faults.left() == 0
+    assert gateway.route(SHOP, objects.second, HTTP_ROUTE) is not None
+    assert gateway.managed()[SHOP]["LeaseID"]["dseq"] == objects.second.dseq
+    assert gateway.ignored() == {}
+
+
+def test_a_move_removes_the_old_http_route(gateway, objects, history):
+    for lease in (objects.first, objects.second):
+        gateway.lease(lease)
+    gateway.declare(SHOP, objects.first)
+    gateway.start(ingress_mode="gateway-api")
+    recorded = history(HTTP_ROUTE)
+    gateway.move(SHOP, objects.second)
+    gateway.idle()
+    recorded.wait_for(
+        [("add", objects.first.namespace), ("delete", objects.first.namespace), ("add", objects.second.namespace)]
+    )
+
+
+def test_the_map_is_rebuilt_from_http_routes(gateway, objects):
+    gateway.lease(objects.first)
+    gateway.declare(SHOP, objects.first)
+    gateway.start(ingress_mode="gateway-api")
+    before = gateway.revision(HTTP_ROUTE)
+    gateway.stop()
+    gateway.start(ingress_mode="gateway-api")
+    assert list(gateway.managed()) == [SHOP]
+    assert gateway.revision(HTTP_ROUTE) == before
+
+
+def test_without_the_crds_of_the_gateway_api_the_plugin_waits(world, objects):
+    world.lease(objects.first)
+    world.declare(SHOP, objects.first)
+    world.start(ingress_mode="gateway-api")
+    (runtime,) = world.host.host.plugins
+    assert runtime.state == "waiting"
+    assert "HTTPRoute" in runtime.reason or "httproutes" in runtime.reason
+    assert world.get("/health").status == 200
