@@ -66,6 +66,8 @@ class PluginContext:
         self.scope = PluginScope(name, services)
         self.client: Client = self.scope.writing_client()
         self.metrics = CollectorRegistry()
+        #: The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host never looks at it.
+        self.state: Any = None
         self.controllers: list[Controller] = []
         self.tasks: list[Task] = []
         self.pages: list[Page] = []

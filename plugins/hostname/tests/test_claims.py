@@ -7,7 +7,7 @@ import itertools
 import pytest
 from ctrlhost_hostname.bech32 import encode_address
 from ctrlhost_hostname.claims import Claim, check_hostname, choose_holder, read_claim
-from ctrlhost_hostname.errors import InvalidClaim
+from ctrlhost_hostname.errors import InvalidClaimError
 
 LONGEST = ".".join(["a" * 50] * 4) + "." + "b" * 49
 
@@ -45,7 +45,7 @@ def test_upper_case_addresses_give_the_lease_of_lower_case_ones(objects):
     ],
 )
 def test_a_hostname_that_can_not_name_a_route_is_an_invalid_claim(hostname):
-    with pytest.raises(InvalidClaim) as caught:
+    with pytest.raises(InvalidClaimError) as caught:
         check_hostname(hostname)
     assert caught.value.reason == "hostname"
 
@@ -77,13 +77,13 @@ def test_a_hostname_may_be_253_characters_and_its_labels_as_long_as_they_like(ho
 )
 def test_what_does_not_fit_makes_a_claim_invalid(objects, change, reason):
     spec = objects.provider_host("shop.example.com", objects.first, **change)["spec"]
-    with pytest.raises(InvalidClaim) as caught:
+    with pytest.raises(InvalidClaimError) as caught:
         read_claim("shop", spec, "", "akash")
     assert caught.value.reason == reason
 
 
 def test_an_empty_spec_is_an_invalid_claim():
-    with pytest.raises(InvalidClaim):
+    with pytest.raises(InvalidClaimError):
         read_claim("shop", None, "", "akash")
 
 

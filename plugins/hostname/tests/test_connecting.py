@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ctrlhost
 import pytest
+
+import ctrlhost
 
 SHOP = "shop.example.com"
 WEB_OPTIONS = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ctrlhost
 import pytest
 from ctrlhost_hostname.bech32 import encode_address
+
+import ctrlhost
 
 SHOP = "shop.example.com"
 

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import yaml
-from ctrlhost_hostname.errors import InvalidConnection
+from ctrlhost_hostname.errors import InvalidConnectionError
 from ctrlhost_hostname.gateway import GatewayRoutes, NginxProvider
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS, HTTPOptions, decode_services, find_expose
 from ctrlhost_hostname.routes import Connection, Directive
@@ -175,6 +175,6 @@ def test_a_route_reads_as_its_connection(objects):
 )
 def test_a_route_that_we_could_not_have_written_says_what_is_odd(objects, spec, message):
     live = {**routes.build(directive(objects)), "spec": spec}
-    with pytest.raises(InvalidConnection) as caught:
+    with pytest.raises(InvalidConnectionError) as caught:
         routes.connection(live)
     assert str(caught.value) == f"kube: invalid hostname connection: {message}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-import ctrlhost
 import pytest
-from ctrlhost_hostname.errors import ResourceNotFound, Retry, go_type_name, is_counted, retry_class
+from ctrlhost_hostname.errors import ResourceNotFoundError, Retry, go_type_name, is_counted, retry_class
 from ctrlhost_hostname.ignore_list import IgnoreList
 from ctrlhost_hostname.prepared import PreparedPages
+
+import ctrlhost
 
 HOUR = 3600.0
 
@@ -18,7 +19,7 @@ def make(clock, *, failure_limit=3, entry_limit=131072, age_limit=726 * HOUR, ch
 
 
 def missing(lease):
-    return ResourceNotFound(f"manifest for {lease}")
+    return ResourceNotFoundError(f"manifest for {lease}")
 
 
 @pytest.mark.behaviour("hostname/3")
@@ -138,7 +139,7 @@ def test_the_characters_of_html_are_escaped(clock, objects):
 @pytest.mark.parametrize(
     ("error", "counted", "retry"),
     [
-        (ResourceNotFound("manifest for x"), True, Retry.CONSTANT),
+        (ResourceNotFoundError("manifest for x"), True, Retry.CONSTANT),
         (ctrlhost.NotFound('namespaces "x" not found'), True, Retry.CONSTANT),
         (ctrlhost.Forbidden("role was not found"), True, Retry.CONSTANT),
         (ctrlhost.TransportError("EOF"), False, Retry.BACK_OFF),
@@ -146,7 +147,7 @@ def test_the_characters_of_html_are_escaped(clock, objects):
         (ctrlhost.Forbidden("because it is being terminated"), False, Retry.BACK_OFF),
         (ctrlhost.Unauthorized(), False, Retry.BACK_OFF),
         (ctrlhost.ServerError("boom"), False, Retry.BACK_OFF),
-        (ctrlhost.TooManyRequests("slow", retry_after=7.0), False, Retry.SERVER),
+        (ctrlhost.TooManyRequests("slow", retry_after=7.0), False, Retry.BACK_OFF),
         (ctrlhost.TooManyRequests("slow"), False, Retry.BACK_OFF),
         (ctrlhost.Invalid("label too long"), False, Retry.PARKED),
         (ctrlhost.BadRequest("no"), False, Retry.PARKED),
@@ -159,6 +160,6 @@ def test_a_failure_counts_and_is_retried_by_its_kind(error, counted, retry):
 
 
 def test_the_type_of_an_error_is_named_as_go_names_it():
-    assert go_type_name(ResourceNotFound("x")) == "*fmt.wrapError"
+    assert go_type_name(ResourceNotFoundError("x")) == "*fmt.wrapError"
     assert go_type_name(ctrlhost.Forbidden("x")) == "*errors.StatusError"
     assert go_type_name(ctrlhost.TransportError("x")) == "*errors.errorString"

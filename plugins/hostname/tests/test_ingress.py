@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import yaml
-from ctrlhost_hostname.errors import InvalidConnection
+from ctrlhost_hostname.errors import InvalidConnectionError
 from ctrlhost_hostname.ingress import IngressRoutes, ingress_annotations
 from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS, HTTPOptions, decode_services, find_expose
@@ -236,7 +236,7 @@ def test_an_ingress_reads_as_its_connection(objects):
 )
 def test_an_ingress_that_we_could_not_have_written_says_what_is_odd(objects, path, value, message):
     live = changed(routes.build(directive(objects)), *path, to=value)
-    with pytest.raises(InvalidConnection) as caught:
+    with pytest.raises(InvalidConnectionError) as caught:
         routes.connection(live)
     assert str(caught.value) == f"kube: invalid hostname connection: {message}"
 

@@ -115,7 +115,7 @@ def test_an_upper_case_address_becomes_lower_case(objects):
     ],
 )
 def test_a_bad_address_says_why(address, message):
-    with pytest.raises(AddressError, match="(?s).*") as caught:
+    with pytest.raises(AddressError) as caught:
         normalise_address(address, "akash")
     assert message in str(caught.value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 import yaml
-from ctrlhost_hostname.errors import ManifestUndecodable, ResourceNotFound
+from ctrlhost_hostname.errors import ManifestDecodeError, ResourceNotFoundError
 from ctrlhost_hostname.manifest import (
     DEFAULT_HTTP_OPTIONS,
     HTTPOptions,
@@ -83,7 +83,7 @@ def test_a_udp_expose_that_is_listed_first_wins(objects):
 )
 def test_a_port_that_no_expose_has_is_not_found(objects, port):
     services = decode_services(spec_of(objects.service(*exposes())))
-    with pytest.raises(ResourceNotFound) as caught:
+    with pytest.raises(ResourceNotFoundError) as caught:
         find_expose(services, objects.first, "web", port)
     assert str(caught.value) == (
         f"observation stopped: resource not found: service expose for {objects.first} - web - {port}"
@@ -93,7 +93,7 @@ def test_a_port_that_no_expose_has_is_not_found(objects, port):
 def test_an_expose_whose_own_port_is_zero_ends_the_search(objects):
     first, second = {"external_port": 80, "global": True}, {"port": 80, "global": True}
     services = decode_services(spec_of(objects.service(first, second)))
-    with pytest.raises(ResourceNotFound, match="service expose"):
+    with pytest.raises(ResourceNotFoundError, match="service expose"):
         find_expose(services, objects.first, "web", 80)
 
 
@@ -102,7 +102,7 @@ def test_an_expose_whose_own_port_is_zero_ends_the_search(objects):
 def test_a_service_without_instances_is_not_found(objects, count):
     first = {"name": "web", "count": count, "expose": exposes()}
     second = objects.service(*exposes())
-    with pytest.raises(ResourceNotFound) as caught:
+    with pytest.raises(ResourceNotFoundError) as caught:
         find_expose(decode_services(spec_of(first, second)), objects.first, "web", 41333)
     assert str(caught.value) == f"observation stopped: resource not found: service for {objects.first} - web"
 
@@ -110,7 +110,7 @@ def test_a_service_without_instances_is_not_found(objects, count):
 @pytest.mark.behaviour("hostname/46")
 @pytest.mark.parametrize("port", [70000, -1, "80", 1.5, True])
 def test_a_port_of_the_wrong_type_or_range_can_not_be_decoded(objects, port):
-    with pytest.raises(ManifestUndecodable, match="port"):
+    with pytest.raises(ManifestDecodeError, match="port"):
         decode_services(spec_of(objects.service({"port": port, "global": True})))
 
 
@@ -121,7 +121,7 @@ def test_a_case_that_yaml_turned_into_a_boolean_is_refused():
       services:
       - {name: web, count: 1, expose: [{port: 80, global: true, http_options: {max_body_size: 1, next_cases: [off]}}]}
     """
-    with pytest.raises(ManifestUndecodable, match="next_cases"):
+    with pytest.raises(ManifestDecodeError, match="next_cases"):
         decode_services(yaml.safe_load(text))
 
 

@@ -41,9 +41,9 @@ def test_a_failed_preparation_reaches_the_caller_and_leaves_the_page_dirty(clock
 def test_a_path_is_registered_once_and_with_a_function(clock):
     pages = PreparedPages(clock)
     pages.add("/p", lambda: b"")
-    with pytest.raises(ValueError, match="^prepared result exists for path: /p$"):
+    with pytest.raises(ValueError, match=r"^prepared result exists for path: /p$"):
         pages.add("/p", lambda: b"")
-    with pytest.raises(ValueError, match="^passed nil value for prepare function$"):
+    with pytest.raises(ValueError, match=r"^passed nil value for prepare function$"):
         pages.add("/q", None)
     assert pages.get("/q") is None
 

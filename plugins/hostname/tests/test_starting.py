@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import logging
 
-import ctrlhost
 import pytest
+
+import ctrlhost
 
 SHOP = "shop.example.com"
 

@@ -1,1 +1,77 @@
-"""The hostname controller, a ctrlhost plugin."""
+"""The hostname controller, a ctrlhost plugin: gives every declared hostname its Ingress or HTTPRoute.
+
+A ProviderHost says that a hostname goes to a port of a service of a lease, a Manifest says what the lease runs. The
+plugin writes one route per hostname into the lease's namespace, moves it when the hostname moves to another lease, and
+removes it when nobody claims the hostname any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import ctrlhost
+from ctrlhost_hostname.crds import crds
+from ctrlhost_hostname.pages import status_pages
+from ctrlhost_hostname.reconciler import Reconciler
+from ctrlhost_hostname.settings import HostnameSettings
+from ctrlhost_hostname.state import OperatorState
+from ctrlhost_hostname.wiring import Wiring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["HostnameSettings"]
+
+
+@ctrlhost.hookimpl
+def ctrlhost_settings() -> type[HostnameSettings]:
+    """Give the plugin's settings."""
+    return HostnameSettings
+
+
+@ctrlhost.hookimpl
+def ctrlhost_crds() -> Iterable[dict[str, Any]]:
+    """Give the CRDs of ProviderHost and Manifest."""
+    return crds()
+
+
+@ctrlhost.hookimpl
+def ctrlhost_permissions(settings: HostnameSettings) -> Iterable[ctrlhost.Permission]:
+    """Ask for the writes to the kind of route that is in use, in all namespaces, since leases come and go."""
+    routes = settings.routes()
+    return (
+        ctrlhost.Permission(routes.group, [routes.resource], routes.write_verbs),
+        ctrlhost.Permission("events.k8s.io", ["events"], ["create", "patch"], namespace=settings.k8s_manifest_ns),
+    )
+
+
+@ctrlhost.hookimpl
+def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
+    """Register the controller, the status pages and the two timers."""
+    from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
+
+    settings: HostnameSettings = plugin.settings
+    state = OperatorState(plugin)
+    wiring = Wiring(plugin, state)
+    plugin.state = (state, wiring)
+    plugin.add_controller(
+        "hostname",
+        Reconciler(state),
+        *wiring.sources(),
+        workers=settings.workers,
+        rate_limiter=ItemExponentialFailureRateLimiter(
+            settings.seconds("retry_delay"), settings.seconds("max_retry_delay")
+        ),
+    )
+    pages = status_pages(state.pages)
+    plugin.add_page("/", pages)
+    plugin.add_listener(f"{settings.rest_address}:{settings.rest_port}", pages)
+    plugin.add_task("prune", lambda _stop: state.ignore_list.prune(), every=settings.seconds("prune_interval"))
+    plugin.add_task("refresh", lambda _stop: state.pages.refresh(), every=settings.seconds("web_refresh_interval"))
+
+
+@ctrlhost.hookimpl
+def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
+    """Rebuild the map from the routes that exist, before anything is written or removed."""
+    state, wiring = plugin.state
+    state.start(wiring.live_routes(), wiring.provider_hosts())

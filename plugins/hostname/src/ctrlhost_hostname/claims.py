@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost_hostname.bech32 import AddressError, normalise_address
-from ctrlhost_hostname.errors import InvalidClaim
+from ctrlhost_hostname.errors import InvalidClaimError
 from ctrlhost_hostname.lease import UINT32_MAX, UINT64_MAX, LeaseID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 API_VERSION = "akash.network/v2beta2"
 KIND = "ProviderHost"
@@ -32,20 +34,20 @@ class Claim:
 
 
 def check_hostname(hostname: str) -> None:
-    """Raise `InvalidClaim` unless the hostname can name a route and be its host.
+    """Raise `InvalidClaimError` unless the hostname can name a route and be its host.
 
     Upper case is refused rather than folded, and so are wildcards: neither can be an object's name. A label may be
     longer than 63 characters, since the API server takes such names.
     """
     if not 1 <= len(hostname) <= _LONGEST_NAME:
-        raise InvalidClaim("hostname", f"hostname {hostname!r} must have 1 to {_LONGEST_NAME} characters")
+        raise InvalidClaimError("hostname", f"hostname {hostname!r} must have 1 to {_LONGEST_NAME} characters")
     if not _SUBDOMAIN.fullmatch(hostname):
-        raise InvalidClaim("hostname", f"hostname {hostname!r} is not a lower-case DNS-1123 subdomain")
+        raise InvalidClaimError("hostname", f"hostname {hostname!r} is not a lower-case DNS-1123 subdomain")
     try:
         ipaddress.ip_address(hostname)
     except ValueError:
         return
-    raise InvalidClaim("hostname", f"hostname {hostname!r} is an IP address")
+    raise InvalidClaimError("hostname", f"hostname {hostname!r} is an IP address")
 
 
 def claimed_hostname(spec: Mapping[str, Any] | None) -> str:
@@ -55,7 +57,7 @@ def claimed_hostname(spec: Mapping[str, Any] | None) -> str:
 
 
 def read_claim(name: str, spec: Mapping[str, Any] | None, created: str, prefix: str) -> Claim:
-    """Read a ProviderHost; raises `InvalidClaim` if it can never become a route. `prefix` is that of addresses."""
+    """Read a ProviderHost; raises `InvalidClaimError` if it can never become a route. `prefix` is that of addresses."""
     fields = spec or {}
     hostname = _text(fields, "hostname")
     check_hostname(hostname)
@@ -63,7 +65,7 @@ def read_claim(name: str, spec: Mapping[str, Any] | None, created: str, prefix: 
 
 
 def read_lease(spec: Mapping[str, Any] | None, prefix: str) -> LeaseID:
-    """Read the lease of a ProviderHost, with its addresses in lower case; raises `InvalidClaim`."""
+    """Read the lease of a ProviderHost, with its addresses in lower case; raises `InvalidClaimError`."""
     fields = spec or {}
     return LeaseID(
         owner=_address(fields, "owner", prefix),
@@ -104,7 +106,7 @@ def _text(fields: Mapping[str, Any], key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidClaim("decode", f"spec.{key} must be a string, not {value!r}")
+        raise InvalidClaimError("decode", f"spec.{key} must be a string, not {value!r}")
     return value
 
 
@@ -113,7 +115,7 @@ def _number(fields: Mapping[str, Any], key: str, greatest: int) -> int:
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= greatest:
-        raise InvalidClaim("decode", f"spec.{key} must be an integer from 0 to {greatest}, not {value!r}")
+        raise InvalidClaimError("decode", f"spec.{key} must be an integer from 0 to {greatest}, not {value!r}")
     return value
 
 
@@ -121,4 +123,4 @@ def _address(fields: Mapping[str, Any], key: str, prefix: str) -> str:
     try:
         return normalise_address(_text(fields, key), prefix)
     except AddressError as error:
-        raise InvalidClaim("address", f"spec.{key}: {error}") from error
+        raise InvalidClaimError("address", f"spec.{key}: {error}") from error

@@ -11,7 +11,7 @@ class HostnameError(Exception):
     """The base of the plugin's own failures."""
 
 
-class ResourceNotFound(HostnameError):
+class ResourceNotFoundError(HostnameError):
     """The manifest, the service or the exposed port that a hostname asks for does not exist."""
 
     def __init__(self, what: str) -> None:
@@ -19,11 +19,11 @@ class ResourceNotFound(HostnameError):
         super().__init__(f"observation stopped: resource not found: {what}")
 
 
-class ManifestUndecodable(HostnameError):
+class ManifestDecodeError(HostnameError):
     """A field of the Manifest has a wrong type or range; only another version of the Manifest helps."""
 
 
-class InvalidConnection(HostnameError):
+class InvalidConnectionError(HostnameError):
     """A route that carries our labels is not one that we could have written."""
 
     def __init__(self, what: str) -> None:
@@ -31,7 +31,7 @@ class InvalidConnection(HostnameError):
         super().__init__(f"kube: invalid hostname connection: {what}")
 
 
-class InvalidClaim(HostnameError):
+class InvalidClaimError(HostnameError):
     """A ProviderHost whose hostname, addresses or numbers can never become a route; `reason` is a metric label."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -45,33 +45,30 @@ class Retry(enum.Enum):
 
     CONSTANT = "after the retry delay, until the lease is flagged"
     DELAY = "after the retry delay"
-    BACK_OFF = "after a delay that grows with every failure"
-    SERVER = "when the server said"
+    BACK_OFF = "when the server said, else after a delay that grows with every failure"
     PARKED = "not before something changes"
 
 
 def is_counted(error: Exception) -> bool:
     """Say whether the ignore list counts the failure: only what says that something does not exist."""
-    return isinstance(error, ResourceNotFound | ctrlhost.NotFound) or "not found" in str(error)
+    return isinstance(error, ResourceNotFoundError | ctrlhost.NotFound) or "not found" in str(error)
 
 
 def retry_class(error: Exception) -> Retry:
     """Say when a hostname that failed with `error` is tried again."""
     if is_counted(error):
         return Retry.CONSTANT
-    if isinstance(error, ManifestUndecodable | ctrlhost.Invalid):
+    if isinstance(error, ManifestDecodeError | ctrlhost.Invalid):
         return Retry.PARKED
     if isinstance(error, ctrlhost.BadRequest):
         # The admission webhook of ingress-nginx still sees the route that was removed a moment ago.
         return Retry.DELAY if "is already defined in ingress" in str(error) else Retry.PARKED
-    if isinstance(error, ctrlhost.ApiError) and error.retry_after is not None:
-        return Retry.SERVER
     return Retry.BACK_OFF
 
 
 def go_type_name(error: Exception) -> str:
     """Give the Go type that upstream would print for the failure in `last-error-type`."""
-    if isinstance(error, ResourceNotFound):
+    if isinstance(error, ResourceNotFoundError):
         return "*fmt.wrapError"
     if isinstance(error, ctrlhost.ApiError):
         return "*errors.StatusError"

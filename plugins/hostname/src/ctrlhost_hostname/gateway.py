@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import http
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import ctrlhost
-
-from ctrlhost_hostname.errors import InvalidConnection
+from ctrlhost_hostname.errors import InvalidConnectionError
 from ctrlhost_hostname.lease import LeaseID, lease_from_labels
-from ctrlhost_hostname.manifest import HTTPOptions
 from ctrlhost_hostname.routes import Connection, Directive, as_list, as_mapping, owned_metadata, plain, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctrlhost_hostname.manifest import HTTPOptions
 
 _GROUP = "gateway.networking.k8s.io"
 _BACKEND_DEFAULTS = {"group": "", "kind": "Service", "weight": 1}
@@ -89,7 +91,7 @@ class GatewayRoutes:
     create_action = "gateway-httproutes-create"
     update_action = "gateway-httproutes-update"
     remove_action = "gateway-httproutes-delete"
-    write_verbs = ("create", "update", "delete")
+    write_verbs: tuple[str, ...] = ("create", "update", "delete")
 
     def __init__(self, gateway_name: str, gateway_namespace: str, provider: GatewayProvider) -> None:
         """Name the Gateway that every route hangs on."""
@@ -117,7 +119,7 @@ class GatewayRoutes:
         }
 
     def differs(self, live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
-        """Compare labels, the provider's annotations (absent ones too) and the spec without what the server fills in."""
+        """Compare labels, the provider's annotations (absent ones too) and the spec less what the server fills in."""
         labels = desired["metadata"]["labels"]
         if owned_metadata(live, "labels", list(labels)) != labels:
             return True
@@ -126,8 +128,8 @@ class GatewayRoutes:
         spec, wanted = as_mapping(live.get("spec")), desired["spec"]
         parents = [{**_PARENT_DEFAULTS, **plain(as_mapping(parent))} for parent in as_list(spec.get("parentRefs"))]
         rules = [_without_defaults(as_mapping(rule)) for rule in as_list(spec.get("rules"))]
-        hostnames = as_list(spec.get("hostnames"))
-        return parents != wanted["parentRefs"] or hostnames != wanted["hostnames"] or rules != wanted["rules"]
+        live_spec = {"parentRefs": parents, "hostnames": as_list(spec.get("hostnames")), "rules": rules}
+        return bool(live_spec != wanted)
 
     def connection(self, live: Mapping[str, Any]) -> Connection:
         """Read the first hostname, rule and backend of an HTTPRoute."""
@@ -135,16 +137,16 @@ class GatewayRoutes:
         spec = as_mapping(live.get("spec"))
         hostnames = as_list(spec.get("hostnames"))
         if not hostnames:
-            raise InvalidConnection("no hostnames specified")
+            raise InvalidConnectionError("no hostnames specified")
         rules = as_list(spec.get("rules"))
         if not rules:
-            raise InvalidConnection("no rules specified")
+            raise InvalidConnectionError("no rules specified")
         backends = as_list(as_mapping(rules[0]).get("backendRefs"))
         if not backends:
-            raise InvalidConnection("no backend refs")
+            raise InvalidConnectionError("no backend refs")
         backend = as_mapping(backends[0])
         if backend.get("port") is None:
-            raise InvalidConnection("backend ref has no port")
+            raise InvalidConnectionError("backend ref has no port")
         return Connection(hostnames[0], lease, backend.get("name") or "", backend["port"])
 
     def hosts(self, live: Mapping[str, Any]) -> list[str]:

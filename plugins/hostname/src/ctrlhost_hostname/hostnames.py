@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost_hostname.encoding import go_time, to_json
-from ctrlhost_hostname.lease import LeaseID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost_hostname.lease import LeaseID
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
-
-import ctrlhost
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost_hostname.encoding import go_time, to_json
 from ctrlhost_hostname.errors import go_type_name
-from ctrlhost_hostname.lease import LeaseID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import ctrlhost
+    from ctrlhost_hostname.lease import LeaseID
 
 
 @dataclass

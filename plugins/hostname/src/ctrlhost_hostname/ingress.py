@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ctrlhost
-
-from ctrlhost_hostname.errors import InvalidConnection
+from ctrlhost_hostname.errors import InvalidConnectionError
 from ctrlhost_hostname.lease import LeaseID, lease_from_labels
-from ctrlhost_hostname.manifest import HTTPOptions
 from ctrlhost_hostname.routes import Connection, Directive, as_list, as_mapping, owned_metadata, plain, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import ctrlhost
+    from ctrlhost_hostname.manifest import HTTPOptions
 
 INGRESS_CLASS = "akash-ingress-class"
 _PREFIX = "nginx.ingress.kubernetes.io/"
@@ -27,7 +29,7 @@ class IngressRoutes:
     create_action = "networking-ingresses-create"
     update_action = "networking-ingresses-update"
     remove_action = "networking-ingresses-deletecollection"
-    write_verbs = ("create", "update", "deletecollection")
+    write_verbs: tuple[str, ...] = ("create", "update", "deletecollection")
 
     def build(self, directive: Directive) -> dict[str, Any]:
         """Give the Ingress of a hostname."""
@@ -49,7 +51,7 @@ class IngressRoutes:
         }
 
     def differs(self, live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
-        """Compare the six labels, the six annotations, the class and the rules; TLS and a default backend must be absent."""
+        """Compare labels, annotations, class and rules; TLS and a default backend must be absent."""
         for field in ("labels", "annotations"):
             wanted = desired["metadata"][field]
             if owned_metadata(live, field, list(wanted)) != wanted:
@@ -67,16 +69,16 @@ class IngressRoutes:
         lease = lease_from_labels(as_mapping(as_mapping(live.get("metadata")).get("labels")))
         rules = as_list(as_mapping(live.get("spec")).get("rules"))
         if len(rules) != 1:
-            raise InvalidConnection(f"invalid number of rules {len(rules)}")
+            raise InvalidConnectionError(f"invalid number of rules {len(rules)}")
         http = as_mapping(rules[0]).get("http")
         if http is None:
-            raise InvalidConnection("rule has no http")
+            raise InvalidConnectionError("rule has no http")
         paths = as_list(as_mapping(http).get("paths"))
         if len(paths) != 1:
-            raise InvalidConnection(f"invalid number of paths {len(paths)}")
+            raise InvalidConnectionError(f"invalid number of paths {len(paths)}")
         service = as_mapping(as_mapping(paths[0]).get("backend")).get("service")
         if service is None:
-            raise InvalidConnection("backend has no service")
+            raise InvalidConnectionError("backend has no service")
         return Connection(
             hostname=as_mapping(rules[0]).get("host") or "",
             lease=lease,
@@ -96,7 +98,7 @@ class IngressRoutes:
         return spec.get("ingressClassName") == INGRESS_CLASS and len(rules) == 1 and self.hosts(live) == [hostname]
 
     def remove(self, client: ctrlhost.Client, lease: LeaseID, live: ctrlhost.Object) -> None:
-        """Delete by name and lease labels in one call, so that an Ingress which another lease took over meanwhile stays."""
+        """Delete by name and lease labels in one call, so that an Ingress that another lease took over stays."""
         client.delete_collection(
             self.api_version,
             self.kind,

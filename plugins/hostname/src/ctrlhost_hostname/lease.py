@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MANAGED_LABEL = "akash.network"
 _PREFIX = "akash.network/lease.id."
@@ -28,7 +30,7 @@ class LabelError(ValueError):
 
 @dataclass(frozen=True)
 class LeaseID:
-    """What makes two leases the same: all five parts. Addresses are kept as they are; whoever needs valid ones checks."""
+    """What makes two leases the same: all five parts. Addresses are kept as they are and not checked here."""
 
     owner: str
     dseq: int

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ctrlhost_hostname.errors import ManifestUndecodable, ResourceNotFound
+from ctrlhost_hostname.errors import ManifestDecodeError, ResourceNotFoundError
 from ctrlhost_hostname.lease import UINT16_MAX, UINT32_MAX, LeaseID
 
 API_VERSION = "akash.network/v2beta2"
@@ -86,11 +86,11 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 def decode_services(spec: Mapping[str, Any] | None) -> tuple[Service, ...]:
-    """Read the services of a Manifest's `spec`; raises `ManifestUndecodable` if a kept field has a wrong type or range."""
+    """Read the services of a Manifest's `spec`; `ManifestDecodeError` if a kept field has a wrong type or range."""
     try:
         return msgspec.convert(_plain(spec or {}), _Spec).group.services
     except msgspec.ValidationError as error:
-        raise ManifestUndecodable(f"the manifest can not be decoded: {error}") from error
+        raise ManifestDecodeError(f"the manifest can not be decoded: {error}") from error
 
 
 def fingerprint(uid: str, spec: Mapping[str, Any] | None) -> str:
@@ -105,20 +105,20 @@ def fingerprint(uid: str, spec: Mapping[str, Any] | None) -> str:
 
 
 def find_expose(services: Sequence[Service], lease: LeaseID, service_name: str, external_port: int) -> Expose:
-    """Choose the expose that a ProviderHost asks for; raises `ResourceNotFound` with upstream's text.
+    """Choose the expose that a ProviderHost asks for; raises `ResourceNotFoundError` with upstream's text.
 
     The first service of the name and its first global expose on the port win. The protocol is not looked at, so a UDP
     expose listed earlier is chosen, as upstream does.
     """
     service = next((service for service in services if service.name == service_name), None)
     if service is None or service.count == 0:
-        raise ResourceNotFound(f"service for {lease} - {service_name}")
+        raise ResourceNotFoundError(f"service for {lease} - {service_name}")
     for expose in service.expose:
         if expose.global_ and expose.effective_external_port == external_port:
             if expose.port == 0:
                 break
             return expose
-    raise ResourceNotFound(f"service expose for {lease} - {service_name} - {external_port}")
+    raise ResourceNotFoundError(f"service expose for {lease} - {service_name} - {external_port}")
 
 
 def _plain(value: Any) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import ctrlhost
+from typing import TYPE_CHECKING
 
-from ctrlhost_hostname.state import OperatorState
+import ctrlhost
 from ctrlhost_hostname.routes import owner_of
+
+if TYPE_CHECKING:
+    from ctrlhost_hostname.state import OperatorState
 
 
 def collect(
@@ -34,11 +37,12 @@ def collect(
             left = True
             if state.left_alone.first(route):
                 state.metrics.orphans.inc()
-                ctx.log.warning("nobody claims the route, but it is not ours to remove", route=route.key)
+                ctx.log.warning("nobody claims the route, but it is not ours to remove", extra={"route": route.key})
             continue
         with state.metrics.kube_calls.count(state.routes.remove_action):
             state.routes.remove(ctx.client, owner, route)
-        ctx.log.info("removed the route of a hostname that nobody claims", hostname=hostname, lease=str(owner))
+        fields = {"hostname": hostname, "lease": str(owner)}
+        ctx.log.info("removed the route of a hostname that nobody claims", extra=fields)
     if not left:
         state.hostnames.drop(hostname)
     return None
@@ -47,13 +51,12 @@ def collect(
 def _wait(state: OperatorState, ctx: ctrlhost.Context, hostname: str) -> float | None:
     """Give the seconds until a route that was never seen claimed may go; None if it may not."""
     if not state.settings.gc_orphans:
-        ctx.log.debug("nobody claims the hostname, and orphans are kept", hostname=hostname)
+        ctx.log.debug("nobody claims the hostname, and orphans are kept", extra={"hostname": hostname})
         return None
     if not state.any_claim:
         ctx.log.error(
             "managed routes exist, but no ProviderHost does; nothing is removed, check k8s-manifest-ns",
-            hostname=hostname,
-            namespace=state.settings.k8s_manifest_ns,
+            extra={"hostname": hostname, "manifest_namespace": state.settings.k8s_manifest_ns},
         )
         return state.settings.seconds("gc_grace")
     return state.grace_left(hostname)

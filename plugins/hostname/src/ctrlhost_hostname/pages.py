@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
-import ctrlhost
 from starlette.responses import Response
 
-from ctrlhost_hostname.prepared import PreparedPages, PreparedResult
+import ctrlhost
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from ctrlhost_hostname.prepared import PreparedPages, PreparedResult
 
 MANAGED_HOSTNAMES = "/managed-hostnames"
 IGNORE_LIST = "/ignore-list"

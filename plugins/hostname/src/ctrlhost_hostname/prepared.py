@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import ctrlhost
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import ctrlhost
 
 LONGEST = 8 * 1024 * 1024
 
@@ -99,7 +101,7 @@ class PreparedPages:
         for result, prepare in self._pages.values():
             try:
                 result.refresh(prepare)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised below, after the other pages
                 failure = failure or error
         if failure is not None:
             raise failure

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import ctrlhost
-
 from ctrlhost_hostname import claims as claim_rules
 from ctrlhost_hostname import manifest as manifest_rules
 from ctrlhost_hostname.claims import Claim, choose_holder, read_claim
-from ctrlhost_hostname.errors import InvalidClaim, ManifestUndecodable, ResourceNotFound, Retry, is_counted, retry_class
+from ctrlhost_hostname.errors import (
+    InvalidClaimError,
+    ManifestDecodeError,
+    ResourceNotFoundError,
+    Retry,
+    is_counted,
+    retry_class,
+)
 from ctrlhost_hostname.hostnames import ManagedHostname
-from ctrlhost_hostname.lease import LeaseID
-from ctrlhost_hostname.state import OperatorState
 from ctrlhost_hostname.orphans import collect
 from ctrlhost_hostname.routes import Directive, as_mapping, owner_of
 from ctrlhost_hostname.wiring import BY_HOST, BY_NAME
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctrlhost_hostname.lease import LeaseID
+    from ctrlhost_hostname.state import OperatorState
+
 
 class Reconciler:
-    """Brings the route of a hostname in line with the ProviderHosts and Manifests. Different hostnames run in parallel."""
+    """Brings the route of a hostname in line with what is declared. Different hostnames run in parallel."""
 
     def __init__(self, state: OperatorState) -> None:
         """Work on the state of one host."""
@@ -54,7 +63,7 @@ class Reconciler:
         holder = choose_holder(valid, flagged=self._state.ignore_list.is_flagged, incumbents=incumbents)
         self._report_conflict(ctx, holder, valid, providers)
         if self._state.ignore_list.is_flagged(holder.lease):
-            ctx.log.info("lease is ignored", hostname=hostname, lease=str(holder.lease))
+            ctx.log.info("lease is ignored", extra={"hostname": hostname, "lease": str(holder.lease)})
             return "ignored", None
         return self._connect(ctx, holder, live)
 
@@ -66,7 +75,7 @@ class Reconciler:
                 created = provider.get_path("metadata", "creationTimestamp", default="")
                 spec = as_mapping(provider.get("spec"))
                 valid.append(read_claim(provider.name, spec, created, self._settings.bech32_prefix))
-            except InvalidClaim as error:
+            except InvalidClaimError as error:
                 self._state.report_invalid(provider, error.reason, error)
         if providers:
             self._state.note_any_claim()
@@ -80,7 +89,7 @@ class Reconciler:
             return
         found = self._cached_manifest(ctx, lease)
         if found is not None and self._state.ignore_list.forgive(lease, _version(found)):
-            ctx.log.info("lease is forgiven, its manifest changed", lease=str(lease))
+            ctx.log.info("lease is forgiven, its manifest changed", extra={"lease": str(lease)})
 
     def _report_conflict(
         self, ctx: ctrlhost.Context, holder: Claim, valid: list[Claim], providers: list[ctrlhost.Object]
@@ -92,7 +101,7 @@ class Reconciler:
         for provider in providers:
             if provider.name in losers:
                 message = f"hostname {holder.hostname} is held by ProviderHost {holder.name} of lease {holder.lease}"
-                ctx.log.warning("hostname conflict", hostname=holder.hostname, loser=provider.name, holder=holder.name)
+                ctx.log.warning("%s", message, extra={"loser": provider.name})
                 ctx.events.warning(provider, "HostnameConflict", message, action="Connect")
 
     def _connect(
@@ -111,13 +120,14 @@ class Reconciler:
             written = self._write_route(ctx, directive, live)
         except ctrlhost.Stale:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - each is raised again, as what its kind asks for
             if is_counted(error):
                 flagged = self._state.ignore_list.record(holder.lease, holder.hostname, error, version)
-                ctx.log.warning("lease failed", hostname=holder.hostname, lease=str(holder.lease), error=str(error))
+                fields = {"hostname": holder.hostname, "lease": str(holder.lease)}
+                ctx.log.warning("lease failed: %s", error, extra=fields)
                 if flagged:
                     return "ignored", None
-            if isinstance(error, ManifestUndecodable):
+            if isinstance(error, ManifestDecodeError):
                 self._report_undecodable(ctx, holder.lease, error)
             self._raise_for_retry(error)
         self._enter(directive, before, written=written)
@@ -129,8 +139,6 @@ class Reconciler:
         match retry_class(error):
             case Retry.CONSTANT | Retry.DELAY:
                 raise ctrlhost.RetryAfter(delay, str(error)) from error
-            case Retry.SERVER:
-                raise ctrlhost.RetryAfter(getattr(error, "retry_after", None) or delay, str(error)) from error
             case Retry.PARKED:
                 raise ctrlhost.TerminalError(str(error)) from error
             case Retry.BACK_OFF:
@@ -153,8 +161,8 @@ class Reconciler:
                 manifest_rules.API_VERSION, manifest_rules.KIND, lease.namespace, self._settings.k8s_manifest_ns
             )
         if found is None:
-            ctx.log.warning("no manifest", lease=str(lease), namespace=lease.namespace)
-            raise ResourceNotFound(f"manifest for {lease}")
+            ctx.log.warning("no manifest", extra={"lease": str(lease), "lease_namespace": lease.namespace})
+            raise ResourceNotFoundError(f"manifest for {lease}")
         return found
 
     def _write_route(self, ctx: ctrlhost.Context, directive: Directive, live: list[ctrlhost.Object]) -> bool:
@@ -181,12 +189,13 @@ class Reconciler:
         if owner is None:
             if self._state.left_alone.first(route):
                 self._state.metrics.orphans.inc()
-                ctx.log.warning("route is not in its lease's namespace, left alone", route=route.key)
+                ctx.log.warning("route is not in its lease's namespace, left alone", extra={"route": route.key})
             return
         with self._state.metrics.kube_calls.count(self._routes.remove_action):
             self._routes.remove(ctx.client, owner, route)
         self._state.hostnames.drop(directive.hostname)
-        ctx.log.info("removed the route of the old lease", hostname=directive.hostname, lease=str(owner))
+        fields = {"hostname": directive.hostname, "lease": str(owner)}
+        ctx.log.info("removed the route of the old lease", extra=fields)
 
     def _write(self, ctx: ctrlhost.Context, desired: dict[str, Any], target: Mapping[str, Any] | None) -> None:
         """Create the route, or replace the whole of `target` with it."""
@@ -211,7 +220,7 @@ class Reconciler:
             )
         if found is not None and not self._routes.differs(found, desired):
             return False
-        ctx.log.debug("deciding again on the server's object", hostname=metadata["name"], refused=str(refusal))
+        ctx.log.debug("deciding again on the server's object: %s", refusal, extra={"hostname": metadata["name"]})
         self._write(ctx, desired, found)
         return True
 
@@ -219,22 +228,20 @@ class Reconciler:
         """Note in the map that the hostname is connected; `before` is what the map had when the reconcile began."""
         state = self._state
         now = ManagedHostname(directive.lease, directive.service_name, directive.service_port, state.clock.time())
-        if not written and before is not None and before.last_update is not None:
-            if replace(before, last_update=now.last_update) == now:
-                return
+        unchanged = before is not None and before.last_update and replace(before, last_update=now.last_update) == now
+        if unchanged and not written:
+            return
         state.hostnames.set(directive.hostname, now)
-        if before is None:
-            change = "new"
-        else:
-            change = "changed" if before.lease == now.lease else "swap"
+        change = "new" if before is None else "changed" if before.lease == now.lease else "swap"
         state.log.info(
-            "connected",
-            hostname=directive.hostname,
-            lease=str(directive.lease),
-            service=directive.service_name,
-            external_port=directive.service_port,
-            change=change,
-            written=written,
+            "connected" if written else "found connected",
+            extra={
+                "hostname": directive.hostname,
+                "lease": str(directive.lease),
+                "service": directive.service_name,
+                "external_port": directive.service_port,
+                "change": change,
+            },
         )
 
 

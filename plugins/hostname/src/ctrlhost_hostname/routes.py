@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-import ctrlhost
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost_hostname.lease import LabelError, LeaseID, lease_from_labels
-from ctrlhost_hostname.manifest import HTTPOptions
+
+if TYPE_CHECKING:
+    import ctrlhost
+    from ctrlhost_hostname.manifest import HTTPOptions
 
 MANAGED_SELECTOR = "akash.network=true"
 
@@ -59,7 +60,7 @@ class Routes(Protocol):
         ...
 
     def connection(self, live: Mapping[str, Any]) -> Connection:
-        """Read a live route; raises `LabelError` or `InvalidConnection` if it is none that we could have written."""
+        """Read a live route; `LabelError` or `InvalidConnectionError` if we could not have written it."""
         ...
 
     def hosts(self, live: Mapping[str, Any]) -> list[str]:
@@ -67,7 +68,7 @@ class Routes(Protocol):
         ...
 
     def is_plain(self, live: Mapping[str, Any], hostname: str) -> bool:
-        """Say whether a route looks exactly like ours, as one that nobody was seen to claim must before it is removed."""
+        """Say whether a route looks exactly like ours, as it must to be removed though nobody was seen to claim it."""
         ...
 
     def remove(self, client: ctrlhost.Client, lease: LeaseID, live: ctrlhost.Object) -> None:

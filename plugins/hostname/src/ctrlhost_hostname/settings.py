@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ctrlhost_hostname.gateway import PROVIDERS, GatewayRoutes
 from ctrlhost_hostname.ingress import IngressRoutes
-from ctrlhost_hostname.routes import Routes
+
+if TYPE_CHECKING:
+    from ctrlhost_hostname.routes import Routes
 
 _UNITS = {
     "ns": Fraction(1, 10**9),

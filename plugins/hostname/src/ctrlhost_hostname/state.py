@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
-import ctrlhost
-
-from ctrlhost_hostname.errors import InvalidConnection
+from ctrlhost_hostname.claims import read_claim
+from ctrlhost_hostname.errors import InvalidClaimError, InvalidConnectionError
 from ctrlhost_hostname.hostnames import ManagedHostname, ManagedHostnames
 from ctrlhost_hostname.ignore_list import IgnoreList
 from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.metrics import HostnameMetrics
 from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES
 from ctrlhost_hostname.prepared import PreparedPages
-from ctrlhost_hostname.settings import HostnameSettings
+from ctrlhost_hostname.routes import as_mapping
+
+if TYPE_CHECKING:
+    import ctrlhost
+    from ctrlhost_hostname.settings import HostnameSettings
 
 _REMEMBERED = 16384
 
@@ -51,8 +55,8 @@ class OperatorState:
         self.clock = plugin.clock
         self.log = plugin.log
         self.pages = PreparedPages(plugin.clock)
-        managed_page = self.pages.add(MANAGED_HOSTNAMES, lambda: self.hostnames.to_json())
-        ignore_page = self.pages.add(IGNORE_LIST, lambda: self.ignore_list.to_json())
+        managed_page = self.pages.add(MANAGED_HOSTNAMES, self._managed_json)
+        ignore_page = self.pages.add(IGNORE_LIST, self._ignored_json)
         self.hostnames = ManagedHostnames(managed_page.flag)
         self.ignore_list = IgnoreList(
             plugin.clock,
@@ -75,22 +79,40 @@ class OperatorState:
         self._orphans: dict[str, float] = {}
         self._conflicts: dict[str, tuple[str, ...]] = {}
 
-    def rebuild(self, live: list[ctrlhost.Object]) -> None:
-        """Make the map from the routes that exist; one that is none of ours is reported and left out."""
+    def _managed_json(self) -> bytes:
+        return self.hostnames.to_json()
+
+    def _ignored_json(self) -> bytes:
+        return self.ignore_list.to_json()
+
+    def start(self, live: list[ctrlhost.Object], hosts: list[ctrlhost.Object]) -> None:
+        """Begin with full caches: make the map from the routes, and remember which hostnames are claimed.
+
+        A route that is none of ours is reported and left out of the map.
+        """
+        for host in hosts:
+            self.note_any_claim()
+            try:
+                claim = read_claim(host.name, as_mapping(host.get("spec")), "", self.settings.bech32_prefix)
+            except InvalidClaimError:
+                continue
+            self.note_claim(claim.hostname)
         entries: dict[str, ManagedHostname] = {}
         for route in live:
             try:
                 found = self.routes.connection(route)
-            except (LabelError, InvalidConnection) as error:
+            except (LabelError, InvalidConnectionError) as error:
                 self.report_invalid(route, "connection", error)
                 continue
             entries[found.hostname] = ManagedHostname(found.lease, found.service_name, found.service_port)
             self.log.info(
                 "found a connected hostname",
-                hostname=found.hostname,
-                lease=str(found.lease),
-                service=found.service_name,
-                port=found.service_port,
+                extra={
+                    "hostname": found.hostname,
+                    "lease": str(found.lease),
+                    "service": found.service_name,
+                    "port": found.service_port,
+                },
             )
         self.hostnames.rebuild(entries)
 
@@ -98,7 +120,11 @@ class OperatorState:
         """Log and count an object that can not be used, once per version."""
         if self.invalid.first(live):
             self.metrics.invalid_objects.labels(live.kind, reason).inc()
-            self.log.warning("object can not be used", kind=live.kind, object=live.key, reason=reason, error=str(error))
+            self.log.warning(
+                "object can not be used: %s",
+                error,
+                extra={"kind": live.kind, "object": live.key, "reason": reason},
+            )
 
     def note_claim(self, hostname: str) -> None:
         """Remember that a valid ProviderHost claims the hostname."""

@@ -1,0 +1,101 @@
+"""What wakes the controller: which hostnames a change of a ProviderHost, a Manifest or a route concerns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import ctrlhost
+from ctrlhost_hostname import claims, manifest
+from ctrlhost_hostname.claims import claimed_hostname, read_lease
+from ctrlhost_hostname.errors import InvalidClaimError
+from ctrlhost_hostname.routes import MANAGED_SELECTOR, as_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost_hostname.state import OperatorState
+
+BY_HOST = "host"
+BY_NAME = "name"
+_BY_LEASE = "ctrlhost_hostname/lease"
+
+
+class Wiring:
+    """The sources of the controller and the caches that it looks into outside of a reconcile."""
+
+    def __init__(self, plugin: ctrlhost.PluginContext, state: OperatorState) -> None:
+        """Ask for the caches; nothing is read yet."""
+        settings, routes = state.settings, state.routes
+        self._state = state
+        self._namespaces = [settings.k8s_manifest_ns]
+        self._hosts = plugin.informer(claims.API_VERSION, claims.KIND, namespaces=self._namespaces)
+        self._routes = plugin.informer(routes.api_version, routes.kind, label_selector=MANAGED_SELECTOR)
+        self._hosts.indexer.add_indexers({_BY_LEASE: self._lease_namespace})
+
+    def sources(self) -> tuple[ctrlhost.Watches | ctrlhost.Every, ...]:
+        """Give the sources. The key is a hostname, in whichever namespace its route is."""
+        routes, settings = self._state.routes, self._state.settings
+        return (
+            ctrlhost.Watches(
+                claims.API_VERSION,
+                claims.KIND,
+                namespaces=self._namespaces,
+                map=self._of_provider_host,
+                indexes={BY_HOST: lambda host: [_hostname_of(host)]},
+            ),
+            ctrlhost.Watches(
+                manifest.API_VERSION,
+                manifest.KIND,
+                namespaces=self._namespaces,
+                map=self._of_manifest,
+                reads=manifest.READS,
+            ),
+            ctrlhost.Watches(
+                routes.api_version,
+                routes.kind,
+                label_selector=MANAGED_SELECTOR,
+                map=self._of_route,
+                indexes={BY_NAME: "metadata.name"},
+            ),
+            ctrlhost.Every(settings.seconds("resync_interval"), self._everything),
+        )
+
+    def live_routes(self) -> list[ctrlhost.Object]:
+        """Give every managed route, in the order of namespaces and names."""
+        return sorted(self._routes.lister.list(), key=lambda route: (route.namespace, route.name))
+
+    def provider_hosts(self) -> list[ctrlhost.Object]:
+        """Give every ProviderHost."""
+        return list(self._hosts.lister.list())
+
+    def _of_provider_host(self, host: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
+        yield ctrlhost.Request(_hostname_of(host))
+
+    def _of_manifest(self, found: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
+        for host in self._hosts.indexer.by_index(_BY_LEASE, found.name):
+            yield ctrlhost.Request(_hostname_of(host))
+
+    def _of_route(self, route: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
+        yield ctrlhost.Request(route.name)
+        for hostname in self._state.routes.hosts(route):
+            if hostname != route.name:
+                yield ctrlhost.Request(hostname)
+
+    def _everything(self) -> Iterator[ctrlhost.Request]:
+        for host in self.provider_hosts():
+            yield ctrlhost.Request(_hostname_of(host))
+        for route in self.live_routes():
+            yield from self._of_route(route)
+
+    def _lease_namespace(self, host: ctrlhost.Object) -> list[str]:
+        """Index a ProviderHost by the name of its lease's Manifest; one without a valid lease has none."""
+        try:
+            lease = read_lease(as_mapping(host.get("spec")), self._state.settings.bech32_prefix)
+        except InvalidClaimError:
+            return []
+        return [lease.namespace]
+
+
+def _hostname_of(host: ctrlhost.Object) -> str:
+    """Read the hostname; `""` stands for all ProviderHosts without one, so that those are reported too."""
+    return claimed_hostname(as_mapping(host.get("spec")))

@@ -1,0 +1,210 @@
+"""Leases, declarations and routes for the tests, those of the examples among them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ctrlhost_hostname.bech32 import encode_address
+from ctrlhost_hostname.ingress import IngressRoutes
+from ctrlhost_hostname.lease import LeaseID
+from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS
+from ctrlhost_hostname.routes import Directive
+
+PROVIDER = encode_address("akash", bytes(range(101, 121)))
+OWNER = encode_address("akash", bytes(range(1, 21)))
+OTHER_OWNER = encode_address("akash", bytes(range(41, 61)))
+
+
+class Objects:
+    """Builds leases, ProviderHosts and Manifests; the first two leases have one owner, the third another."""
+
+    namespace = "lease"
+    provider = PROVIDER
+    owner = OWNER
+    first = LeaseID(OWNER, 7001, 1, 1, PROVIDER)
+    second = LeaseID(OWNER, 7002, 1, 1, PROVIDER)
+    third = LeaseID(OTHER_OWNER, 9100, 2, 3, PROVIDER)
+
+    @staticmethod
+    def lease(dseq: int, owner: str = OWNER) -> LeaseID:
+        return LeaseID(owner, dseq, 1, 1, PROVIDER)
+
+    @classmethod
+    def provider_host(
+        cls,
+        hostname: str,
+        lease: LeaseID,
+        *,
+        service: str = "web",
+        port: int = 80,
+        name: str | None = None,
+        annotations: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> dict[str, Any]:
+        fields = {
+            "hostname": hostname,
+            "owner": lease.owner,
+            "provider": lease.provider,
+            "dseq": lease.dseq,
+            "gseq": lease.gseq,
+            "oseq": lease.oseq,
+            "service_name": service,
+            "external_port": port,
+        }
+        return {
+            "apiVersion": "akash.network/v2beta2",
+            "kind": "ProviderHost",
+            "metadata": {
+                "name": name or hostname,
+                "namespace": cls.namespace,
+                "labels": dict(lease.labels),
+                "annotations": annotations or {},
+            },
+            "spec": {**fields, **spec},
+        }
+
+    @classmethod
+    def manifest(cls, lease: LeaseID, services: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+        return {
+            "apiVersion": "akash.network/v2beta2",
+            "kind": "Manifest",
+            "metadata": {
+                "name": lease.namespace,
+                "namespace": cls.namespace,
+                "labels": {"akash.network": "true", "akash.network/namespace": lease.namespace},
+            },
+            "spec": {
+                "lease_id": {
+                    "owner": lease.owner,
+                    "dseq": str(lease.dseq),
+                    "gseq": lease.gseq,
+                    "oseq": lease.oseq,
+                    "provider": lease.provider,
+                },
+                "group": {"name": "main", "services": copy.deepcopy(services or cls.web_services())},
+            },
+        }
+
+    @staticmethod
+    def web_services(options: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """A private database and a web service with a private and a global port."""
+        return [
+            {"name": "db", "image": "postgres:16", "count": 1, "expose": [{"port": 5432, "service": "web"}]},
+            {
+                "name": "web",
+                "image": "nginx:1.27",
+                "count": 2,
+                "expose": [
+                    {"port": 9100, "proto": "TCP"},
+                    {
+                        "port": 8080,
+                        "external_port": 80,
+                        "proto": "TCP",
+                        "global": True,
+                        "hosts": ["shop.example.com"],
+                        "http_options": options or {},
+                    },
+                ],
+            },
+        ]
+
+    @staticmethod
+    def service(*expose: dict[str, Any], name: str = "web", count: int = 1) -> dict[str, Any]:
+        return {"name": name, "count": count, "expose": list(expose)}
+
+    @staticmethod
+    def api_and_worker() -> list[dict[str, Any]]:
+        """The services of the examples B and C."""
+        api = {
+            "max_body_size": 2097152,
+            "read_timeout": 1500,
+            "send_timeout": 60001,
+            "next_tries": 5,
+            "next_timeout": 0,
+            "next_cases": ["error", "timeout", "500", "502", "429"],
+        }
+        worker = {
+            "max_body_size": 104857600,
+            "read_timeout": 60000,
+            "send_timeout": 30000,
+            "next_tries": 3,
+            "next_timeout": 1,
+            "next_cases": ["off"],
+        }
+        return [
+            {
+                "name": "api",
+                "count": 1,
+                "expose": [{"port": 3000, "external_port": 80, "proto": "TCP", "global": True, "http_options": api}],
+            },
+            {
+                "name": "worker",
+                "count": 1,
+                "expose": [{"port": 8081, "proto": "TCP", "global": True, "http_options": worker}],
+            },
+        ]
+
+    @staticmethod
+    def route(hostname: str, lease: LeaseID, service: str = "web", port: int = 80) -> dict[str, Any]:
+        """The Ingress of a hostname as the plugin would write it."""
+        return IngressRoutes().build(Directive(hostname, lease, service, port, DEFAULT_HTTP_OPTIONS))
+
+    @staticmethod
+    def http_route_crd() -> dict[str, Any]:
+        """As much of the Gateway API's CRD as matters here: the defaults that the server fills in."""
+        backend = {
+            "type": "object",
+            "properties": {
+                "group": {"type": "string", "default": ""},
+                "kind": {"type": "string", "default": "Service"},
+                "name": {"type": "string"},
+                "port": {"type": "integer"},
+                "weight": {"type": "integer", "default": 1},
+            },
+        }
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        rule = {
+            "type": "object",
+            "properties": {
+                "matches": {"type": "array", "items": anything},
+                "backendRefs": {"type": "array", "items": backend},
+                "timeouts": anything,
+            },
+        }
+        spec = {
+            "type": "object",
+            "properties": {
+                "parentRefs": {"type": "array", "items": anything},
+                "hostnames": {"type": "array", "items": {"type": "string"}},
+                "rules": {"type": "array", "items": rule},
+            },
+        }
+        version = {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": anything}}},
+        }
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": "httproutes.gateway.networking.k8s.io",
+                "annotations": {
+                    "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api/pull/3328"
+                },
+            },
+            "spec": {
+                "group": "gateway.networking.k8s.io",
+                "scope": "Namespaced",
+                "names": {
+                    "plural": "httproutes",
+                    "singular": "httproute",
+                    "kind": "HTTPRoute",
+                    "listKind": "HTTPRouteList",
+                },
+                "versions": [version],
+            },
+        }
