@@ -23,6 +23,12 @@ CtrlhostError
 │   ├── TooManyRequests    429
 │   └── ServerError        5xx
 ├── ShutDown               a work queue was shut down and has nothing left to hand out
+├── CacheError             the cache and its parts
+│   ├── DecodeError        what the server sent is malformed, cut, or no list
+│   ├── PartialObject      only a part of the object is cached, so it can not be had as a whole
+│   ├── KeyFuncError       a key function failed; the cause is chained
+│   ├── TransactionError   some operations of a transaction failed; the others were applied
+│   └── Closed             a delta FIFO, listener or informer that was closed
 ├── NotSynced              a lister was asked before its informer had its first list
 ├── Stale                  the cache did not catch up with one's own write in time
 ├── NotLeading             a write was refused since this replica does not lead
@@ -220,6 +226,53 @@ class ServerError(_OneStatus):
 
 class ShutDown(CtrlhostError):
     """The work queue was shut down and has nothing left to hand out; the worker that asked may go."""
+
+
+class CacheError(CtrlhostError):
+    """A failure of the cache or of one of its parts."""
+
+
+class DecodeError(CacheError):
+    """What the API server sent is malformed, cut in the middle, or no list at all; nothing of it was half kept.
+
+    `resource` says of what, `offset` at which byte of the body, `first_bytes` what the page or frame begins with;
+    `status` is the `Status` object that came instead of a list, as a dict.
+    """
+
+    def __init__(
+        self, resource: str, offset: int, what: str, first_bytes: bytes = b"", status: dict[str, Any] | None = None
+    ) -> None:
+        """Say where in which body decoding failed."""
+        shown = first_bytes.decode("ascii", "backslashreplace").encode("unicode_escape").decode()
+        super().__init__(f"{resource}: byte {offset}: {what}; it begins with `{shown}`")
+        self.resource = resource
+        self.offset = offset
+        self.what = what
+        self.first_bytes = first_bytes
+        self.status = status
+
+
+class PartialObject(CacheError):
+    """Only a part of the object is cached (its metadata, or what was declared with `reads=`)."""
+
+
+class KeyFuncError(CacheError):
+    """A key function failed; nothing was changed. `__cause__` is what it raised."""
+
+
+class TransactionError(CacheError):
+    """Some operations of a transaction failed; the others, at the positions in `successful`, were applied."""
+
+    def __init__(self, successful: Sequence[int], total: int, errors: Sequence[BaseException]) -> None:
+        """Count what failed."""
+        super().__init__(f"failed to execute ({len(errors)}/{total}) transactions: {'; '.join(map(str, errors))}")
+        self.successful = tuple(successful)
+        self.total = total
+        self.errors = tuple(errors)
+
+
+class Closed(CacheError):
+    """The delta FIFO, listener or informer was closed and has nothing left."""
 
 
 class NotSynced(CtrlhostError):

@@ -4,8 +4,16 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod decode;
+pub mod delta;
+pub mod delta_fifo;
 pub mod handlers;
+pub mod index;
+pub mod informer;
+pub mod json;
 pub mod metrics;
+pub mod object;
 pub mod queue;
 pub mod ratelimit;
+pub mod store;
 mod sync;

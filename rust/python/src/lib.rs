@@ -4,11 +4,22 @@
     reason = "the Python-facing documentation lives in `ctrlhost/_core.pyi` and in the docstrings"
 )]
 #![allow(clippy::doc_markdown, reason = "docstrings are read in Python")]
+#![allow(
+    clippy::unused_self,
+    reason = "Python calls methods, whether or not they look at the object"
+)]
 
 mod clock;
+mod delta_fifo;
+mod errors;
+mod handlers;
+mod informer;
 mod interpreter;
+mod json;
 mod key;
 mod key_codec;
+mod listener;
+mod object;
 mod queue;
 mod queue_arguments;
 mod queue_groups;
@@ -16,6 +27,10 @@ mod queue_metrics;
 mod queue_shared;
 mod queue_snapshot;
 mod ratelimit;
+mod store;
+mod tombstone;
+mod transform;
+mod view;
 
 use pyo3::prelude::*;
 
@@ -38,5 +53,21 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )?)?;
     module.add_function(wrap_pyfunction!(queue_metrics::queue_metrics, module)?)?;
     interpreter::watch_forks(module)?;
+    module.add_class::<object::Object>()?;
+    module.add_class::<object::OwnerReference>()?;
+    module.add_class::<view::MapView>()?;
+    module.add_class::<view::ListView>()?;
+    view::register(module.py())?;
+    module.add_class::<tombstone::Delta>()?;
+    module.add_class::<tombstone::DeletedFinalStateUnknown>()?;
+    module.add_class::<delta_fifo::DeltaFIFO>()?;
+    module.add_class::<store::Indexer>()?;
+    module.add_function(wrap_pyfunction!(store::namespace_index, module)?)?;
+    module.add_class::<handlers::Owner>()?;
+    module.add_class::<handlers::Predicate>()?;
+    module.add_class::<informer::ListMeta>()?;
+    module.add_class::<informer::WatchProgress>()?;
+    module.add_class::<informer::SharedInformer>()?;
+    module.add_class::<listener::Listener>()?;
     Ok(())
 }

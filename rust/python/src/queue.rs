@@ -331,7 +331,6 @@ impl WorkQueue {
 
 impl WorkQueue {
     /// Where handlers put requests without entering Python.
-    #[expect(dead_code, reason = "the informers take it")]
     pub(crate) fn sink(&self) -> Arc<dyn ctrlhost_core::handlers::RequestSink> {
         Arc::clone(&self.shared) as _
     }

@@ -1,0 +1,303 @@
+//! List pages: `{"kind": …, "metadata": …, "items": […]}`, the members in any order, the items handed over one by one.
+
+use super::{DecodeError, MAX_OBJECT_BYTES, RawObject, SHOWN};
+use crate::json::read::{Kind, Value};
+use crate::json::scan::{Scan, Shape};
+use crate::json::text::{StringEnd, quote_into, skip_string, unescape};
+
+/// What a page says beside its items.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListMeta {
+    /// The resource version of the whole list.
+    pub resource_version: String,
+    /// Asks for the next page; empty on the last one.
+    pub continue_token: String,
+    /// How many items later pages hold, where the server says.
+    pub remaining_item_count: Option<i64>,
+    /// Items on this page.
+    pub count: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Start,
+    FirstKey,
+    Key,
+    Colon,
+    Value,
+    FirstItem,
+    Item,
+    AfterItem,
+    After,
+    Done,
+}
+
+/// Decodes one list page at a time; holds at most one unfinished item.
+#[derive(Debug)]
+pub struct PageDecoder {
+    max_object_bytes: usize,
+    list_kind: Option<Box<str>>,
+    state: State,
+    /// Bytes not consumed yet.
+    held: Vec<u8>,
+    /// How many of `held` are consumed.
+    pos: usize,
+    /// Bytes of the page before `held`.
+    offset: u64,
+    first_bytes: Vec<u8>,
+    key: String,
+    /// The members beside the items, as text, and how many bytes they take.
+    others: Vec<(String, String)>,
+    others_len: usize,
+    in_value: bool,
+    scan: Scan,
+    count: u64,
+}
+
+/// A larger chunk is worked off in pieces, so that no copy of a whole page is ever held.
+const PIECE: usize = 256 << 10;
+
+impl Default for PageDecoder {
+    fn default() -> Self {
+        Self::new(MAX_OBJECT_BYTES, None)
+    }
+}
+
+impl PageDecoder {
+    /// A decoder at the start of a page. A page that says another kind than `list_kind` is refused.
+    pub fn new(max_object_bytes: usize, list_kind: Option<&str>) -> Self {
+        Self {
+            max_object_bytes,
+            list_kind: list_kind.map(Into::into),
+            state: State::Start,
+            held: Vec::new(),
+            pos: 0,
+            offset: 0,
+            first_bytes: Vec::new(),
+            key: String::new(),
+            others: Vec::new(),
+            others_len: 0,
+            in_value: false,
+            scan: Scan::new(Shape::Object),
+            count: 0,
+        }
+    }
+
+    /// Forget the page: a new one begins.
+    pub fn restart(&mut self) {
+        self.state = State::Start;
+        self.held.clear();
+        self.pos = 0;
+        self.offset = 0;
+        self.first_bytes.clear();
+        self.others.clear();
+        self.others_len = 0;
+        self.in_value = false;
+        self.count = 0;
+    }
+
+    /// Take more of the page and hand over the items that are complete.
+    ///
+    /// # Errors
+    /// The page is malformed, or an item is too large. Items before it were handed over.
+    pub fn feed(
+        &mut self,
+        chunk: &[u8],
+        on_item: &mut dyn FnMut(RawObject<'_>),
+    ) -> Result<(), DecodeError> {
+        for piece in chunk.chunks(PIECE) {
+            let missing = SHOWN.saturating_sub(self.first_bytes.len());
+            self.first_bytes.extend(piece.iter().take(missing));
+            self.held.extend_from_slice(piece);
+            while self.step(on_item)? {}
+            self.held.drain(..self.pos);
+            self.offset += self.pos as u64;
+            self.pos = 0;
+            if self.in_value && self.held.len() > self.max_object_bytes {
+                return Err(self.too_large());
+            }
+        }
+        Ok(())
+    }
+
+    /// The page is complete.
+    ///
+    /// # Errors
+    /// It is not: the body was cut. Or it is no list of the expected kind, but for example a `Status`.
+    pub fn finish(&mut self) -> Result<ListMeta, DecodeError> {
+        if self.state != State::Done {
+            let at = self.held.len();
+            return Err(self.error(at, "the page ends too early"));
+        }
+        let other = |name: &str| {
+            self.others
+                .iter()
+                .rev()
+                .find(|(key, _)| key == name)
+                .map(|(_, raw)| Value(raw))
+        };
+        let kind = other("kind").and_then(Value::as_str).unwrap_or_default();
+        let fits = match &self.list_kind {
+            _ if kind.is_empty() || kind == "List" || kind == "PartialObjectMetadataList" => true,
+            Some(expected) => *kind == **expected,
+            None => kind.ends_with("List"),
+        };
+        if !fits {
+            let mut error = self.error(0, &format!("a list was expected, the body is a {kind}"));
+            error.status = (kind == "Status").then(|| self.joined());
+            return Err(error);
+        }
+        let metadata = other("metadata").unwrap_or(Value("null"));
+        let string = |name| {
+            metadata
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .into_owned()
+        };
+        Ok(ListMeta {
+            resource_version: string("resourceVersion"),
+            continue_token: string("continue"),
+            remaining_item_count: metadata
+                .get("remainingItemCount")
+                .and_then(|count| count.0.parse().ok()),
+            count: self.count,
+        })
+    }
+
+    fn joined(&self) -> String {
+        let mut out = vec![b'{'];
+        for (index, (key, raw)) in self.others.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            quote_into(&mut out, key);
+            out.push(b':');
+            out.extend_from_slice(raw.as_bytes());
+        }
+        out.push(b'}');
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    fn error(&self, at: usize, what: &str) -> DecodeError {
+        DecodeError::new(self.offset + at as u64, what, &self.first_bytes)
+    }
+
+    fn too_large(&self) -> DecodeError {
+        self.error(
+            self.pos,
+            &format!("the object is larger than {} bytes", self.max_object_bytes),
+        )
+    }
+
+    /// One step on; false when more bytes are needed.
+    fn step(&mut self, on_item: &mut dyn FnMut(RawObject<'_>)) -> Result<bool, DecodeError> {
+        let Some(&byte) = self.held.get(self.pos) else {
+            return Ok(false);
+        };
+        if byte.is_ascii_whitespace() && !self.in_value {
+            self.pos += 1;
+            return Ok(true);
+        }
+        let next = match (self.state, byte) {
+            (State::Start, b'{') => State::FirstKey,
+            (State::FirstKey | State::Key, b'"') => return self.read_key(),
+            (State::FirstKey | State::After, b'}') => State::Done,
+            (State::Colon, b':') => State::Value,
+            (State::Value, b'[') if self.key == "items" => State::FirstItem,
+            (State::Value, _) => return self.read_other(),
+            (State::FirstItem | State::AfterItem, b']') => State::After,
+            (State::FirstItem | State::Item, b'{') => return self.read_item(on_item),
+            (State::AfterItem, b',') => State::Item,
+            (State::After, b',') => State::Key,
+            (State::Start, _) => return Err(self.error(self.pos, "not JSON: `{` was expected")),
+            (State::FirstItem | State::Item, _) => {
+                return Err(self.error(self.pos, "an item is not an object"));
+            }
+            (State::Done, _) => return Err(self.error(self.pos, "something follows the list")),
+            _ => return Err(self.error(self.pos, "not JSON: punctuation was expected")),
+        };
+        self.pos += 1;
+        self.state = next;
+        Ok(true)
+    }
+
+    fn read_key(&mut self) -> Result<bool, DecodeError> {
+        match skip_string(&self.held, self.pos + 1) {
+            StringEnd::At(end) => {
+                let raw = self.held.get(self.pos + 1..end - 1).unwrap_or_default();
+                let raw =
+                    std::str::from_utf8(raw).map_err(|_| self.error(self.pos, "not UTF-8"))?;
+                self.key = unescape(raw).into_owned();
+                self.pos = end;
+                self.state = State::Colon;
+                Ok(true)
+            }
+            StringEnd::Unfinished(at) if at - self.pos > 4096 => {
+                Err(self.error(self.pos, "a key is too long"))
+            }
+            StringEnd::Unfinished(_) => Ok(false),
+            StringEnd::Invalid(at, what) => Err(self.error(at, &format!("not JSON: {what}"))),
+        }
+    }
+
+    /// Scan the value at `pos`; its end within `held`, once it is there.
+    fn scan_value(&mut self) -> Result<Option<usize>, DecodeError> {
+        if !self.in_value {
+            self.scan.restart();
+            self.in_value = true;
+        }
+        let bytes = self.held.get(self.pos..).unwrap_or_default();
+        match self.scan.advance(bytes) {
+            Ok(end) => {
+                self.in_value = end.is_none();
+                if end.is_some_and(|end| end > self.max_object_bytes) {
+                    return Err(self.too_large());
+                }
+                Ok(end)
+            }
+            Err(error) => {
+                self.in_value = false;
+                Err(self.error(self.pos + error.at, &format!("not JSON: {}", error.what)))
+            }
+        }
+    }
+
+    fn read_other(&mut self) -> Result<bool, DecodeError> {
+        let Some(len) = self.scan_value()? else {
+            return Ok(false);
+        };
+        let raw = self.held.get(self.pos..self.pos + len).unwrap_or_default();
+        let raw = std::str::from_utf8(raw).map_err(|_| self.error(self.pos, "not UTF-8"))?;
+        if self.key == "items" && Value(raw).kind() != Kind::Null {
+            return Err(self.error(self.pos, "`items` is not a list"));
+        }
+        self.others_len += raw.len() + self.key.len();
+        if self.others_len > self.max_object_bytes {
+            return Err(self.too_large());
+        }
+        self.others
+            .push((std::mem::take(&mut self.key), raw.to_owned()));
+        self.pos += len;
+        self.state = State::After;
+        Ok(true)
+    }
+
+    fn read_item(&mut self, on_item: &mut dyn FnMut(RawObject<'_>)) -> Result<bool, DecodeError> {
+        let Some(len) = self.scan_value()? else {
+            return Ok(false);
+        };
+        let bytes = self.held.get(self.pos..self.pos + len).unwrap_or_default();
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| self.error(self.pos + error.valid_up_to(), "not UTF-8"))?;
+        on_item(RawObject {
+            text,
+            root: self.scan.members(0),
+            metadata: self.scan.members(1),
+        });
+        self.count += 1;
+        self.pos += len;
+        self.state = State::AfterItem;
+        Ok(true)
+    }
+}

@@ -1,0 +1,72 @@
+//! Which changes a handler wants to hear of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::object::{Object, same_map};
+
+/// A predicate from beyond the border.
+pub trait PredicateFunc: Send + Sync {
+    /// Whether the change passes; one that can not tell lets it pass.
+    fn passes(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> bool;
+}
+
+/// A condition on the state before and after a change. The ready-made ones let every add and delete pass.
+#[derive(Clone)]
+pub enum Predicate {
+    /// `metadata.generation` differs: the spec changed, or the object is being deleted.
+    GenerationChanged,
+    /// The labels differ.
+    LabelsChanged,
+    /// The annotations differ.
+    AnnotationsChanged,
+    /// The resource version differs: not a resync.
+    ResourceVersionChanged,
+    /// All pass; true of none.
+    All(Vec<Predicate>),
+    /// One passes; false of none.
+    Any(Vec<Predicate>),
+    /// It does not pass; adds and deletes are turned round too.
+    Not(Box<Predicate>),
+    /// Whatever it says.
+    Custom(Arc<dyn PredicateFunc>),
+}
+
+impl Predicate {
+    /// Whether the change from `old` to `new` passes; one of them is None on an add or a delete.
+    pub fn passes(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> bool {
+        let differ = |different: fn(&Object, &Object) -> bool| match (old, new) {
+            (Some(old), Some(new)) => different(old, new),
+            _ => true,
+        };
+        match self {
+            Self::GenerationChanged => differ(|old, new| old.generation() != new.generation()),
+            Self::LabelsChanged => differ(|old, new| !same_map(old.labels(), new.labels())),
+            Self::AnnotationsChanged => {
+                differ(|old, new| !same_map(old.annotations(), new.annotations()))
+            }
+            Self::ResourceVersionChanged => {
+                differ(|old, new| old.resource_version() != new.resource_version())
+            }
+            Self::All(inner) => inner.iter().all(|one| one.passes(old, new)),
+            Self::Any(inner) => inner.iter().any(|one| one.passes(old, new)),
+            Self::Not(inner) => !inner.passes(old, new),
+            Self::Custom(func) => func.passes(old, new),
+        }
+    }
+}
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::GenerationChanged => f.write_str("generation_changed"),
+            Self::LabelsChanged => f.write_str("labels_changed"),
+            Self::AnnotationsChanged => f.write_str("annotations_changed"),
+            Self::ResourceVersionChanged => f.write_str("resource_version_changed"),
+            Self::All(inner) => f.debug_tuple("all_of").field(inner).finish(),
+            Self::Any(inner) => f.debug_tuple("any_of").field(inner).finish(),
+            Self::Not(inner) => f.debug_tuple("negate").field(inner).finish(),
+            Self::Custom(_) => f.write_str("custom"),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The handler that puts requests into a work queue.
+
+use std::sync::Arc;
+
+use super::mapping::Mapped;
+use super::{Change, Mapping, Predicate, RequestRef, RequestSink};
+
+/// Maps changes to requests and adds them to a queue, a batch under one lock.
+pub struct QueueHandler {
+    /// The queue.
+    pub sink: Arc<dyn RequestSink>,
+    /// Which requests a change means.
+    pub mapping: Mapping,
+    /// All of these have to pass.
+    pub predicates: Vec<Predicate>,
+    /// The priority of real changes.
+    pub priority: Option<i32>,
+    /// The priority of the first list and of resyncs, so that real changes overtake a cold start.
+    pub low_priority: Option<i32>,
+}
+
+impl QueueHandler {
+    /// Add what the changes mean.
+    pub fn handle<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
+        let mut mapped: Vec<Mapped<'_>> = Vec::new();
+        // How many requests share a priority, in order: the initial list is one run, so is a burst of events.
+        let mut runs: Vec<(Option<i32>, usize)> = Vec::new();
+        for change in changes {
+            let (old, new) = change.states();
+            if !self
+                .predicates
+                .iter()
+                .all(|predicate| predicate.passes(old, new))
+            {
+                continue;
+            }
+            let before = mapped.len();
+            self.mapping.collect(old, new, &mut mapped);
+            let added = mapped.len() - before;
+            if added == 0 {
+                continue;
+            }
+            let low = change.is_initial() || change.is_sync();
+            let priority = if low {
+                self.low_priority
+            } else {
+                self.priority
+            };
+            match runs.last_mut() {
+                Some((last, count)) if *last == priority => *count += added,
+                _ => runs.push((priority, added)),
+            }
+        }
+        let requests: Vec<RequestRef<'_>> = mapped
+            .iter()
+            .map(|one| RequestRef {
+                name: &one.name,
+                namespace: &one.namespace,
+                cluster: &one.cluster,
+            })
+            .collect();
+        let mut rest = requests.as_slice();
+        for (priority, count) in runs {
+            let (run, after) = rest.split_at(count);
+            self.sink.add_requests(run, priority);
+            rest = after;
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! What comes in: list pages and watch frames become staged objects and deltas.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
+use super::{Config, Counters, Transform};
+use crate::decode::{
+    DecodeError, Frame, FrameDecoder, FrameKind, ListMeta, PageDecoder, RawObject,
+};
+use crate::delta_fifo::{DeltaFifo, DeltaObject};
+use crate::json::read::Value;
+use crate::object::{Builder, Key, Object, ObjectError};
+use crate::store::Store;
+
+/// What a piece of a watch stream brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchProgress {
+    /// Objects that were added, modified or deleted.
+    pub events: u64,
+    /// Bookmarks.
+    pub bookmarks: u64,
+    /// The resource version to go on from, after this piece.
+    pub resource_version: String,
+    /// The bookmark came that ends the initial events of a streaming list.
+    pub initial_events_end: bool,
+    /// The `Status` of an ERROR frame, as JSON. What follows it is not read.
+    pub error: Option<String>,
+}
+
+pub(super) struct Intake {
+    builder: Builder,
+    transform: Option<Arc<dyn Transform>>,
+    counters: Arc<Counters>,
+    pages: PageDecoder,
+    frames: FrameDecoder,
+    /// The list that is being read, in order of arrival; of two objects of one key the last counts.
+    staged: Option<HashMap<Key, Arc<Object>, RandomState>>,
+    resource_version: String,
+    last_skip: String,
+}
+
+impl Intake {
+    pub(super) fn new(config: &Config, counters: Arc<Counters>) -> Self {
+        let list_kind = config
+            .list_kind
+            .clone()
+            .unwrap_or_else(|| format!("{}List", config.kind));
+        Self {
+            builder: Builder::new(&config.api_version, &config.kind)
+                .strict()
+                .project(config.projection.clone()),
+            transform: config.transform.clone(),
+            counters,
+            pages: PageDecoder::new(config.max_object_bytes, Some(&list_kind)),
+            frames: FrameDecoder::new(config.max_object_bytes),
+            staged: None,
+            resource_version: String::new(),
+            last_skip: String::new(),
+        }
+    }
+
+    pub(super) fn begin_list(&mut self) {
+        self.pages.restart();
+        self.frames.restart();
+        self.staged = Some(HashMap::default());
+    }
+
+    pub(super) fn abort_list(&mut self) {
+        self.pages.restart();
+        self.frames.restart();
+        self.staged = None;
+    }
+
+    pub(super) fn staged(&self) -> usize {
+        self.staged.as_ref().map_or(0, HashMap::len)
+    }
+
+    pub(super) fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    pub(super) fn last_skip(&self) -> &str {
+        &self.last_skip
+    }
+
+    pub(super) fn take_staged(&mut self, resource_version: &str) -> Vec<(Key, Arc<Object>)> {
+        resource_version.clone_into(&mut self.resource_version);
+        self.staged.take().unwrap_or_default().into_iter().collect()
+    }
+
+    pub(super) fn feed_list(&mut self, chunk: &[u8], store: &Store) -> Result<(), DecodeError> {
+        let Self {
+            builder,
+            transform,
+            counters,
+            pages,
+            staged,
+            last_skip,
+            ..
+        } = self;
+        counters
+            .bytes_in
+            .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        let staged = staged.get_or_insert_default();
+        let result = pages.feed(chunk, &mut |item| {
+            counters.listed.fetch_add(1, Ordering::Relaxed);
+            match take_in(builder, transform.as_ref(), counters, store, item) {
+                Ok(object) => {
+                    staged.insert(object.key().clone(), object);
+                }
+                Err(error) => skip(counters, last_skip, "a list item", &error),
+            }
+        });
+        count_error(&self.counters, result)
+    }
+
+    pub(super) fn end_page(&mut self) -> Result<ListMeta, DecodeError> {
+        let result = self.pages.finish();
+        self.pages.restart();
+        count_error(&self.counters, result)
+    }
+
+    pub(super) fn feed_watch(
+        &mut self,
+        chunk: &[u8],
+        store: &Store,
+        fifo: &DeltaFifo,
+    ) -> Result<WatchProgress, DecodeError> {
+        self.counters
+            .bytes_in
+            .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        self.watch(store, fifo, |frames, on_frame| frames.feed(chunk, on_frame))
+    }
+
+    pub(super) fn end_watch(
+        &mut self,
+        store: &Store,
+        fifo: &DeltaFifo,
+    ) -> Result<WatchProgress, DecodeError> {
+        let result = self.watch(store, fifo, FrameDecoder::finish);
+        self.frames.restart();
+        result
+    }
+
+    fn watch(
+        &mut self,
+        store: &Store,
+        fifo: &DeltaFifo,
+        run: impl FnOnce(
+            &mut FrameDecoder,
+            &mut dyn FnMut(Frame<'_>) -> bool,
+        ) -> Result<(), DecodeError>,
+    ) -> Result<WatchProgress, DecodeError> {
+        let Self {
+            builder,
+            transform,
+            counters,
+            frames,
+            staged,
+            resource_version,
+            last_skip,
+            ..
+        } = self;
+        let mut progress = WatchProgress::default();
+        let result = run(frames, &mut |frame| {
+            match frame.kind {
+                FrameKind::Error => {
+                    progress.error = Some(frame.value.0.to_owned());
+                    return false;
+                }
+                FrameKind::Unknown => {
+                    let error = ObjectError::OtherKind(format!(
+                        "frame of type {}",
+                        shortened(frame.type_text)
+                    ));
+                    skip(counters, last_skip, "a watch frame", &error);
+                    return true;
+                }
+                FrameKind::Bookmark => {
+                    counters.bookmarks.fetch_add(1, Ordering::Relaxed);
+                    progress.bookmarks += 1;
+                    progress.initial_events_end |=
+                        bookmark(frame.value, staged.is_some(), resource_version, counters);
+                    return true;
+                }
+                FrameKind::Added | FrameKind::Modified | FrameKind::Deleted => {}
+            }
+            let object = match take_in(builder, transform.as_ref(), counters, store, frame.object) {
+                Ok(object) => object,
+                Err(error) => {
+                    skip(counters, last_skip, "the object of a watch frame", &error);
+                    return true;
+                }
+            };
+            counters.events.fetch_add(1, Ordering::Relaxed);
+            progress.events += 1;
+            let key = object.key().clone();
+            if let Some(staged) = staged {
+                if frame.kind == FrameKind::Deleted {
+                    staged.remove(&key);
+                } else {
+                    staged.insert(key, object);
+                }
+                return true;
+            }
+            let version = object.resource_version();
+            if !version.is_empty() {
+                resource_version.clear();
+                resource_version.push_str(&version);
+            }
+            match frame.kind {
+                FrameKind::Added => fifo.add(key, object.clone()),
+                FrameKind::Deleted => {
+                    fifo.delete(key, DeltaObject::Live(object.clone()), Some(store));
+                }
+                _ => fifo.update(key, object.clone()),
+            }
+            true
+        });
+        resource_version.clone_into(&mut progress.resource_version);
+        count_error(&self.counters, result).map(|()| progress)
+    }
+}
+
+/// The cached object, if it is the very same state; else a new one. Nothing is copied before that is known.
+fn take_in(
+    builder: &mut Builder,
+    transform: Option<&Arc<dyn Transform>>,
+    counters: &Counters,
+    store: &Store,
+    raw: RawObject<'_>,
+) -> Result<Arc<Object>, ObjectError> {
+    let identity = Builder::identify(raw.text, raw.metadata)?;
+    let known = store.get(&identity.key);
+    if let Some(known) =
+        known.filter(|known| known.same_state(&identity.uid, &identity.resource_version))
+    {
+        counters.unchanged.fetch_add(1, Ordering::Relaxed);
+        return Ok(known);
+    }
+    let object = Arc::new(builder.build(raw.text, raw.root, raw.metadata)?);
+    let Some(transform) = transform else {
+        return Ok(object);
+    };
+    let Some(changed) = transform.apply(&object) else {
+        counters.transform_errors.fetch_add(1, Ordering::Relaxed);
+        return Ok(object);
+    };
+    Ok(changed)
+}
+
+/// Note a bookmark; true if it ends the initial events.
+fn bookmark(
+    object: Value<'_>,
+    staging: bool,
+    resource_version: &mut String,
+    counters: &Counters,
+) -> bool {
+    let metadata = object.get("metadata").unwrap_or(Value("null"));
+    let version = metadata
+        .get("resourceVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !version.is_empty() {
+        if !staging && is_older(&version, resource_version) {
+            // Going on from there would bring events a second time; the newer version stands.
+            counters.backward_bookmarks.fetch_add(1, Ordering::Relaxed);
+        } else {
+            resource_version.clear();
+            resource_version.push_str(&version);
+        }
+    }
+    let annotations = metadata.get("annotations").unwrap_or(Value("null"));
+    annotations
+        .get("k8s.io/initial-events-end")
+        .and_then(Value::as_str)
+        .is_some_and(|value| value == "true")
+}
+
+/// Whether both are well-formed resource versions and the first is the smaller one. Others can not be compared.
+fn is_older(version: &str, than: &str) -> bool {
+    let formed = |text: &str| {
+        !text.is_empty()
+            && !text.starts_with('0')
+            && text.len() <= 39
+            && text.bytes().all(|b| b.is_ascii_digit())
+    };
+    formed(version) && formed(than) && (version.len(), version) < (than.len(), than)
+}
+
+fn skip(counters: &Counters, last_skip: &mut String, what: &str, error: &ObjectError) {
+    counters.skipped.fetch_add(1, Ordering::Relaxed);
+    *last_skip = format!("{what}: {error}");
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+fn count_error<T>(counters: &Counters, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
+    if result.is_err() {
+        counters.decode_errors.fetch_add(1, Ordering::Relaxed);
+    }
+    result
+}

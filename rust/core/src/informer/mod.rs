@@ -1,0 +1,328 @@
+//! The engine of one informer: bytes in, store up to date, handlers told.
+//!
+//! One thread (the reflector's) feeds and processes; every other call may come from any thread. No lock is held while
+//! something beyond the border is called, except `process` itself, which keeps handlers from being added in the middle
+//! of a batch: one that is added late hears of every object once, neither twice nor never.
+
+mod intake;
+mod registry;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use intake::Intake;
+pub use intake::WatchProgress;
+use registry::Registry;
+pub use registry::{Handler, HandlerId, Resync};
+
+use crate::decode::{DecodeError, ListMeta};
+use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped, Taken};
+use crate::handlers::Change;
+use crate::object::{Object, Projection};
+use crate::store::{Store, Write};
+
+/// Keys that are processed together: one lock of the store, one lock of each queue.
+const BATCH: usize = 1_000;
+
+/// Changes an object before it is cached; must keep its key, uid and resource version.
+pub trait Transform: Send + Sync {
+    /// The object to cache; None keeps the object as it is, whose reason the transform has reported.
+    fn apply(&self, object: &Arc<Object>) -> Option<Arc<Object>>;
+}
+
+/// What an informer is of, and how it keeps its objects.
+#[derive(Clone)]
+pub struct Config {
+    /// What errors call the resource, for example `pods`.
+    pub resource: String,
+    /// Stamped on objects whose list items carry none; objects of another one are skipped.
+    pub api_version: String,
+    /// Likewise.
+    pub kind: String,
+    /// The kind of a list; `kind` and `List` unless told otherwise.
+    pub list_kind: Option<String>,
+    /// Which part of each object is kept; None for all of it.
+    pub projection: Option<Projection>,
+    /// Applied once to each object that comes in.
+    pub transform: Option<Arc<dyn Transform>>,
+    /// The largest object that is taken.
+    pub max_object_bytes: usize,
+    /// Seconds after which handlers that ask for no period of their own want a resync; 0 is never.
+    pub resync: f64,
+}
+
+/// Counts since the informer began.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) events: AtomicU64,
+    pub(crate) bookmarks: AtomicU64,
+    pub(crate) backward_bookmarks: AtomicU64,
+    pub(crate) listed: AtomicU64,
+    pub(crate) unchanged: AtomicU64,
+    pub(crate) skipped: AtomicU64,
+    pub(crate) decode_errors: AtomicU64,
+    pub(crate) transform_errors: AtomicU64,
+    pub(crate) relists: AtomicU64,
+    pub(crate) processed: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+}
+
+/// A copy of the counts; see [`SharedInformer::stats`].
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Name and value, in a fixed order.
+    pub counts: Vec<(&'static str, u64)>,
+    /// Why the last skipped object was skipped.
+    pub last_skip: String,
+}
+
+/// See the module.
+pub struct SharedInformer {
+    config: Config,
+    store: Arc<Store>,
+    fifo: DeltaFifo,
+    intake: Mutex<Intake>,
+    /// Held while a batch is processed and while a handler is added.
+    registry: Mutex<Registry>,
+    counters: Arc<Counters>,
+    started: AtomicBool,
+    stopped: AtomicBool,
+    synced: AtomicBool,
+}
+
+impl SharedInformer {
+    /// An informer that has heard nothing yet. The store should have the namespace index.
+    pub fn new(config: Config, store: Arc<Store>) -> Self {
+        let counters = Arc::<Counters>::default();
+        Self {
+            intake: Mutex::new(Intake::new(&config, counters.clone())),
+            registry: Mutex::new(Registry::new(config.resync)),
+            fifo: DeltaFifo::new(true),
+            config,
+            store,
+            counters,
+            started: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            synced: AtomicBool::new(false),
+        }
+    }
+
+    /// What the informer is of.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The last known state of every object.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Begin to stage a list; what was staged before is dropped.
+    pub fn begin_list(&self) {
+        self.started.store(true, Ordering::Release);
+        self.registry.lock().start();
+        self.intake.lock().begin_list();
+    }
+
+    /// Drop what is staged; the store stays as it was.
+    pub fn abort_list(&self) {
+        self.intake.lock().abort_list();
+    }
+
+    /// Take more of a list page.
+    ///
+    /// # Errors
+    /// The page is malformed; see [`DecodeError`].
+    pub fn feed_list(&self, chunk: &[u8]) -> Result<(), DecodeError> {
+        self.intake.lock().feed_list(chunk, &self.store)
+    }
+
+    /// The page is complete.
+    ///
+    /// # Errors
+    /// It is not, or is no list.
+    pub fn end_page(&self) -> Result<ListMeta, DecodeError> {
+        self.intake.lock().end_page()
+    }
+
+    /// Make what is staged the whole content: the next `process` tells handlers of the difference.
+    pub fn replace(&self, resource_version: &str) {
+        let staged = self.intake.lock().take_staged(resource_version);
+        self.counters.relists.fetch_add(1, Ordering::Relaxed);
+        self.fifo.replace(staged, Some(&*self.store), true);
+        self.store.bookmark(resource_version);
+    }
+
+    /// Take more of a watch stream: deltas for `process`, or staged objects between `begin_list` and `replace`.
+    ///
+    /// # Errors
+    /// A frame is malformed. The frames before it were taken.
+    pub fn feed_watch(&self, chunk: &[u8]) -> Result<WatchProgress, DecodeError> {
+        self.intake
+            .lock()
+            .feed_watch(chunk, &self.store, &self.fifo)
+    }
+
+    /// The watch stream ended.
+    ///
+    /// # Errors
+    /// It was cut in the middle of a frame.
+    pub fn end_watch(&self) -> Result<WatchProgress, DecodeError> {
+        self.intake.lock().end_watch(&self.store, &self.fifo)
+    }
+
+    /// Bring the store up to date and tell the handlers; gives the number of keys.
+    pub fn process(&self) -> usize {
+        let mut processed = 0;
+        loop {
+            let mut registry = self.registry.lock();
+            let now = std::time::Instant::now();
+            let Taken::Items(popped) = self.fifo.take(BATCH, Some(now)) else {
+                break;
+            };
+            processed += popped.len();
+            let changes = self.apply(popped);
+            registry.tell(&changes);
+            self.fifo.finish();
+        }
+        if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
+            self.registry.lock().informer_synced();
+            self.synced.store(true, Ordering::Release);
+        }
+        self.counters
+            .processed
+            .fetch_add(processed as u64, Ordering::Relaxed);
+        processed
+    }
+
+    /// Write a batch to the store and say what changed. The flag marks changes that only resyncing handlers hear of.
+    fn apply(&self, popped: Vec<Popped>) -> Vec<(Change, bool)> {
+        let mut writes = Vec::with_capacity(popped.len());
+        let mut sources = Vec::with_capacity(popped.len());
+        for Popped {
+            key,
+            deltas,
+            is_initial,
+        } in popped
+        {
+            for delta in deltas {
+                let object = delta.object.object().cloned();
+                match (&delta.object, delta.kind, object) {
+                    (_, DeltaType::Deleted, object) => {
+                        let version_of =
+                            object.filter(|_| matches!(delta.object, DeltaObject::Live(_)));
+                        writes.push(Write::Delete(key.clone(), version_of));
+                    }
+                    (_, _, Some(object)) => writes.push(Write::Upsert(key.clone(), object)),
+                    (_, _, None) => continue,
+                }
+                sources.push((key.clone(), delta, is_initial));
+            }
+        }
+        let olds = self.store.apply(writes);
+        let mut changes = Vec::with_capacity(sources.len());
+        for ((key, delta, initial), old) in sources.into_iter().zip(olds) {
+            let change = match (delta.kind, delta.object, old) {
+                (DeltaType::Deleted, object, _) => Change::Delete { key, object },
+                (_, DeltaObject::Live(new), Some(old)) => Change::Update { old, new },
+                (_, DeltaObject::Live(object), None) => Change::Add { object, initial },
+                (_, DeltaObject::Tombstone(_), _) => continue,
+            };
+            changes.push((change, delta.kind == DeltaType::Sync));
+        }
+        changes
+    }
+
+    /// Queue a resync if a handler's period has passed; gives whether one was queued. `now` is in seconds.
+    pub fn resync(&self, now: f64) -> bool {
+        let due = self.registry.lock().resync_due(now);
+        if due {
+            self.fifo.resync(&*self.store);
+        }
+        due
+    }
+
+    /// How often the caller should ask for a resync, in seconds; 0 for never.
+    pub fn resync_check_period(&self) -> f64 {
+        self.registry.lock().check_period()
+    }
+
+    /// Add a handler. What is cached already is told as initial adds. None if the informer was stopped.
+    pub fn add_handler(&self, handler: Handler, resync: Resync, now: f64) -> Option<HandlerId> {
+        let mut registry = self.registry.lock();
+        if self.stopped.load(Ordering::Acquire) {
+            return None;
+        }
+        let known = self.store.list();
+        let synced = self.fifo.has_synced();
+        Some(registry.add(handler, resync, now, known, synced))
+    }
+
+    /// Remove a handler; unknown ones are no error.
+    pub fn remove_handler(&self, id: HandlerId) {
+        let removed = self.registry.lock().remove(id);
+        drop(removed);
+    }
+
+    /// How many handlers there are.
+    pub fn handler_count(&self) -> usize {
+        self.registry.lock().len()
+    }
+
+    /// Stop for good: handlers can not be added any more, listeners are closed.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.fifo.close();
+        self.registry.lock().close();
+    }
+
+    /// Whether a list was ever begun.
+    pub fn has_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// Whether it was stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Whether the store holds the first list and the handlers were told of all of it; never false again afterwards.
+    pub fn has_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// The resource version to go on from; empty before the first list.
+    pub fn last_resource_version(&self) -> String {
+        self.intake.lock().resource_version().to_owned()
+    }
+
+    /// What the informer has seen and holds.
+    pub fn stats(&self) -> Stats {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counters = &*self.counters;
+        let counts = vec![
+            ("objects", self.store.len() as u64),
+            ("bytes", self.store.bytes() as u64),
+            ("queued", self.fifo.len() as u64),
+            ("handlers", self.handler_count() as u64),
+            ("staged", self.intake.lock().staged() as u64),
+            ("bytes_in", load(&counters.bytes_in)),
+            ("listed", load(&counters.listed)),
+            ("unchanged", load(&counters.unchanged)),
+            ("events", load(&counters.events)),
+            ("bookmarks", load(&counters.bookmarks)),
+            ("backward_bookmarks", load(&counters.backward_bookmarks)),
+            ("processed", load(&counters.processed)),
+            ("relists", load(&counters.relists)),
+            ("skipped", load(&counters.skipped)),
+            ("decode_errors", load(&counters.decode_errors)),
+            ("transform_errors", load(&counters.transform_errors)),
+        ];
+        Stats {
+            counts,
+            last_skip: self.intake.lock().last_skip().to_owned(),
+        }
+    }
+}

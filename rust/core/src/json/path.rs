@@ -1,0 +1,132 @@
+//! Paths into an object, as indexes and projections name them: `spec.rules[*].host`.
+
+use std::borrow::Cow;
+
+use super::read::{Kind, Value};
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A member of an object.
+    Key(Box<str>),
+    /// An element of a list.
+    Index(usize),
+    /// All elements of a list, or all values of an object.
+    All,
+}
+
+/// A path such as `spec.rules[*].host`, `metadata.labels["app"]` or `spec.ports[0].port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path(pub Vec<Step>);
+
+/// The text is no path; says why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{path}` is no path: {why}")]
+pub struct PathError {
+    /// The text as given.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl Path {
+    /// Read a path.
+    ///
+    /// # Errors
+    /// An empty path or step, or a bracket that holds neither `*`, a position nor a quoted key.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        let fail = |why| PathError {
+            path: text.to_owned(),
+            why,
+        };
+        let mut steps = Vec::new();
+        let mut rest = text
+            .strip_prefix("$.")
+            .or(text.strip_prefix('.'))
+            .unwrap_or(text);
+        let mut key_may_follow = true;
+        while !rest.is_empty() {
+            if let Some(inner) = rest.strip_prefix('[') {
+                let quoted = inner.strip_prefix('"').or(inner.strip_prefix('\''));
+                let quote = if inner.starts_with('"') { "\"]" } else { "']" };
+                let (step, after) = if let Some(key) = quoted {
+                    let (key, after) = key
+                        .split_once(quote)
+                        .ok_or_else(|| fail("a quoted key is not closed"))?;
+                    (Step::Key(key.into()), after)
+                } else {
+                    let (inside, after) = inner
+                        .split_once(']')
+                        .ok_or_else(|| fail("a bracket is not closed"))?;
+                    match inside {
+                        "*" => (Step::All, after),
+                        _ => (
+                            Step::Index(inside.parse().map_err(|_| fail("not a position"))?),
+                            after,
+                        ),
+                    }
+                };
+                steps.push(step);
+                rest = after;
+                key_may_follow = false;
+            } else {
+                if let Some(after) = rest.strip_prefix('.') {
+                    rest = after;
+                } else if !key_may_follow {
+                    return Err(fail("a `.` is missing"));
+                }
+                let end = rest.find(['.', '[']).unwrap_or(rest.len());
+                let (key, after) = rest.split_at(end);
+                if key.is_empty() {
+                    return Err(fail("a step is empty"));
+                }
+                steps.push(if key == "*" {
+                    Step::All
+                } else {
+                    Step::Key(key.into())
+                });
+                rest = after;
+                key_may_follow = false;
+            }
+        }
+        if steps.is_empty() {
+            Err(fail("it is empty"))
+        } else {
+            Ok(Self(steps))
+        }
+    }
+
+    /// The scalars that the path leads to, as text, in order and once each.
+    pub fn texts<'a>(&self, value: Value<'a>) -> Vec<Cow<'a, str>> {
+        let mut found = Vec::new();
+        collect(value, &self.0, &mut found);
+        found
+    }
+}
+
+fn collect<'a>(value: Value<'a>, steps: &[Step], found: &mut Vec<Cow<'a, str>>) {
+    let Some((step, rest)) = steps.split_first() else {
+        if let Some(text) = value.as_text().filter(|text| !found.contains(text)) {
+            found.push(text);
+        }
+        return;
+    };
+    match step {
+        Step::Key(key) => {
+            if let Some(inner) = value.get(key) {
+                collect(inner, rest, found);
+            }
+        }
+        Step::Index(index) => {
+            if let Some(inner) = value.elements().nth(*index) {
+                collect(inner, rest, found);
+            }
+        }
+        Step::All if value.kind() == Kind::Object => value
+            .members()
+            .for_each(|(_, inner)| collect(inner, rest, found)),
+        Step::All => value
+            .elements()
+            .for_each(|inner| collect(inner, rest, found)),
+    }
+}

@@ -1,0 +1,175 @@
+//! Reading text that the scan has accepted: members and elements are found on demand, nothing is kept.
+//!
+//! Every function stays within the text whatever it holds, so a mistake elsewhere gives a wrong value, never a panic.
+
+use std::borrow::Cow;
+
+use super::text::{StringEnd, key_is, skip_string, unescape};
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `{…}`
+    Object,
+    /// `[…]`
+    Array,
+    /// `"…"`
+    String,
+    /// A number, as text.
+    Number,
+    /// `true` or `false`
+    Bool,
+    /// `null`
+    Null,
+}
+
+/// A value inside accepted text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value<'a>(pub &'a str);
+
+impl<'a> Value<'a> {
+    /// What the value is.
+    pub fn kind(self) -> Kind {
+        match self.0.as_bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'n') | None => Kind::Null,
+            Some(_) => Kind::Number,
+        }
+    }
+
+    /// Whether the value is the literal `true`.
+    pub fn is_true(self) -> bool {
+        self.0 == "true"
+    }
+
+    /// What the value says, if it is a string.
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
+        let inner = self.0.strip_prefix('"')?;
+        Some(unescape(inner.strip_suffix('"')?))
+    }
+
+    /// What a scalar says as text: strings unquoted, numbers and booleans as written.
+    pub fn as_text(self) -> Option<Cow<'a, str>> {
+        match self.kind() {
+            Kind::String => self.as_str(),
+            Kind::Number | Kind::Bool => Some(Cow::Borrowed(self.0)),
+            Kind::Object | Kind::Array | Kind::Null => None,
+        }
+    }
+
+    /// The members of an object, in order; nothing for anything else.
+    pub fn members(self) -> Members<'a> {
+        Members(Walk::new(self.0, self.kind() == Kind::Object))
+    }
+
+    /// The elements of an array; nothing for anything else.
+    pub fn elements(self) -> Elements<'a> {
+        Elements(Walk::new(self.0, self.kind() == Kind::Array))
+    }
+
+    /// The member of that name; of several the last one, as everywhere in Kubernetes.
+    pub fn get(self, name: &str) -> Option<Value<'a>> {
+        self.members()
+            .filter(|(key, _)| key_is(key.0.as_bytes(), name))
+            .last()
+            .map(|(_, value)| value)
+    }
+
+    /// Where this value begins in `text`, which it must be a part of.
+    pub fn offset_in(self, text: &str) -> usize {
+        (self.0.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Walk<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(text: &'a str, fits: bool) -> Self {
+        Self {
+            text,
+            at: if fits { 1 } else { text.len() },
+        }
+    }
+
+    /// The next value, whatever separates it from the last.
+    fn value(&mut self) -> Option<Value<'a>> {
+        let bytes = self.text.as_bytes();
+        while matches!(
+            bytes.get(self.at),
+            Some(b',' | b':' | b' ' | b'\n' | b'\r' | b'\t')
+        ) {
+            self.at += 1;
+        }
+        if matches!(bytes.get(self.at), None | Some(b'}' | b']')) {
+            self.at = bytes.len();
+            return None;
+        }
+        let start = self.at;
+        self.at = skip_value(bytes, start);
+        self.text.get(start..self.at).map(Value)
+    }
+}
+
+/// See [`Value::members`].
+#[derive(Clone, Debug)]
+pub struct Members<'a>(Walk<'a>);
+
+impl<'a> Iterator for Members<'a> {
+    /// The key as written, quotes included, and the value.
+    type Item = (Value<'a>, Value<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let key = self.0.value()?;
+        Some((key, self.0.value()?))
+    }
+}
+
+/// See [`Value::elements`].
+#[derive(Clone, Debug)]
+pub struct Elements<'a>(Walk<'a>);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Value<'a>;
+
+    fn next(&mut self) -> Option<Value<'a>> {
+        self.0.value()
+    }
+}
+
+/// One past the value that begins at `at`.
+fn skip_value(bytes: &[u8], mut at: usize) -> usize {
+    let mut depth = 0_usize;
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => {
+                at = match skip_string(bytes, at) {
+                    StringEnd::At(end) => end,
+                    StringEnd::Unfinished(_) | StringEnd::Invalid(..) => bytes.len(),
+                }
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' => continue,
+            _ => {
+                while !matches!(
+                    bytes.get(at),
+                    None | Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t')
+                ) {
+                    at += 1;
+                }
+            }
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}

@@ -1,0 +1,193 @@
+//! The smallest pieces of JSON: where a string ends, what an escaped string says, what a number looks like.
+
+use std::borrow::Cow;
+
+/// What [`skip_string`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringEnd {
+    /// The string ended; the offset is one past the closing quote.
+    At(usize),
+    /// The bytes ran out; go on from this offset when there are more.
+    Unfinished(usize),
+    /// A byte or an escape that no string may hold.
+    Invalid(usize, &'static str),
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// The first byte of `word` that ends a run of plain characters (quote, backslash, control), as a mask of high bits.
+/// Bits above the lowest one may be wrong (borrows), the lowest is exact.
+const fn special(word: u64) -> u64 {
+    let quote = word ^ (ONES * 0x22);
+    let backslash = word ^ (ONES * 0x5c);
+    let found = (quote.wrapping_sub(ONES) & !quote)
+        | (backslash.wrapping_sub(ONES) & !backslash)
+        | (word.wrapping_sub(ONES * 0x20) & !word);
+    found & HIGH
+}
+
+/// Skip from inside a string to one past its closing quote.
+pub fn skip_string(bytes: &[u8], from: usize) -> StringEnd {
+    let mut at = from;
+    loop {
+        // Most strings are short: eight bytes at a time beats a call into a vectorised search.
+        while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+            let found = special(u64::from_le_bytes(*chunk));
+            if found == 0 {
+                at += 8;
+            } else {
+                at += (found.trailing_zeros() / 8) as usize;
+                break;
+            }
+        }
+        match bytes.get(at) {
+            None => return StringEnd::Unfinished(at),
+            Some(b'"') => return StringEnd::At(at + 1),
+            Some(b'\\') => match bytes.get(at + 1) {
+                None => return StringEnd::Unfinished(at),
+                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at += 2,
+                Some(b'u') => {
+                    let Some(digits) = bytes.get(at + 2..at + 6) else {
+                        return StringEnd::Unfinished(at);
+                    };
+                    if !digits.iter().all(u8::is_ascii_hexdigit) {
+                        return StringEnd::Invalid(at, "not a \\u escape");
+                    }
+                    at += 6;
+                }
+                Some(_) => return StringEnd::Invalid(at, "unknown escape in a string"),
+            },
+            Some(0..=0x1f) => return StringEnd::Invalid(at, "control character in a string"),
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// Whether the bytes are a number as JSON writes them.
+pub fn valid_number(token: &[u8]) -> bool {
+    fn digits(rest: &[u8]) -> (usize, &[u8]) {
+        let count = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        (count, rest.get(count..).unwrap_or_default())
+    }
+    let rest = token.strip_prefix(b"-").unwrap_or(token);
+    let (count, mut rest) = match rest.split_first() {
+        Some((b'0', after)) => (1, after),
+        _ => digits(rest),
+    };
+    if count == 0 {
+        return false;
+    }
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let (count, after) = digits(fraction);
+        if count == 0 {
+            return false;
+        }
+        rest = after;
+    }
+    if let Some((b'e' | b'E', exponent)) = rest.split_first() {
+        let unsigned = exponent
+            .strip_prefix(b"+")
+            .or(exponent.strip_prefix(b"-"))
+            .unwrap_or(exponent);
+        let (count, after) = digits(unsigned);
+        if count == 0 {
+            return false;
+        }
+        rest = after;
+    }
+    rest.is_empty()
+}
+
+/// What a string literal (without its quotes) says; a lone surrogate becomes U+FFFD.
+pub fn unescape(raw: &str) -> Cow<'_, str> {
+    let Some(first) = memchr::memchr(b'\\', raw.as_bytes()) else {
+        return Cow::Borrowed(raw);
+    };
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw;
+    let mut next = Some(first);
+    while let Some(at) = next {
+        out.push_str(rest.get(..at).unwrap_or_default());
+        rest = rest.get(at..).unwrap_or_default();
+        let (character, used) = escape(rest.as_bytes());
+        out.push(character);
+        rest = rest.get(used..).unwrap_or_default();
+        next = memchr::memchr(b'\\', rest.as_bytes());
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The character of the escape that `bytes` begin with, and how many bytes it takes.
+fn escape(bytes: &[u8]) -> (char, usize) {
+    let simple = match bytes.get(1) {
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(b'u') => {
+            let high = code_unit(bytes, 2);
+            if (0xd800..0xdc00).contains(&high) && bytes.get(6..8) == Some(br"\u") {
+                let low = code_unit(bytes, 8);
+                if (0xdc00..0xe000).contains(&low) {
+                    let scalar = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                    return (
+                        char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER),
+                        12,
+                    );
+                }
+            }
+            return (
+                char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER),
+                6,
+            );
+        }
+        Some(&other) => other as char,
+        None => char::REPLACEMENT_CHARACTER,
+    };
+    (simple, 2)
+}
+
+fn code_unit(bytes: &[u8], at: usize) -> u32 {
+    let digits = bytes.get(at..at + 4).unwrap_or_default();
+    digits.iter().fold(0, |value, &b| {
+        value << 4 | (b as char).to_digit(16).unwrap_or(0)
+    })
+}
+
+/// Whether a key (with its quotes) says `name`.
+pub fn key_is(quoted: &[u8], name: &str) -> bool {
+    let inner = quoted
+        .get(1..quoted.len().saturating_sub(1))
+        .unwrap_or_default();
+    if inner.len() == name.len() {
+        return inner == name.as_bytes();
+    }
+    inner.len() > name.len()
+        && memchr::memchr(b'\\', inner).is_some()
+        && std::str::from_utf8(inner).is_ok_and(|raw| unescape(raw) == name)
+}
+
+/// Append `text` as a string literal, quotes included.
+pub fn quote_into(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for &byte in text.as_bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0..=0x1f => {
+                let hex = b"0123456789abcdef";
+                out.extend_from_slice(b"\\u00");
+                out.push(hex[usize::from(byte >> 4)]);
+                out.push(hex[usize::from(byte & 15)]);
+            }
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}

@@ -1,0 +1,345 @@
+//! Making an [`Object`] from bytes that the scan has accepted.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::{Key, Object, Place, Projection};
+use crate::json::read::{Kind, Value};
+use crate::json::scan::{Member, Scan, ScanError, Shape};
+use crate::json::text::quote_into;
+
+/// Why bytes are no object that can be kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// Not JSON.
+    #[error("not JSON at byte {}: {}", .0.at, .0.what)]
+    Json(ScanError),
+    /// The bytes end in the middle of the value.
+    #[error("not JSON: the text ends too early")]
+    Short,
+    /// Something follows the value.
+    #[error("not JSON: something follows the object at byte {0}")]
+    Trailing(usize),
+    /// Valid JSON of another kind.
+    #[error("not a JSON object")]
+    NotAnObject,
+    /// Not UTF-8.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// `metadata.name` is missing, empty, no string or has a slash.
+    #[error("metadata.name is missing, empty or no name")]
+    NoName,
+    /// The object is of another kind than the watched one.
+    #[error("the object is a {0}")]
+    OtherKind(String),
+    /// Larger than the text's offsets can say.
+    #[error("the object is too large")]
+    TooLarge,
+}
+
+/// Builds objects of one resource; keeps its scratch memory.
+#[derive(Debug)]
+pub struct Builder {
+    api_version: Arc<str>,
+    kind: Arc<str>,
+    /// Objects that say another apiVersion or kind are refused.
+    strict: bool,
+    /// What is built is said to be a part, whatever it holds.
+    partial: bool,
+    projection: Option<Projection>,
+    scratch: Vec<u8>,
+}
+
+/// What identifies an object and its state, read before anything is copied.
+pub(crate) struct Identity<'a> {
+    pub(crate) key: Key,
+    pub(crate) uid: Cow<'a, str>,
+    pub(crate) resource_version: Cow<'a, str>,
+}
+
+impl Builder {
+    /// A builder that stamps objects that carry no apiVersion or kind, as the items of lists do.
+    pub fn new(api_version: &str, kind: &str) -> Self {
+        Self {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            strict: false,
+            partial: false,
+            projection: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Refuse objects that say another apiVersion or kind.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Say of each object that only a part of it is here.
+    #[must_use]
+    pub fn partial(mut self, partial: bool) -> Self {
+        self.partial = partial;
+        self
+    }
+
+    /// Keep only a part of each object.
+    #[must_use]
+    pub fn project(mut self, projection: Option<Projection>) -> Self {
+        self.projection = projection;
+        self
+    }
+
+    /// Make an object from its JSON text.
+    ///
+    /// # Errors
+    /// The bytes are no JSON object, or it has no name.
+    pub fn parse(&mut self, bytes: &[u8]) -> Result<Object, ObjectError> {
+        let mut scan = Scan::new(Shape::Object);
+        let end = match scan.advance(bytes) {
+            Ok(Some(end)) => end,
+            Ok(None) => {
+                // A bare number ends where the text ends, which the scan can not know.
+                let object = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
+                return Err(if object || bytes.is_empty() {
+                    ObjectError::Short
+                } else {
+                    ObjectError::NotAnObject
+                });
+            }
+            Err(error) => return Err(ObjectError::Json(error)),
+        };
+        if let Some(extra) = bytes
+            .get(end..)
+            .unwrap_or_default()
+            .iter()
+            .position(|b| !b.is_ascii_whitespace())
+        {
+            return Err(ObjectError::Trailing(end + extra));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| ObjectError::NotUtf8)?;
+        if !text.trim_ascii_start().starts_with('{') {
+            return Err(ObjectError::NotAnObject);
+        }
+        self.build(text, scan.members(0), scan.members(1))
+    }
+
+    /// Who the object is; the members are those that the scan of `text` found.
+    pub(crate) fn identify<'a>(
+        text: &'a str,
+        metadata: &[Member],
+    ) -> Result<Identity<'a>, ObjectError> {
+        let (mut name, mut namespace) = (Cow::Borrowed(""), Cow::Borrowed(""));
+        let (mut uid, mut resource_version) = (Cow::Borrowed(""), Cow::Borrowed(""));
+        for member in metadata {
+            let string = || value_of(text, member).as_str().unwrap_or_default();
+            match &*key_of(text, member) {
+                "name" => name = string(),
+                "namespace" => namespace = string(),
+                "uid" => uid = string(),
+                "resourceVersion" => resource_version = string(),
+                _ => {}
+            }
+        }
+        if name.is_empty() || name.contains('/') || namespace.contains('/') {
+            return Err(ObjectError::NoName);
+        }
+        let key = if namespace.is_empty() {
+            Key::from(&*name)
+        } else {
+            Key::from(format!("{namespace}/{name}"))
+        };
+        Ok(Identity {
+            key,
+            uid,
+            resource_version,
+        })
+    }
+
+    /// Copy what is kept and note where the metadata lies in the copy.
+    pub(crate) fn build(
+        &mut self,
+        text: &str,
+        root: &[Member],
+        metadata: &[Member],
+    ) -> Result<Object, ObjectError> {
+        let identity = Self::identify(text, metadata)?;
+        let (api_version, kind) = self.type_of(text, root)?;
+        let mut object = Object {
+            text: Box::default(),
+            namespace_len: u32::try_from(identity.key.rfind('/').unwrap_or(0))
+                .map_err(|_| ObjectError::TooLarge)?,
+            key: identity.key,
+            api_version,
+            kind,
+            generation: 0,
+            uid: Place::default(),
+            resource_version: Place::default(),
+            deletion_timestamp: Place::default(),
+            labels: Place::default(),
+            annotations: Place::default(),
+            owner_references: Place::default(),
+            finalizers: Place::default(),
+            partial: self.partial || self.projection.is_some(),
+        };
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
+        out.extend_from_slice(b"{\"apiVersion\":");
+        quote_into(&mut out, &object.api_version);
+        out.extend_from_slice(b",\"kind\":");
+        quote_into(&mut out, &object.kind);
+        let mut metadata_written = false;
+        let last = LastOfName::new(text, root);
+        for (index, member) in root.iter().enumerate() {
+            let key = key_of(text, member);
+            match &*key {
+                "apiVersion" | "kind" => {}
+                "metadata" if metadata_written => {}
+                "metadata" => {
+                    metadata_written = true;
+                    out.extend_from_slice(b",\"metadata\":");
+                    write_metadata(&mut out, text, metadata, &mut object);
+                }
+                _ if !last.holds(index, &key) => {}
+                _ => {
+                    let value = value_of(text, member);
+                    if let Some(projection) = &self.projection {
+                        projection.write(&mut out, &key, value);
+                    } else {
+                        out.push(b',');
+                        out.extend_from_slice(member.key.of(text.as_bytes()));
+                        out.push(b':');
+                        out.extend_from_slice(value.0.as_bytes());
+                    }
+                }
+            }
+        }
+        out.push(b'}');
+        let built = u32::try_from(out.len()).map_err(|_| ObjectError::TooLarge);
+        object.text = std::str::from_utf8(&out)
+            .map_err(|_| ObjectError::NotUtf8)?
+            .into();
+        self.scratch = out;
+        built.map(|_| object)
+    }
+
+    fn type_of(&self, text: &str, root: &[Member]) -> Result<(Arc<str>, Arc<str>), ObjectError> {
+        let (mut api_version, mut kind) = (Cow::Borrowed(""), Cow::Borrowed(""));
+        for member in root {
+            let string = || value_of(text, member).as_str().unwrap_or_default();
+            match &*key_of(text, member) {
+                "apiVersion" => api_version = string(),
+                "kind" => kind = string(),
+                _ => {}
+            }
+        }
+        // The server names metadata-only objects after their form; the cache names them after what they are.
+        let metadata_only = kind == "PartialObjectMetadata" && self.projection.is_some();
+        if api_version.is_empty() || metadata_only {
+            api_version = Cow::Borrowed(&self.api_version);
+        }
+        if kind.is_empty() || metadata_only {
+            kind = Cow::Borrowed(&self.kind);
+        }
+        if self.strict && (*api_version != *self.api_version || *kind != *self.kind) {
+            return Err(ObjectError::OtherKind(format!("{kind} of {api_version}")));
+        }
+        let shared = |text: &str, known: &Arc<str>| {
+            if *text == **known {
+                known.clone()
+            } else {
+                text.into()
+            }
+        };
+        Ok((
+            shared(&api_version, &self.api_version),
+            shared(&kind, &self.kind),
+        ))
+    }
+}
+
+fn key_of<'a>(text: &'a str, member: &Member) -> Cow<'a, str> {
+    Value(
+        text.get(member.key.start..member.key.end)
+            .unwrap_or_default(),
+    )
+    .as_str()
+    .unwrap_or_default()
+}
+
+fn value_of<'a>(text: &'a str, member: &Member) -> Value<'a> {
+    Value(
+        text.get(member.value.start..member.value.end)
+            .unwrap_or_default(),
+    )
+}
+
+/// Of several members of one name the last counts; the others are dropped.
+struct LastOfName<'a>(HashMap<Cow<'a, str>, usize>);
+
+impl<'a> LastOfName<'a> {
+    fn new(text: &'a str, members: &[Member]) -> Self {
+        Self(
+            members
+                .iter()
+                .enumerate()
+                .map(|(index, member)| (key_of(text, member), index))
+                .collect(),
+        )
+    }
+
+    fn holds(&self, index: usize, key: &str) -> bool {
+        self.0.get(key) == Some(&index)
+    }
+}
+
+fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &mut Object) {
+    out.push(b'{');
+    let opened = out.len();
+    let last = LastOfName::new(text, metadata);
+    for (index, member) in metadata.iter().enumerate() {
+        let key = key_of(text, member);
+        if key == "managedFields" || !last.holds(index, &key) {
+            continue;
+        }
+        if out.len() > opened {
+            out.push(b',');
+        }
+        out.extend_from_slice(member.key.of(text.as_bytes()));
+        out.push(b':');
+        let value = value_of(text, member);
+        let place = Place {
+            start: offset(out.len()),
+            end: offset(out.len() + value.0.len()),
+        };
+        out.extend_from_slice(value.0.as_bytes());
+        let slot = match &*key {
+            "uid" => &mut object.uid,
+            "resourceVersion" => &mut object.resource_version,
+            "deletionTimestamp" => &mut object.deletion_timestamp,
+            "labels" => &mut object.labels,
+            "annotations" => &mut object.annotations,
+            "ownerReferences" => &mut object.owner_references,
+            "finalizers" => &mut object.finalizers,
+            "generation" => {
+                object.generation = if value.kind() == Kind::Number {
+                    value.0.parse().unwrap_or(0)
+                } else {
+                    0
+                };
+                continue;
+            }
+            _ => continue,
+        };
+        *slot = place;
+    }
+    out.push(b'}');
+}
+
+/// Offsets beyond 4 GiB are refused once the text is complete, so the value used until then does not matter.
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}

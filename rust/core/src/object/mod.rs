@@ -1,0 +1,190 @@
+//! One cached object: its JSON text and what the index needs, shared and never changed.
+
+mod build;
+mod owner;
+mod project;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+pub use build::{Builder, ObjectError};
+pub use owner::{Owner, OwnerReference};
+pub use project::Projection;
+
+use crate::json::read::{Kind, Value};
+
+/// The key of an object in a store: `namespace/name`, or the name alone.
+pub type Key = Arc<str>;
+
+/// Where a metadata field lies in the text; both 0 where the object has none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    start: u32,
+    end: u32,
+}
+
+impl Place {
+    fn of(self, text: &str) -> Value<'_> {
+        Value(
+            text.get(self.start as usize..self.end as usize)
+                .unwrap_or_default(),
+        )
+    }
+}
+
+/// An immutable object: valid JSON text with `apiVersion` and `kind` first, without `metadata.managedFields`.
+#[derive(Debug)]
+pub struct Object {
+    text: Box<str>,
+    key: Key,
+    api_version: Arc<str>,
+    kind: Arc<str>,
+    namespace_len: u32,
+    generation: i64,
+    uid: Place,
+    resource_version: Place,
+    deletion_timestamp: Place,
+    labels: Place,
+    annotations: Place,
+    owner_references: Place,
+    finalizers: Place,
+    partial: bool,
+}
+
+impl Object {
+    /// The object's JSON, `apiVersion` and `kind` included.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The whole object as a value.
+    pub fn value(&self) -> Value<'_> {
+        Value(&self.text)
+    }
+
+    /// `namespace/name`, or the name alone.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// `apiVersion`.
+    pub fn api_version(&self) -> &Arc<str> {
+        &self.api_version
+    }
+
+    /// `kind`.
+    pub fn kind(&self) -> &Arc<str> {
+        &self.kind
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        match self.namespace_len {
+            0 => &self.key,
+            len => self.key.get(len as usize + 1..).unwrap_or_default(),
+        }
+    }
+
+    /// `metadata.namespace`, empty for a cluster-scoped object.
+    pub fn namespace(&self) -> &str {
+        self.key
+            .get(..self.namespace_len as usize)
+            .unwrap_or_default()
+    }
+
+    /// `metadata.uid`, empty where there is none.
+    pub fn uid(&self) -> Cow<'_, str> {
+        self.uid.of(&self.text).as_str().unwrap_or_default()
+    }
+
+    /// `metadata.resourceVersion`, empty where there is none.
+    pub fn resource_version(&self) -> Cow<'_, str> {
+        self.resource_version
+            .of(&self.text)
+            .as_str()
+            .unwrap_or_default()
+    }
+
+    /// `metadata.generation`, 0 where there is none.
+    pub fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    /// `metadata.deletionTimestamp` as sent.
+    pub fn deletion_timestamp(&self) -> Option<Cow<'_, str>> {
+        self.deletion_timestamp.of(&self.text).as_str()
+    }
+
+    /// `metadata.labels`.
+    pub fn labels(&self) -> Value<'_> {
+        self.labels.of(&self.text)
+    }
+
+    /// `metadata.annotations`.
+    pub fn annotations(&self) -> Value<'_> {
+        self.annotations.of(&self.text)
+    }
+
+    /// `metadata.finalizers`.
+    pub fn finalizers(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.finalizers
+            .of(&self.text)
+            .elements()
+            .filter_map(Value::as_str)
+    }
+
+    /// `metadata.ownerReferences`, those that have a kind and a name.
+    pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
+        self.owner_references
+            .of(&self.text)
+            .elements()
+            .filter_map(OwnerReference::read)
+    }
+
+    /// Whether only a part of the object is here (its metadata, or a projection), so that writing it back would erase.
+    pub fn partial(&self) -> bool {
+        self.partial
+    }
+
+    /// Whether both are the same stored state: same uid, same resource version, and neither is empty.
+    pub fn same_state(&self, uid: &str, resource_version: &str) -> bool {
+        !resource_version.is_empty()
+            && self.resource_version() == resource_version
+            && self.uid() == uid
+    }
+
+    /// Bytes that the object takes, allocations included and allocator overhead not.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.text.len() + self.key.len() + 4 * size_of::<usize>()
+    }
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// Whether two string maps (labels, annotations) hold the same, in whatever order.
+pub fn same_map(old: Value<'_>, new: Value<'_>) -> bool {
+    if old == new {
+        return true;
+    }
+    let sorted = |value: Value<'_>| {
+        let mut all: Vec<(String, String)> = value
+            .members()
+            .map(|(key, inner)| {
+                let text = inner.as_text().unwrap_or_default();
+                (
+                    key.as_str().unwrap_or_default().into_owned(),
+                    text.into_owned(),
+                )
+            })
+            .collect();
+        all.sort_unstable();
+        all
+    };
+    // `null`, an empty map and no map at all are the same.
+    let empty = |value: Value<'_>| value.kind() != Kind::Object || value.members().next().is_none();
+    (empty(old) && empty(new)) || sorted(old) == sorted(new)
+}

@@ -1,0 +1,352 @@
+//! The indexed store: the last known state of every object of one informer.
+//!
+//! Index functions may call into Python, so they run before the lock is taken; a write looks again if an index was
+//! added meanwhile. Readers take the lock only to copy pointers.
+
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::{HashMap, HashSet};
+use parking_lot::RwLock;
+
+use crate::index::{Index, IndexFunc, Values};
+use crate::object::{Key, Object};
+
+/// One change of a store.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Add or replace the object of that key.
+    Upsert(Key, Arc<Object>),
+    /// Remove the key; the object, where there is one, carries the resource version of the deletion.
+    Delete(Key, Option<Arc<Object>>),
+}
+
+/// Why a store refuses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// There is no index of that name.
+    #[error("index with name {0} does not exist")]
+    UnknownIndex(String),
+    /// There is an index of that name already.
+    #[error("indexer conflict: there is an index named {0}")]
+    IndexExists(String),
+}
+
+struct State {
+    items: HashMap<Key, Arc<Object>, RandomState>,
+    indexes: Vec<Index>,
+    /// The resource version of the last object written, replaced list or bookmark; upstream's rule, no comparison.
+    resource_version: String,
+    bytes: usize,
+}
+
+/// A thread-safe store with secondary indexes.
+pub struct Store {
+    state: RwLock<State>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// For each index the values of one object.
+type AllValues = Vec<Option<Values>>;
+
+impl Store {
+    /// An empty store without indexes.
+    pub fn new() -> Self {
+        let state = State {
+            items: HashMap::default(),
+            indexes: Vec::new(),
+            resource_version: String::new(),
+            bytes: 0,
+        };
+        Self {
+            state: RwLock::new(state),
+        }
+    }
+
+    /// Add or replace an object; gives the one it replaces.
+    pub fn upsert(&self, key: Key, object: Arc<Object>) -> Option<Arc<Object>> {
+        self.apply(vec![Write::Upsert(key, object)]).pop().flatten()
+    }
+
+    /// Remove a key; gives the object that was there. An absent key is no error.
+    pub fn delete(&self, key: Key, object: Option<Arc<Object>>) -> Option<Arc<Object>> {
+        self.apply(vec![Write::Delete(key, object)]).pop().flatten()
+    }
+
+    /// Apply writes in order under one lock; gives for each the object that was there before.
+    pub fn apply(&self, writes: Vec<Write>) -> Vec<Option<Arc<Object>>> {
+        loop {
+            let funcs = self.index_funcs();
+            let values: Vec<AllValues> = writes
+                .iter()
+                .map(|write| match write {
+                    Write::Upsert(_, object) => compute(&funcs, object),
+                    Write::Delete(..) => Vec::new(),
+                })
+                .collect();
+            let mut state = self.state.write();
+            if state.indexes.len() != funcs.len() {
+                continue;
+            }
+            return writes
+                .into_iter()
+                .zip(values)
+                .map(|(write, values)| state.write(write, values))
+                .collect();
+        }
+    }
+
+    /// Make the objects the whole content. Readers see the old or the new world, never a mixture.
+    pub fn replace(&self, objects: Vec<(Key, Arc<Object>)>, resource_version: Option<&str>) {
+        loop {
+            let funcs = self.index_funcs();
+            let values: Vec<AllValues> = objects
+                .iter()
+                .map(|(_, object)| compute(&funcs, object))
+                .collect();
+            let mut state = self.state.write();
+            if state.indexes.len() != funcs.len() {
+                continue;
+            }
+            let old = std::mem::take(&mut state.items);
+            state.bytes = 0;
+            state.indexes.iter_mut().for_each(Index::clear);
+            for ((key, object), values) in objects.into_iter().zip(values) {
+                state.put(&key, object, values);
+            }
+            if let Some(resource_version) = resource_version {
+                resource_version.clone_into(&mut state.resource_version);
+            }
+            drop(state);
+            drop(old);
+            return;
+        }
+    }
+
+    /// Note that the store is current up to that resource version.
+    pub fn bookmark(&self, resource_version: &str) {
+        resource_version.clone_into(&mut self.state.write().resource_version);
+    }
+
+    /// The resource version of the last write, list or bookmark.
+    pub fn resource_version(&self) -> String {
+        self.state.read().resource_version.clone()
+    }
+
+    /// Add indexes; the items that are there are in them when the call returns.
+    ///
+    /// # Errors
+    /// There is an index of one of the names; nothing was added then.
+    pub fn add_indexes(&self, new: &[(Box<str>, Arc<dyn IndexFunc>)]) -> Result<(), StoreError> {
+        let funcs: Vec<_> = new.iter().map(|(_, func)| func.clone()).collect();
+        let mut computed: HashMap<Key, (Arc<Object>, AllValues), RandomState> = HashMap::default();
+        let mut names = HashSet::<&str>::new();
+        if let Some((name, _)) = new.iter().find(|(name, _)| !names.insert(name)) {
+            return Err(StoreError::IndexExists(name.to_string()));
+        }
+        loop {
+            // What changed while the functions ran without the lock is computed in the next round.
+            let known = |key: &Key, object: &Arc<Object>| {
+                computed
+                    .get(key)
+                    .is_some_and(|(seen, _)| Arc::ptr_eq(seen, object))
+            };
+            let mut state = self.state.write();
+            if let Some((name, _)) = new
+                .iter()
+                .find(|(name, _)| state.indexes.iter().any(|i| i.name == *name))
+            {
+                return Err(StoreError::IndexExists(name.to_string()));
+            }
+            let missing: Vec<_> = state
+                .items
+                .iter()
+                .filter(|(key, object)| !known(key, object))
+                .map(|(key, object)| (key.clone(), object.clone()))
+                .collect();
+            if missing.is_empty() {
+                let mut indexes: Vec<_> = new
+                    .iter()
+                    .map(|(name, func)| Index::new(name, func.clone()))
+                    .collect();
+                for key in state.items.keys() {
+                    let Some((_, values)) = computed.remove(key) else {
+                        continue;
+                    };
+                    for (index, values) in indexes.iter_mut().zip(values) {
+                        index.change(key, None, values);
+                    }
+                }
+                state.indexes.extend(indexes);
+                return Ok(());
+            }
+            drop(state);
+            for (key, object) in missing {
+                let values = compute(&funcs, &object);
+                computed.insert(key, (object, values));
+            }
+        }
+    }
+
+    /// The object of that key.
+    pub fn get(&self, key: &str) -> Option<Arc<Object>> {
+        self.state.read().items.get(key).cloned()
+    }
+
+    /// All objects, in no order.
+    pub fn list(&self) -> Vec<Arc<Object>> {
+        self.state.read().items.values().cloned().collect()
+    }
+
+    /// All objects with their keys, in no order.
+    pub fn entries(&self) -> Vec<(Key, Arc<Object>)> {
+        self.state
+            .read()
+            .items
+            .iter()
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect()
+    }
+
+    /// All keys, in no order.
+    pub fn keys(&self) -> Vec<Key> {
+        self.state.read().items.keys().cloned().collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.state.read().items.len()
+    }
+
+    /// Whether there is no object.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that the objects take.
+    pub fn bytes(&self) -> usize {
+        self.state.read().bytes
+    }
+
+    /// The names of the indexes.
+    pub fn index_names(&self) -> Vec<Box<str>> {
+        self.state
+            .read()
+            .indexes
+            .iter()
+            .map(|index| index.name.clone())
+            .collect()
+    }
+
+    /// The objects that share a value of that index with the object, which need not be stored.
+    ///
+    /// # Errors
+    /// There is no index of that name.
+    pub fn index(&self, name: &str, object: &Arc<Object>) -> Result<Vec<Arc<Object>>, StoreError> {
+        let func = self.state.read().index(name)?.func.clone();
+        let values = func.values(object).unwrap_or_default();
+        let state = self.state.read();
+        let index = state.index(name)?;
+        let keys: HashSet<Key, RandomState> =
+            values.iter().flat_map(|value| index.keys(value)).collect();
+        Ok(keys
+            .iter()
+            .filter_map(|key| state.items.get(key).cloned())
+            .collect())
+    }
+
+    /// The objects under a value of that index.
+    ///
+    /// # Errors
+    /// There is no index of that name.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<Object>>, StoreError> {
+        let state = self.state.read();
+        Ok(state
+            .index(name)?
+            .keys(value)
+            .iter()
+            .filter_map(|key| state.items.get(key).cloned())
+            .collect())
+    }
+
+    /// The keys under a value of that index.
+    ///
+    /// # Errors
+    /// There is no index of that name.
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<Key>, StoreError> {
+        Ok(self.state.read().index(name)?.keys(value))
+    }
+
+    /// The values of that index under which there is an object.
+    ///
+    /// # Errors
+    /// There is no index of that name.
+    pub fn index_values(&self, name: &str) -> Result<Vec<Arc<str>>, StoreError> {
+        Ok(self.state.read().index(name)?.values())
+    }
+
+    fn index_funcs(&self) -> Vec<Arc<dyn IndexFunc>> {
+        self.state
+            .read()
+            .indexes
+            .iter()
+            .map(|index| index.func.clone())
+            .collect()
+    }
+}
+
+fn compute(funcs: &[Arc<dyn IndexFunc>], object: &Arc<Object>) -> AllValues {
+    funcs.iter().map(|func| func.values(object).ok()).collect()
+}
+
+impl State {
+    fn index(&self, name: &str) -> Result<&Index, StoreError> {
+        let found = self.indexes.iter().find(|index| *index.name == *name);
+        found.ok_or_else(|| StoreError::UnknownIndex(name.to_owned()))
+    }
+
+    fn write(&mut self, write: Write, values: AllValues) -> Option<Arc<Object>> {
+        match write {
+            Write::Upsert(key, object) => {
+                self.note_version(&object);
+                self.put(&key, object, values)
+            }
+            Write::Delete(key, object) => {
+                if let Some(object) = object {
+                    self.note_version(&object);
+                }
+                let old = self.items.remove(&key)?;
+                self.bytes = self.bytes.saturating_sub(old.memory());
+                for index in &mut self.indexes {
+                    index.change(&key, Some(&old), None);
+                }
+                Some(old)
+            }
+        }
+    }
+
+    fn put(&mut self, key: &Key, object: Arc<Object>, values: AllValues) -> Option<Arc<Object>> {
+        self.bytes += object.memory();
+        let old = self.items.insert(key.clone(), object);
+        if let Some(old) = &old {
+            self.bytes = self.bytes.saturating_sub(old.memory());
+        }
+        for (index, values) in self.indexes.iter_mut().zip(values) {
+            index.change(key, old.as_ref(), values);
+        }
+        old
+    }
+
+    fn note_version(&mut self, object: &Object) {
+        let version = object.resource_version();
+        if !version.is_empty() {
+            self.resource_version.clear();
+            self.resource_version.push_str(&version);
+        }
+    }
+}

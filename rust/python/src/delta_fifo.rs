@@ -1,0 +1,291 @@
+//! The Python face of the delta FIFO.
+
+use std::sync::Arc;
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use ctrlhost_core::delta_fifo::{self, DeltaObject, KnownObjects, Taken};
+use ctrlhost_core::object::{self, Key};
+use ctrlhost_core::store::Store;
+use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+
+use crate::errors;
+use crate::object::from_any;
+use crate::store::{Indexer, key_of};
+use crate::tombstone::{DeletedFinalStateUnknown, Delta};
+use crate::transform::{PyTransform, transformed};
+
+/// How long a wait lasts before signals are looked at.
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
+
+/// The end of a wait; None for one without end.
+pub(crate) fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
+    let Some(seconds) = timeout else {
+        return Ok(None);
+    };
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(PyValueError::new_err(format!(
+            "timeout must not be negative: {seconds}"
+        )));
+    }
+    Ok(Duration::try_from_secs_f64(seconds)
+        .ok()
+        .and_then(|wait| Instant::now().checked_add(wait)))
+}
+
+/// The end of the next slice of a wait.
+pub(crate) fn slice_end(deadline: Option<Instant>) -> Instant {
+    let slice = Instant::now() + SLICE;
+    deadline.map_or(slice, |end| end.min(slice))
+}
+
+/// Whether a wait is over.
+pub(crate) fn is_over(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|end| end <= Instant::now())
+}
+
+enum Known {
+    Store(Arc<Store>),
+    Python(Py<PyAny>),
+}
+
+/// One comparison with the known objects; keeps what went wrong in Python.
+struct Comparison<'a> {
+    known: &'a Known,
+    failure: Mutex<Option<PyErr>>,
+}
+
+impl Comparison<'_> {
+    fn keep<T>(&self, result: PyResult<T>) -> Option<T> {
+        result
+            .map_err(|error| *self.failure.lock() = Some(error))
+            .ok()
+    }
+}
+
+impl KnownObjects for Comparison<'_> {
+    fn list_keys(&self) -> Option<Vec<Key>> {
+        match self.known {
+            Known::Store(store) => store.list_keys(),
+            Known::Python(known) => Python::attach(|py| {
+                let list = || -> PyResult<Vec<Key>> {
+                    let keys = known.bind(py).call_method0("list_keys")?;
+                    keys.try_iter()?
+                        .map(|key| Ok(key?.cast::<PyString>()?.to_cow()?.as_ref().into()))
+                        .collect()
+                };
+                self.keep(list())
+            }),
+        }
+    }
+
+    fn get_by_key(&self, key: &str) -> Option<Arc<object::Object>> {
+        match self.known {
+            Known::Store(store) => store.get(key),
+            Known::Python(known) => Python::attach(|py| {
+                let get = || -> PyResult<Option<Arc<object::Object>>> {
+                    let found = known.bind(py).call_method1("get_by_key", (key,))?;
+                    if found.is_none() {
+                        Ok(None)
+                    } else {
+                        from_any(&found).map(Some)
+                    }
+                };
+                // A failed look-up costs the tombstone its object, nothing else.
+                get().unwrap_or_else(|error| {
+                    errors::log_failure(
+                        py,
+                        &format!("known_objects.get_by_key({key:?}) failed"),
+                        &error,
+                    );
+                    None
+                })
+            }),
+        }
+    }
+}
+
+/// What happened to each key since it was last handed out.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct DeltaFIFO {
+    fifo: delta_fifo::DeltaFifo,
+    known: Option<Known>,
+    key_func: Option<Py<PyAny>>,
+    transform: Option<Arc<PyTransform>>,
+    /// The thread whose `process` runs.
+    popping: Mutex<Option<ThreadId>>,
+}
+
+impl DeltaFIFO {
+    fn keyed(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Arc<object::Object>)> {
+        let object = transformed(self.transform.as_deref(), from_any(raw)?);
+        Ok((key_of(raw.py(), self.key_func.as_ref(), &object)?, object))
+    }
+
+    /// Run a comparison with the known objects, without the interpreter.
+    fn compare(
+        &self,
+        py: Python<'_>,
+        run: impl FnOnce(Option<&dyn KnownObjects>) + Send,
+    ) -> PyResult<()> {
+        let comparison = self.known.as_ref().map(|known| Comparison {
+            known,
+            failure: Mutex::new(None),
+        });
+        py.detach(|| run(comparison.as_ref().map(|one| one as &dyn KnownObjects)));
+        match comparison.and_then(|comparison| comparison.failure.into_inner()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+#[pymethods]
+impl DeltaFIFO {
+    #[new]
+    #[pyo3(signature = (known_objects=None, *, key_func=None, transform=None, emit_replaced=true))]
+    fn new(
+        known_objects: Option<Bound<'_, PyAny>>,
+        key_func: Option<Py<PyAny>>,
+        transform: Option<Py<PyAny>>,
+        emit_replaced: bool,
+    ) -> Self {
+        let known = known_objects.map(|known| match known.cast::<Indexer>() {
+            Ok(indexer) => Known::Store(indexer.get().store().clone()),
+            Err(_) => Known::Python(known.unbind()),
+        });
+        Self {
+            fifo: delta_fifo::DeltaFifo::new(emit_replaced),
+            known,
+            key_func,
+            transform: transform.map(PyTransform::shared),
+            popping: Mutex::new(None),
+        }
+    }
+
+    fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (key, object) = self.keyed(obj)?;
+        self.fifo.add(key, object);
+        Ok(())
+    }
+
+    fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (key, object) = self.keyed(obj)?;
+        self.fifo.update(key, object);
+        Ok(())
+    }
+
+    fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (key, object) = if let Ok(tombstone) = obj.cast::<DeletedFinalStateUnknown>() {
+            (
+                tombstone.get().key(),
+                DeltaObject::Tombstone(tombstone.get().last_state()),
+            )
+        } else {
+            let (key, object) = self.keyed(obj)?;
+            (key, DeltaObject::Live(object))
+        };
+        self.compare(obj.py(), |known| self.fifo.delete(key, object, known))
+    }
+
+    fn replace(
+        &self,
+        py: Python<'_>,
+        objs: &Bound<'_, PyAny>,
+        resource_version: &str,
+    ) -> PyResult<()> {
+        let _ = resource_version;
+        let objects = objs
+            .try_iter()?
+            .map(|raw| self.keyed(&raw?))
+            .collect::<PyResult<Vec<_>>>()?;
+        self.compare(py, |known| self.fifo.replace(objects, known, false))
+    }
+
+    fn resync(&self, py: Python<'_>) -> PyResult<()> {
+        self.compare(py, |known| {
+            if let Some(known) = known {
+                self.fifo.resync(known);
+            }
+        })
+    }
+
+    #[pyo3(signature = (process, timeout=None))]
+    fn pop<'py>(
+        &self,
+        py: Python<'py>,
+        process: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let deadline = deadline(timeout)?;
+        let me = std::thread::current().id();
+        if *self.popping.lock() == Some(me) {
+            return Err(errors::reentered("pop"));
+        }
+        let popped = loop {
+            match py.detach(|| self.fifo.take(1, Some(slice_end(deadline)))) {
+                Taken::Items(items) => break items,
+                Taken::Closed => {
+                    return Err(errors::raise(py, "Closed", "the delta FIFO is closed", ""));
+                }
+                Taken::TimedOut if is_over(deadline) => return Err(empty(py)),
+                Taken::TimedOut => py.check_signals()?,
+            }
+        };
+        *self.popping.lock() = Some(me);
+        let outcome = popped.into_iter().next().map(|item| {
+            let deltas = PyList::new(
+                py,
+                item.deltas
+                    .into_iter()
+                    .map(|delta| Delta::wrap(&item.key, delta)),
+            )?;
+            process.call1((&deltas, item.is_initial))?;
+            Ok(deltas)
+        });
+        *self.popping.lock() = None;
+        self.fifo.finish();
+        outcome.unwrap_or_else(|| Ok(PyList::empty(py)))
+    }
+
+    fn has_synced(&self) -> bool {
+        self.fifo.has_synced()
+    }
+
+    fn close(&self) {
+        self.fifo.close();
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.fifo.is_closed()
+    }
+
+    #[getter]
+    fn transform_errors(&self) -> u64 {
+        self.transform
+            .as_ref()
+            .map_or(0, |transform| transform.errors())
+    }
+
+    fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.fifo.keys().iter().map(|key| &**key))
+    }
+
+    fn __len__(&self) -> usize {
+        self.fifo.len()
+    }
+}
+
+/// The `queue.Empty` of the standard library.
+fn empty(py: Python<'_>) -> PyErr {
+    let make = || -> PyResult<PyErr> {
+        Ok(PyErr::from_value(
+            py.import("queue")?.getattr("Empty")?.call0()?,
+        ))
+    };
+    make().unwrap_or_else(|error| error)
+}

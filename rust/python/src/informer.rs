@@ -1,0 +1,330 @@
+//! The Python face of the engine of one informer.
+
+use std::sync::Arc;
+
+use ctrlhost_core::decode::MAX_OBJECT_BYTES;
+use ctrlhost_core::handlers::{self, QueueHandler, SharedListener};
+use ctrlhost_core::index::{IndexFunc, NamespaceIndex};
+use ctrlhost_core::informer::{self, Config, Handler, HandlerId, Resync, Transform};
+use ctrlhost_core::json::read::Value;
+use ctrlhost_core::object::Projection;
+use ctrlhost_core::store::Store;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::errors;
+use crate::handlers::{predicate, read_mapping, sink};
+use crate::json::to_python;
+use crate::listener::Listener;
+use crate::store::Indexer;
+use crate::transform::PyTransform;
+
+/// What a list page says beside its items.
+#[pyclass(frozen, get_all, module = "ctrlhost._core")]
+pub(crate) struct ListMeta {
+    resource_version: String,
+    continue_: String,
+    remaining_item_count: Option<i64>,
+    count: u64,
+}
+
+/// What a piece of a watch stream brought.
+#[pyclass(frozen, get_all, module = "ctrlhost._core")]
+pub(crate) struct WatchProgress {
+    events: u64,
+    bookmarks: u64,
+    resource_version: String,
+    initial_events_end: bool,
+    error: Option<Py<PyAny>>,
+}
+
+impl WatchProgress {
+    fn wrap(py: Python<'_>, progress: informer::WatchProgress) -> PyResult<Self> {
+        let error = progress
+            .error
+            .map(|text| to_python(py, Value(&text)).map(Bound::unbind))
+            .transpose()?;
+        Ok(Self {
+            events: progress.events,
+            bookmarks: progress.bookmarks,
+            resource_version: progress.resource_version,
+            initial_events_end: progress.initial_events_end,
+            error,
+        })
+    }
+}
+
+/// Which part of each object is kept: None, `"metadata"`, or paths.
+fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Projection>> {
+    let Some(reads) = reads else { return Ok(None) };
+    if let Ok(name) = reads.cast::<PyString>() {
+        return match &*name.to_cow()? {
+            "metadata" => Ok(Some(Projection::metadata())),
+            other => Err(PyValueError::new_err(format!(
+                "reads is \"metadata\" or a sequence of paths, not {other:?}"
+            ))),
+        };
+    }
+    let paths = reads
+        .try_iter()?
+        .map(|path| path?.extract())
+        .collect::<PyResult<Vec<String>>>()?;
+    let built = Projection::paths(paths.iter().map(String::as_str));
+    built
+        .map(Some)
+        .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Seconds between resyncs: None is the informer's period, 0 is never.
+fn resync_of(seconds: Option<f64>) -> PyResult<Resync> {
+    match seconds {
+        None => Ok(Resync::Informer),
+        Some(0.0) => Ok(Resync::Never),
+        Some(seconds) if seconds > 0.0 => Ok(Resync::Every(seconds)),
+        Some(seconds) => Err(PyValueError::new_err(format!(
+            "resync must not be negative: {seconds}"
+        ))),
+    }
+}
+
+/// The engine of one informer.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct SharedInformer {
+    engine: Arc<informer::SharedInformer>,
+    clock: Option<Py<PyAny>>,
+    indexer: Py<Indexer>,
+}
+
+impl SharedInformer {
+    fn now(&self, py: Python<'_>) -> PyResult<f64> {
+        match &self.clock {
+            Some(clock) => clock.bind(py).call_method0("now")?.extract(),
+            None => py.import("time")?.call_method0("monotonic")?.extract(),
+        }
+    }
+
+    fn malformed(&self, py: Python<'_>, error: &ctrlhost_core::decode::DecodeError) -> PyErr {
+        errors::decode_error(py, &self.engine.config().resource, error)
+    }
+
+    fn add_handler(&self, py: Python<'_>, handler: Handler, resync: Option<f64>) -> PyResult<u64> {
+        let resync = resync_of(resync)?;
+        let now = self.now(py)?;
+        let added = py.detach(|| self.engine.add_handler(handler, resync, now));
+        added.map(|id| id.0).ok_or_else(|| {
+            let resource = &self.engine.config().resource;
+            let what = format!("handler of {resource} was not added to shared informer because it has stopped already");
+            errors::raise(py, "Closed", &what, "")
+        })
+    }
+}
+
+#[pymethods]
+impl SharedInformer {
+    #[new]
+    #[pyo3(signature = (resource, api_version, kind, *, list_kind=None, reads=None, transform=None, clock=None,
+                        max_object_bytes=MAX_OBJECT_BYTES, resync=0.0))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python constructor"
+    )]
+    fn new(
+        py: Python<'_>,
+        resource: String,
+        api_version: String,
+        kind: String,
+        list_kind: Option<String>,
+        reads: Option<&Bound<'_, PyAny>>,
+        transform: Option<Py<PyAny>>,
+        clock: Option<Py<PyAny>>,
+        max_object_bytes: usize,
+        resync: Option<f64>,
+    ) -> PyResult<Self> {
+        let resync = resync.unwrap_or(0.0);
+        if resync.is_nan() || resync < 0.0 {
+            return Err(PyValueError::new_err(format!(
+                "resync must not be negative: {resync}"
+            )));
+        }
+        let config = Config {
+            resource,
+            api_version,
+            kind,
+            list_kind,
+            projection: projection(reads)?,
+            transform: transform.map(|func| PyTransform::shared(func) as Arc<dyn Transform>),
+            max_object_bytes: max_object_bytes.min(u32::MAX as usize),
+            resync,
+        };
+        let store = Arc::new(Store::new());
+        let default: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
+        store
+            .add_indexes(&[("namespace".into(), default)])
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let indexer = Py::new(py, Indexer::wrap(store.clone()))?;
+        Ok(Self {
+            engine: Arc::new(informer::SharedInformer::new(config, store)),
+            clock,
+            indexer,
+        })
+    }
+
+    fn begin_list(&self, py: Python<'_>) {
+        py.detach(|| self.engine.begin_list());
+    }
+
+    fn abort_list(&self, py: Python<'_>) {
+        py.detach(|| self.engine.abort_list());
+    }
+
+    fn feed_list(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
+        py.detach(|| self.engine.feed_list(chunk))
+            .map_err(|error| self.malformed(py, &error))
+    }
+
+    fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {
+        let meta = py
+            .detach(|| self.engine.end_page())
+            .map_err(|error| self.malformed(py, &error))?;
+        Ok(ListMeta {
+            resource_version: meta.resource_version,
+            continue_: meta.continue_token,
+            remaining_item_count: meta.remaining_item_count,
+            count: meta.count,
+        })
+    }
+
+    fn replace(&self, py: Python<'_>, resource_version: &str) {
+        py.detach(|| self.engine.replace(resource_version));
+    }
+
+    fn feed_watch(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<WatchProgress> {
+        let progress = py
+            .detach(|| self.engine.feed_watch(chunk))
+            .map_err(|error| self.malformed(py, &error))?;
+        WatchProgress::wrap(py, progress)
+    }
+
+    fn end_watch(&self, py: Python<'_>) -> PyResult<WatchProgress> {
+        let progress = py
+            .detach(|| self.engine.end_watch())
+            .map_err(|error| self.malformed(py, &error))?;
+        WatchProgress::wrap(py, progress)
+    }
+
+    fn process(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.engine.process())
+    }
+
+    #[pyo3(signature = (queue, mapping=None, *, predicates=None, priority=None, low_priority=Some(-100),
+                        resync=None))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python method"
+    )]
+    fn enqueue_to(
+        &self,
+        py: Python<'_>,
+        queue: &Bound<'_, PyAny>,
+        mapping: Option<&Bound<'_, PyAny>>,
+        predicates: Option<&Bound<'_, PyAny>>,
+        priority: Option<i32>,
+        low_priority: Option<i32>,
+        resync: Option<f64>,
+    ) -> PyResult<u64> {
+        let predicates: Vec<handlers::Predicate> = match predicates {
+            None => Vec::new(),
+            Some(all) => all
+                .try_iter()?
+                .map(|one| predicate(&one?))
+                .collect::<PyResult<_>>()?,
+        };
+        let mapping = mapping.map_or(Ok(handlers::Mapping::Object), read_mapping)?;
+        let handler = QueueHandler {
+            sink: sink(queue)?,
+            mapping,
+            predicates,
+            priority,
+            low_priority,
+        };
+        self.add_handler(py, Handler::Queue(handler), resync)
+    }
+
+    #[pyo3(signature = (resync=None))]
+    fn add_listener(&self, py: Python<'_>, resync: Option<f64>) -> PyResult<Listener> {
+        let listener = SharedListener::default();
+        let handle = self.add_handler(py, Handler::Listener(listener.clone()), resync)?;
+        Ok(Listener::new(listener, handle, self.engine.clone()))
+    }
+
+    fn remove_handler(&self, py: Python<'_>, handle: &Bound<'_, PyAny>) -> PyResult<()> {
+        let id = match handle.cast::<Listener>() {
+            Ok(listener) => listener.get().id(),
+            Err(_) => handle
+                .extract()
+                .map_err(|_| PyTypeError::new_err("a handle is what adding a handler gave"))?,
+        };
+        py.detach(|| self.engine.remove_handler(HandlerId(id)));
+        Ok(())
+    }
+
+    #[getter]
+    fn handler_count(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.engine.handler_count())
+    }
+
+    fn resync(&self, py: Python<'_>) -> PyResult<bool> {
+        let now = self.now(py)?;
+        Ok(py.detach(|| self.engine.resync(now)))
+    }
+
+    #[getter]
+    fn resync_check_period(&self, py: Python<'_>) -> f64 {
+        py.detach(|| self.engine.resync_check_period())
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.engine.stop());
+    }
+
+    #[getter]
+    fn started(&self) -> bool {
+        self.engine.has_started()
+    }
+
+    #[getter]
+    fn stopped(&self) -> bool {
+        self.engine.is_stopped()
+    }
+
+    #[getter]
+    fn indexer(&self, py: Python<'_>) -> Py<Indexer> {
+        self.indexer.clone_ref(py)
+    }
+
+    #[getter]
+    fn resource(&self) -> &str {
+        &self.engine.config().resource
+    }
+
+    #[getter]
+    fn has_synced(&self) -> bool {
+        self.engine.has_synced()
+    }
+
+    #[getter]
+    fn last_resource_version(&self, py: Python<'_>) -> String {
+        py.detach(|| self.engine.last_resource_version())
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = py.detach(|| self.engine.stats());
+        let dict = PyDict::new(py);
+        for (name, value) in stats.counts {
+            dict.set_item(name, value)?;
+        }
+        dict.set_item("last_skip", stats.last_skip)?;
+        Ok(dict)
+    }
+}

@@ -1,0 +1,214 @@
+//! Between JSON text and Python objects, without a detour through another tree.
+
+use ctrlhost_core::json::MAX_DEPTH;
+use ctrlhost_core::json::read::{Kind, Value};
+use ctrlhost_core::json::text::quote_into;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+
+use crate::object::Object;
+use crate::view::{ListView, MapView};
+
+/// Digits that `int` takes at once, below the interpreter's limit for conversions from text.
+const DIGITS: usize = 4_000;
+
+/// The fresh, mutable Python object for a value.
+pub(crate) fn to_python<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value.kind() {
+        Kind::Object => {
+            let dict = PyDict::new(py);
+            for (key, inner) in value.members() {
+                dict.set_item(key_to_python(py, key), to_python(py, inner)?)?;
+            }
+            dict.into_any()
+        }
+        Kind::Array => {
+            let list = PyList::empty(py);
+            for inner in value.elements() {
+                list.append(to_python(py, inner)?)?;
+            }
+            list.into_any()
+        }
+        _ => scalar(py, value)?,
+    })
+}
+
+/// The keys of objects are few and come again and again.
+pub(crate) fn key_to_python<'py>(py: Python<'py>, key: Value<'_>) -> Bound<'py, PyString> {
+    PyString::intern(py, &key.as_str().unwrap_or_default())
+}
+
+/// The Python object for a string, number, boolean or null.
+pub(crate) fn scalar<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value.kind() {
+        Kind::String => PyString::new(py, &value.as_str().unwrap_or_default()).into_any(),
+        Kind::Bool => PyBool::new(py, value.is_true()).to_owned().into_any(),
+        Kind::Number => number(py, value.0)?,
+        Kind::Object | Kind::Array | Kind::Null => py.None().into_bound(py),
+    })
+}
+
+fn number<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    if let Ok(small) = text.parse::<i64>()
+        && text != "-0"
+    {
+        return Ok(PyInt::new(py, small).into_any());
+    }
+    if text.bytes().any(|b| matches!(b, b'.' | b'e' | b'E')) {
+        return Ok(PyFloat::new(py, text.parse().unwrap_or(f64::NAN)).into_any());
+    }
+    let (negative, digits) = text
+        .strip_prefix('-')
+        .map_or((false, text), |digits| (true, digits));
+    let int = py.get_type::<PyInt>();
+    let mut total = PyInt::new(py, 0).into_any();
+    for piece in digits.as_bytes().chunks(DIGITS) {
+        let piece = std::str::from_utf8(piece).unwrap_or_default();
+        let scale = PyInt::new(py, 10).into_any().pow(piece.len(), py.None())?;
+        total = total.mul(scale)?.add(int.call1((piece,))?)?;
+    }
+    if negative { total.neg() } else { Ok(total) }
+}
+
+/// Append a Python object as JSON: mappings, lists, tuples, our own views, strings, numbers, booleans and None.
+pub(crate) fn from_python(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    write(out, value, 0)
+}
+
+fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<()> {
+    if depth > MAX_DEPTH {
+        return Err(PyValueError::new_err(
+            "the object is nested too deep, or contains itself",
+        ));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        quote_into(out, &lossy(text)?);
+    } else if let Ok(dict) = value.cast::<PyDict>() {
+        members(out, dict.iter().map(Ok), depth)?;
+    } else if value.is_none() {
+        out.extend_from_slice(b"null");
+    } else if let Ok(truth) = value.cast::<PyBool>() {
+        out.extend_from_slice(if truth.is_true() { b"true" } else { b"false" });
+    } else if let Ok(int) = value.cast::<PyInt>() {
+        write_int(out, int)?;
+    } else if let Ok(float) = value.cast::<PyFloat>() {
+        write_float(out, float.value())?;
+    } else if let Ok(list) = value.cast::<PyList>() {
+        elements(out, list.iter(), depth)?;
+    } else if let Ok(tuple) = value.cast::<PyTuple>() {
+        elements(out, tuple.iter(), depth)?;
+    } else if let Ok(object) = value.cast::<Object>() {
+        out.extend_from_slice(object.get().object().text().as_bytes());
+    } else if let Ok(view) = value.cast::<MapView>() {
+        out.extend_from_slice(view.get().value().0.as_bytes());
+    } else if let Ok(view) = value.cast::<ListView>() {
+        out.extend_from_slice(view.get().value().0.as_bytes());
+    } else if let Ok(mapping) = value.cast::<PyMapping>() {
+        let items = mapping.items()?;
+        members(out, items.iter().map(|item| item.extract()), depth)?;
+    } else {
+        let name = value.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "a {name} can not stand in an object: {}",
+            value.repr()?
+        )));
+    }
+    Ok(())
+}
+
+fn members<'py>(
+    out: &mut Vec<u8>,
+    items: impl Iterator<Item = PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)>>,
+    depth: usize,
+) -> PyResult<()> {
+    out.push(b'{');
+    for (index, item) in items.enumerate() {
+        let (key, inner) = item?;
+        if index > 0 {
+            out.push(b',');
+        }
+        let Ok(key) = key.cast::<PyString>() else {
+            return Err(PyTypeError::new_err(format!(
+                "keys must be strings, not {}",
+                key.repr()?
+            )));
+        };
+        quote_into(out, &lossy(key)?);
+        out.push(b':');
+        write(out, &inner, depth + 1)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+fn elements<'py>(
+    out: &mut Vec<u8>,
+    items: impl Iterator<Item = Bound<'py, PyAny>>,
+    depth: usize,
+) -> PyResult<()> {
+    out.push(b'[');
+    for (index, inner) in items.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(out, &inner, depth + 1)?;
+    }
+    out.push(b']');
+    Ok(())
+}
+
+/// The text, with U+FFFD for lone surrogates.
+fn lossy(text: &Bound<'_, PyString>) -> PyResult<String> {
+    if let Ok(text) = text.to_cow() {
+        return Ok(text.into_owned());
+    }
+    let utf16 = text.call_method1("encode", ("utf-16-le", "surrogatepass"))?;
+    utf16
+        .call_method1("decode", ("utf-16-le", "replace"))?
+        .extract()
+}
+
+fn write_int(out: &mut Vec<u8>, int: &Bound<'_, PyInt>) -> PyResult<()> {
+    if let Ok(small) = int.extract::<i64>() {
+        out.extend_from_slice(small.to_string().as_bytes());
+        return Ok(());
+    }
+    // Beyond the interpreter's limit for conversions to text, hence in pieces; `int.__str__` of subclasses is not ours.
+    let py = int.py();
+    let (mut rest, negative) = if int.lt(0)? {
+        (int.neg()?, true)
+    } else {
+        (int.clone().into_any(), false)
+    };
+    let scale = PyInt::new(py, 10).into_any().pow(DIGITS, py.None())?;
+    let mut pieces: Vec<String> = Vec::new();
+    while rest.is_truthy()? {
+        let (higher, piece): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+            rest.divmod(&scale)?.extract()?;
+        pieces.push(piece.str()?.to_cow()?.into_owned());
+        rest = higher;
+    }
+    if negative {
+        out.push(b'-');
+    }
+    for (index, piece) in pieces.iter().rev().enumerate() {
+        let zeros = if index == 0 { 0 } else { DIGITS - piece.len() };
+        out.extend(std::iter::repeat_n(b'0', zeros));
+        out.extend_from_slice(piece.as_bytes());
+    }
+    Ok(())
+}
+
+fn write_float(out: &mut Vec<u8>, value: f64) -> PyResult<()> {
+    if value.is_nan() {
+        return Err(PyValueError::new_err("JSON has no NaN"));
+    }
+    if value.is_infinite() {
+        // What a reader takes for infinite: a number beyond the range of a double.
+        out.extend_from_slice(if value > 0.0 { b"1e999" } else { b"-1e999" });
+        return Ok(());
+    }
+    out.extend_from_slice(format!("{value:?}").as_bytes());
+    Ok(())
+}

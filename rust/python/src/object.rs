@@ -1,0 +1,335 @@
+//! The Python face of a cached object.
+
+use std::sync::Arc;
+
+use ctrlhost_core::json::read::Value;
+use ctrlhost_core::object::{self, Builder};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyMapping, PyString, PyTuple};
+
+use crate::errors;
+use crate::json::{from_python, to_python};
+use crate::view::{MapView, Window, equal, follow, or_none, view};
+
+/// One entry of `metadata.ownerReferences`.
+#[pyclass(frozen, eq, hash, get_all, module = "ctrlhost._core")]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct OwnerReference {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    controller: bool,
+    block_owner_deletion: bool,
+}
+
+#[pymethods]
+impl OwnerReference {
+    fn __repr__(&self) -> String {
+        let Self {
+            api_version,
+            kind,
+            name,
+            uid,
+            controller,
+            block_owner_deletion,
+        } = self;
+        let truth = |value: &bool| if *value { "True" } else { "False" };
+        format!(
+            "OwnerReference(api_version={api_version:?}, kind={kind:?}, name={name:?}, uid={uid:?}, controller={}, \
+             block_owner_deletion={})",
+            truth(controller),
+            truth(block_owner_deletion)
+        )
+    }
+}
+
+/// An immutable view of one object.
+#[pyclass(frozen, mapping, module = "ctrlhost._core")]
+pub(crate) struct Object(Arc<object::Object>);
+
+impl Object {
+    pub(crate) fn wrap(object: Arc<object::Object>) -> Self {
+        Self(object)
+    }
+
+    pub(crate) fn object(&self) -> &Arc<object::Object> {
+        &self.0
+    }
+
+    fn map_view<'py>(&self, py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, MapView>> {
+        // Absent is the same as empty; the view then looks at nothing.
+        Bound::new(py, MapView::window(Window::new(&self.0, value)))
+    }
+
+    fn as_view(&self) -> MapView {
+        MapView::window(Window::new(&self.0, self.0.value()))
+    }
+}
+
+/// Take what Python calls an object: an `Object`, a mapping, or JSON text.
+pub(crate) fn from_any(raw: &Bound<'_, PyAny>) -> PyResult<Arc<object::Object>> {
+    if let Ok(object) = raw.cast::<Object>() {
+        return Ok(object.get().0.clone());
+    }
+    let parse = |bytes: &[u8]| {
+        let built = Builder::new("", "").parse(bytes);
+        built
+            .map(Arc::new)
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    };
+    if let Ok(bytes) = raw.cast::<PyBytes>() {
+        return parse(bytes.as_bytes());
+    }
+    if let Ok(text) = raw.cast::<PyString>() {
+        return parse(text.to_cow()?.as_bytes());
+    }
+    if raw.cast::<PyMapping>().is_ok() {
+        let mut text = Vec::new();
+        from_python(&mut text, raw)?;
+        return parse(&text);
+    }
+    Err(PyTypeError::new_err(format!(
+        "an object is an Object, a mapping or JSON bytes, not {}",
+        raw.get_type().name()?
+    )))
+}
+
+#[pymethods]
+impl Object {
+    #[new]
+    fn new(raw: &Bound<'_, PyAny>) -> PyResult<Self> {
+        from_any(raw).map(Self)
+    }
+
+    #[getter]
+    fn api_version<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        PyString::intern(py, self.0.api_version())
+    }
+
+    #[getter]
+    fn kind<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        PyString::intern(py, self.0.kind())
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    #[getter]
+    fn namespace(&self) -> &str {
+        self.0.namespace()
+    }
+
+    #[getter]
+    fn key(&self) -> &str {
+        self.0.key()
+    }
+
+    #[getter]
+    fn uid(&self) -> String {
+        self.0.uid().into_owned()
+    }
+
+    #[getter]
+    fn resource_version(&self) -> String {
+        self.0.resource_version().into_owned()
+    }
+
+    #[getter]
+    fn generation(&self) -> i64 {
+        self.0.generation()
+    }
+
+    #[getter]
+    fn deletion_timestamp(&self) -> Option<String> {
+        self.0
+            .deletion_timestamp()
+            .map(std::borrow::Cow::into_owned)
+    }
+
+    #[getter]
+    fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, MapView>> {
+        self.map_view(py, self.0.labels())
+    }
+
+    #[getter]
+    fn annotations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, MapView>> {
+        self.map_view(py, self.0.annotations())
+    }
+
+    #[getter]
+    fn owner_references<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let all: Vec<_> = self
+            .0
+            .owner_references()
+            .map(|reference| OwnerReference {
+                api_version: reference.api_version.into_owned(),
+                kind: reference.kind.into_owned(),
+                name: reference.name.into_owned(),
+                uid: reference.uid.into_owned(),
+                controller: reference.controller,
+                block_owner_deletion: reference.block_owner_deletion,
+            })
+            .collect();
+        PyTuple::new(py, all)
+    }
+
+    #[getter]
+    fn finalizers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let all: Vec<String> = self
+            .0
+            .finalizers()
+            .map(std::borrow::Cow::into_owned)
+            .collect();
+        PyTuple::new(py, all)
+    }
+
+    #[getter]
+    fn partial(&self) -> bool {
+        self.0.partial()
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.value().get(&key.to_cow()?) {
+            Some(inner) => view(py, &self.0, inner),
+            None => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyString>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.value().get(&key.to_cow()?) {
+            Some(inner) => view(py, &self.0, inner),
+            None => Ok(or_none(py, default)),
+        }
+    }
+
+    #[pyo3(signature = (*path, default=None))]
+    fn get_path<'py>(
+        &self,
+        py: Python<'py>,
+        path: &Bound<'py, PyTuple>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match follow(self.0.value(), path)? {
+            Some(inner) => view(py, &self.0, inner),
+            None => Ok(or_none(py, default)),
+        }
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(name) = key.cast::<PyString>() else {
+            return Ok(false);
+        };
+        Ok(self.0.value().get(&name.to_cow()?).is_some())
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.value().members().count()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.keys(py)?.try_iter()
+    }
+
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.as_view().key_list(py)
+    }
+
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.as_view().value_list(py)
+    }
+
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.as_view().item_list(py)
+    }
+
+    fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a cached object can not be changed; change a copy made with to_dict()",
+        ))
+    }
+
+    fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a cached object can not be changed; change a copy made with to_dict()",
+        ))
+    }
+
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.0.partial() {
+            let what = format!(
+                "only a part of {} {} is cached: writing it back would erase the rest",
+                self.0.kind(),
+                self.0.key()
+            );
+            let hint = "declare what you read with reads=, or get the whole object from the server with client.get()";
+            return Err(errors::raise(py, "PartialObject", &what, hint));
+        }
+        to_python(py, self.0.value())
+    }
+
+    fn to_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.0.text().as_bytes())
+    }
+
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        r#type: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let kwargs = PyDict::new(py);
+        kwargs.set_item("type", r#type)?;
+        py.import("msgspec.json")?
+            .call_method("decode", (self.to_json(py),), Some(&kwargs))
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        equal(py, self.0.value(), other)
+    }
+
+    fn __repr__(&self) -> String {
+        let part = if self.0.partial() { ", partial" } else { "" };
+        format!(
+            "<Object {} {} {}{part}>",
+            self.0.api_version(),
+            self.0.kind(),
+            self.0.key()
+        )
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let restore = py.get_type::<Self>().getattr("_restore")?;
+        (restore, (self.to_json(py), self.0.partial()))
+            .into_pyobject(py)
+            .map(Bound::into_any)
+    }
+
+    #[staticmethod]
+    fn _restore(text: &Bound<'_, PyBytes>, partial: bool) -> PyResult<Self> {
+        let built = Builder::new("", "").partial(partial).parse(text.as_bytes());
+        built
+            .map(|object| Self(Arc::new(object)))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+}

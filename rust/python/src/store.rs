@@ -1,0 +1,371 @@
+//! The Python face of the indexed store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ctrlhost_core::index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
+use ctrlhost_core::json::path::Path;
+use ctrlhost_core::object::{self, Key};
+use ctrlhost_core::store::{Store, StoreError, Write};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
+
+use crate::errors;
+use crate::object::{Object, from_any};
+use crate::tombstone::DeletedFinalStateUnknown;
+use crate::transform::{PyTransform, transformed};
+
+/// The namespace of an object, as the default index has it.
+#[pyfunction]
+pub(crate) fn namespace_index(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    Ok(vec![from_any(object)?.namespace().to_owned()])
+}
+
+/// An index function written in Python.
+struct PyIndex {
+    name: String,
+    func: Py<PyAny>,
+    errors: Arc<AtomicU64>,
+}
+
+impl PyIndex {
+    fn call(&self, py: Python<'_>, object: &Arc<object::Object>) -> PyResult<Values> {
+        let found = self.func.bind(py).call1((Object::wrap(object.clone()),))?;
+        if found.is_none() {
+            return Ok(Values::new());
+        }
+        if found.is_instance_of::<PyString>() {
+            let what = format!(
+                "index {}: the function gave a str where an iterable of str is wanted",
+                self.name
+            );
+            return Err(PyTypeError::new_err(what));
+        }
+        let mut values = Values::new();
+        for value in found.try_iter()? {
+            let value: Arc<str> = value?.cast::<PyString>()?.to_cow()?.as_ref().into();
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        Ok(values)
+    }
+}
+
+impl IndexFunc for PyIndex {
+    fn values(&self, object: &Arc<object::Object>) -> Result<Values, IndexFailed> {
+        Python::attach(|py| {
+            self.call(py, object).map_err(|error| {
+                if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
+                    let what = format!(
+                        "index {} failed for {}; it is left out of the index",
+                        self.name,
+                        object.key()
+                    );
+                    errors::log_failure(py, &what, &error);
+                }
+                IndexFailed
+            })
+        })
+    }
+
+    fn is_pure(&self) -> bool {
+        false
+    }
+}
+
+/// The key of an object: by the key function where there is one, else `namespace/name`.
+pub(crate) fn key_of(
+    py: Python<'_>,
+    key_func: Option<&Py<PyAny>>,
+    object: &Arc<object::Object>,
+) -> PyResult<Key> {
+    let Some(func) = key_func else {
+        return Ok(object.key().clone());
+    };
+    let call = || -> PyResult<Key> {
+        let key = func.bind(py).call1((Object::wrap(object.clone()),))?;
+        Ok(Key::from(key.cast::<PyString>()?.to_cow()?.as_ref()))
+    };
+    call().map_err(|cause| {
+        let what = format!(
+            "the key function failed for {} {}",
+            object.kind(),
+            object.key()
+        );
+        let error = errors::raise(py, "KeyFuncError", &what, "");
+        error.set_cause(py, Some(cause));
+        error
+    })
+}
+
+fn unknown(error: StoreError) -> PyErr {
+    match error {
+        StoreError::UnknownIndex(name) => PyKeyError::new_err(name),
+        StoreError::IndexExists(_) => PyValueError::new_err(error.to_string()),
+    }
+}
+
+pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
+    objects.into_iter().map(Object::wrap).collect()
+}
+
+/// A thread-safe store with secondary indexes.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct Indexer {
+    store: Arc<Store>,
+    key_func: Option<Py<PyAny>>,
+    transform: Option<Arc<PyTransform>>,
+    index_errors: Arc<AtomicU64>,
+}
+
+impl Indexer {
+    pub(crate) fn wrap(store: Arc<Store>) -> Self {
+        Self {
+            store,
+            key_func: None,
+            transform: None,
+            index_errors: Arc::default(),
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The key of what stands for an object: an `Object`, a mapping or a tombstone.
+    fn key(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Option<Arc<object::Object>>)> {
+        if let Ok(tombstone) = raw.cast::<DeletedFinalStateUnknown>() {
+            return Ok((tombstone.get().key(), None));
+        }
+        let object = from_any(raw)?;
+        Ok((
+            key_of(raw.py(), self.key_func.as_ref(), &object)?,
+            Some(object),
+        ))
+    }
+
+    fn incoming(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Arc<object::Object>)> {
+        let object = transformed(self.transform.as_deref(), from_any(raw)?);
+        Ok((key_of(raw.py(), self.key_func.as_ref(), &object)?, object))
+    }
+}
+
+#[pymethods]
+impl Indexer {
+    #[new]
+    #[pyo3(signature = (indexers=None, *, key_func=None, transform=None))]
+    fn new(
+        py: Python<'_>,
+        indexers: Option<&Bound<'_, PyMapping>>,
+        key_func: Option<Py<PyAny>>,
+        transform: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let transform = transform.map(PyTransform::shared);
+        let indexer = Self {
+            store: Arc::new(Store::new()),
+            key_func,
+            transform,
+            index_errors: Arc::default(),
+        };
+        if let Some(indexers) = indexers {
+            indexer.add_indexers(py, indexers)?;
+        } else {
+            let default: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
+            indexer
+                .store
+                .add_indexes(&[("namespace".into(), default)])
+                .map_err(unknown)?;
+        }
+        Ok(indexer)
+    }
+
+    fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (key, object) = self.incoming(obj)?;
+        self.store.upsert(key, object);
+        Ok(())
+    }
+
+    fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.add(obj)
+    }
+
+    fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (key, object) = self.key(obj)?;
+        self.store.delete(key, object);
+        Ok(())
+    }
+
+    fn delete_by_key(&self, key: &str) {
+        self.store.delete(key.into(), None);
+    }
+
+    fn get(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<Object>> {
+        Ok(self.store.get(&self.key(obj)?.0).map(Object::wrap))
+    }
+
+    fn get_by_key(&self, key: &str) -> Option<Object> {
+        self.store.get(key).map(Object::wrap)
+    }
+
+    fn list(&self) -> Vec<Object> {
+        wrap_all(self.store.list())
+    }
+
+    fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.store.keys().iter().map(|key| &**key))
+    }
+
+    #[pyo3(signature = (objs, resource_version=None))]
+    fn replace(&self, objs: &Bound<'_, PyAny>, resource_version: Option<&str>) -> PyResult<()> {
+        let objects = objs
+            .try_iter()?
+            .map(|raw| self.incoming(&raw?))
+            .collect::<PyResult<Vec<_>>>()?;
+        self.store.replace(objects, resource_version);
+        Ok(())
+    }
+
+    fn resync(&self) {}
+
+    fn transaction(&self, py: Python<'_>, operations: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (mut writes, mut successful, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, operation) in operations.try_iter()?.enumerate() {
+            let (what, raw): (String, Bound<'_, PyAny>) = operation?.extract()?;
+            let write = match what.as_str() {
+                "add" | "update" => self
+                    .incoming(&raw)
+                    .map(|(key, object)| Write::Upsert(key, object)),
+                "delete" => self
+                    .key(&raw)
+                    .map(|(key, object)| Write::Delete(key, object)),
+                _ => {
+                    return Err(PyValueError::new_err(format!(
+                        "{what} is none of add, update and delete"
+                    )));
+                }
+            };
+            match write {
+                Ok(write) => {
+                    writes.push(write);
+                    successful.push(index);
+                }
+                Err(error) => failures.push(error.into_value(py)),
+            }
+        }
+        self.store.apply(writes);
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let total = failures.len() + successful.len();
+        let class = py.import("ctrlhost.errors")?.getattr("TransactionError")?;
+        Err(PyErr::from_value(class.call1((
+            PyTuple::new(py, successful)?,
+            total,
+            PyTuple::new(py, failures)?,
+        ))?))
+    }
+
+    fn index(&self, name: &str, obj: &Bound<'_, PyAny>) -> PyResult<Vec<Object>> {
+        self.store
+            .index(name, &from_any(obj)?)
+            .map(wrap_all)
+            .map_err(unknown)
+    }
+
+    fn by_index(&self, name: &str, value: &str) -> PyResult<Vec<Object>> {
+        self.store
+            .by_index(name, value)
+            .map(wrap_all)
+            .map_err(unknown)
+    }
+
+    fn index_keys<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        value: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let keys = self.store.index_keys(name, value).map_err(unknown)?;
+        PyList::new(py, keys.iter().map(|key| &**key))
+    }
+
+    fn list_index_func_values<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let values = self.store.index_values(name).map_err(unknown)?;
+        PyList::new(py, values.iter().map(|value| &**value))
+    }
+
+    fn add_indexers(&self, py: Python<'_>, indexers: &Bound<'_, PyMapping>) -> PyResult<()> {
+        let native = py.import("ctrlhost._core")?.getattr("namespace_index")?;
+        let mut new: Vec<(Box<str>, Arc<dyn IndexFunc>)> = Vec::new();
+        for item in indexers.items()?.iter() {
+            let (name, func): (String, Bound<'_, PyAny>) = item.extract()?;
+            let built: Arc<dyn IndexFunc> = if func.is(&native) {
+                Arc::new(NamespaceIndex)
+            } else if let Ok(path) = func.cast::<PyString>() {
+                let path = Path::parse(&path.to_cow()?)
+                    .map_err(|error| PyValueError::new_err(error.to_string()))?;
+                Arc::new(PathIndex(path))
+            } else if func.is_callable() {
+                Arc::new(PyIndex {
+                    name: name.clone(),
+                    func: func.unbind(),
+                    errors: self.index_errors.clone(),
+                })
+            } else {
+                return Err(PyTypeError::new_err(format!(
+                    "indexer {name} is neither a path nor a callable"
+                )));
+            };
+            new.push((name.into(), built));
+        }
+        self.store.add_indexes(&new).map_err(unknown)
+    }
+
+    #[getter]
+    fn indexers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.store.index_names().iter().map(|name| &**name))
+    }
+
+    #[getter]
+    fn index_errors(&self) -> u64 {
+        self.index_errors.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn transform_errors(&self) -> u64 {
+        self.transform
+            .as_ref()
+            .map_or(0, |transform| transform.errors())
+    }
+
+    #[getter]
+    fn resource_version(&self) -> String {
+        self.store.resource_version()
+    }
+
+    fn bookmark(&self, resource_version: &str) {
+        self.store.bookmark(resource_version);
+    }
+
+    #[getter]
+    fn memory(&self) -> usize {
+        self.store.bytes()
+    }
+
+    fn __len__(&self) -> usize {
+        self.store.len()
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(key) = key.cast::<PyString>() else {
+            return Ok(false);
+        };
+        Ok(self.store.get(&key.to_cow()?).is_some())
+    }
+}

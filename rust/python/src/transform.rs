@@ -1,0 +1,62 @@
+//! Transforms written in Python.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ctrlhost_core::informer::Transform;
+use ctrlhost_core::object;
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::object::{Object, from_any};
+
+/// A callable that gives the object to cache.
+pub(crate) struct PyTransform {
+    func: Py<PyAny>,
+    errors: AtomicU64,
+}
+
+impl PyTransform {
+    pub(crate) fn shared(func: Py<PyAny>) -> Arc<Self> {
+        Arc::new(Self {
+            func,
+            errors: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+}
+
+impl Transform for PyTransform {
+    fn apply(&self, object: &Arc<object::Object>) -> Option<Arc<object::Object>> {
+        Python::attach(|py| {
+            let call = || from_any(&self.func.bind(py).call1((Object::wrap(object.clone()),))?);
+            match call() {
+                Ok(changed) => Some(changed),
+                Err(error) => {
+                    if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
+                        let what = format!(
+                            "the transform failed for {} {}; it is kept as it came",
+                            object.kind(),
+                            object.key()
+                        );
+                        errors::log_failure(py, &what, &error);
+                    }
+                    None
+                }
+            }
+        })
+    }
+}
+
+/// The object to cache: what the transform gives, or the object itself.
+pub(crate) fn transformed(
+    transform: Option<&PyTransform>,
+    object: Arc<object::Object>,
+) -> Arc<object::Object> {
+    transform
+        .and_then(|transform| transform.apply(&object))
+        .unwrap_or(object)
+}
