@@ -12,8 +12,8 @@ from ctrlhost._core import __version__
 
 if TYPE_CHECKING:
     from ctrlhost import conditions, finalizers, predicates
-    from ctrlhost.clock import Clock
     from ctrlhost.client import AsyncClient, Client
+    from ctrlhost.clock import Clock
     from ctrlhost.context import Context
     from ctrlhost.duration import Duration
     from ctrlhost.errors import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         UnsupportedMediaType,
     )
     from ctrlhost.hookspecs import hookimpl
+    from ctrlhost.informers import Informer, InformerFactory, Owner
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin_context import PluginContext
     from ctrlhost.request import Request
@@ -67,11 +68,14 @@ __all__ = [
     "Expired",
     "For",
     "Forbidden",
+    "Informer",
+    "InformerFactory",
     "Invalid",
     "MethodNotAllowed",
     "NotAcceptable",
     "NotFound",
     "NotSynced",
+    "Owner",
     "Owns",
     "Permission",
     "PluginContext",
@@ -115,11 +119,14 @@ _HOMES = {
     "Expired": "ctrlhost.errors",
     "For": "ctrlhost.sources",
     "Forbidden": "ctrlhost.errors",
+    "Informer": "ctrlhost.informers",
+    "InformerFactory": "ctrlhost.informers",
     "Invalid": "ctrlhost.errors",
     "MethodNotAllowed": "ctrlhost.errors",
     "NotAcceptable": "ctrlhost.errors",
     "NotFound": "ctrlhost.errors",
     "NotSynced": "ctrlhost.errors",
+    "Owner": "ctrlhost.informers",
     "Owns": "ctrlhost.sources",
     "Permission": "ctrlhost.permissions",
     "PluginContext": "ctrlhost.plugin_context",

@@ -369,3 +369,13 @@ def error_event(
     code: int, reason: str = "", message: str = "", details: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     return {"type": "ERROR", "object": status_object(code, reason, message, details)}
+
+
+def serve(server: StubApiServer, path: str, lists: list[Answer], watches: list[Answer]) -> None:
+    """Answer lists and watches of one path from two scripts; the last of each is repeated."""
+
+    def answer(asked: Asked) -> Answer:
+        script = watches if asked.query.get("watch") else lists
+        return script.pop(0) if len(script) > 1 else script[0]
+
+    server.on("GET", path, Computed(answer))

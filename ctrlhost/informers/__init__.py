@@ -1,0 +1,21 @@
+"""Informers: a mirror of the objects of a kind, shared by everybody in the process who wants one."""
+
+from __future__ import annotations
+
+from ctrlhost.informers.factory import InformerFactory
+from ctrlhost.informers.informer import Handle, Informer
+from ctrlhost.informers.lister import Lister
+from ctrlhost.informers.options import BackoffOptions, ReflectorOptions
+from ctrlhost.informers.owner import Owner
+from ctrlhost.informers.status import InformerStatus
+
+__all__ = [
+    "BackoffOptions",
+    "Handle",
+    "Informer",
+    "InformerFactory",
+    "InformerStatus",
+    "Lister",
+    "Owner",
+    "ReflectorOptions",
+]

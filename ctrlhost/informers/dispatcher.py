@@ -1,0 +1,156 @@
+"""Calls handlers written in Python: one thread per informer, however many handlers it has."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.errors import CtrlhostError
+
+if TYPE_CHECKING:
+    from ctrlhost._core import Listener
+
+log = logging.getLogger(__name__)
+
+OnAdd = Callable[[Any, bool], None]
+OnUpdate = Callable[[Any, Any], None]
+OnDelete = Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What one handler wants to hear of; None is nothing."""
+
+    name: str
+    on_add: OnAdd | None = None
+    on_update: OnUpdate | None = None
+    on_delete: OnDelete | None = None
+
+    def call(self, kind: str, old: Any, new: Any, is_initial: bool) -> None:
+        """Hand one notification to the function that wants it."""
+        if kind == "add":
+            if self.on_add is not None:
+                self.on_add(new, is_initial)
+        elif kind == "update":
+            if self.on_update is not None:
+                self.on_update(old, new)
+        elif self.on_delete is not None:
+            self.on_delete(old)
+
+
+@dataclass(slots=True, eq=False)
+class Registration:
+    """One handler at work."""
+
+    callbacks: Callbacks
+    listener: Listener
+    #: Held while a callback runs, so that somebody can wait for its end.
+    running: threading.Lock
+    failures: int = 0
+
+
+class Dispatcher:
+    """Takes notifications from the listeners of one informer in turn. Its thread starts with the first handler."""
+
+    def __init__(self, name: str) -> None:
+        """Name the thread."""
+        self._name = name
+        self._registrations: list[Registration] = []
+        self._changed = threading.Condition()
+        self._news = False
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, callbacks: Callbacks, listener: Listener) -> Registration:
+        """Call a handler with what its listener buffers, from now on."""
+        registration = Registration(callbacks, listener, threading.Lock())
+        with self._changed:
+            self._registrations = [*self._registrations, registration]
+            if self._thread is None and not self._stopped:
+                self._thread = threading.Thread(target=self._run, name=f"handlers {self._name}", daemon=True)
+                self._thread.start()
+        self.wake()
+        return registration
+
+    def remove(self, registration: Registration, *, wait: bool = False) -> None:
+        """Call a handler no more; what is buffered for it is dropped. With `wait`, its running callback ends first.
+
+        Waiting from inside that callback would wait for itself, so there it does not.
+        """
+        registration.listener.close()
+        with self._changed:
+            self._registrations = [each for each in self._registrations if each is not registration]
+        if wait and threading.current_thread() is not self._thread:
+            with registration.running:
+                pass
+
+    def wake(self) -> None:
+        """Say that there may be notifications. Costs next to nothing without handlers."""
+        if self._registrations:
+            with self._changed:
+                self._news = True
+                self._changed.notify()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """End the thread after the callback that runs; what is buffered is dropped."""
+        with self._changed:
+            self._stopped = True
+            registrations, self._registrations = self._registrations, []
+            self._changed.notify()
+        for registration in registrations:
+            registration.listener.close()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._news or self._stopped)
+                self._news = False
+                if self._stopped:
+                    return
+                registrations = self._registrations
+            # A batch from each in turn: one that has fallen behind does not keep the others from theirs.
+            busy = list(registrations)
+            while busy and not self._stopped:
+                busy = [each for each in busy if self._deliver(each)]
+
+    def _deliver(self, registration: Registration) -> bool:
+        """Hand one batch to a handler; False if nothing was there for it."""
+        try:
+            batch = registration.listener.next(0)
+        except CtrlhostError:
+            # It was closed, in whose removal this registration goes too.
+            return False
+        if not batch:
+            return False
+        for kind, old, new, is_initial in batch:
+            with registration.running:
+                if self._stopped or registration not in self._registrations:
+                    return False
+                try:
+                    registration.callbacks.call(kind, old, new, is_initial)
+                except Exception:  # the handler is somebody else's; the next notification is still due
+                    registration.failures += 1
+                    subject = new if new is not None else old
+                    key = getattr(subject, "key", subject)
+                    log.exception("handler %s failed on %s of %s", registration.callbacks.name, kind, key)
+        return True
+
+
+def handler_name(*functions: Any) -> str:
+    """Give a readable name for a handler from the functions it is made of; never fails."""
+    for function in functions:
+        if function is None:
+            continue
+        named = getattr(function, "__func__", function)
+        inner = getattr(named, "func", named)
+        module, name = getattr(inner, "__module__", None), getattr(inner, "__qualname__", None)
+        if name is None:
+            module, name = type(inner).__module__, type(inner).__qualname__
+        return f"{module}.{name}" if module else str(name)
+    return "an empty handler"

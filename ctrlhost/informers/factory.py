@@ -1,0 +1,247 @@
+"""Informers for a whole host: one per kind and scope, counted by its users."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from ctrlhost.clock import SystemClock
+from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers.informer import Informer
+from ctrlhost.informers.metrics import InformerMetrics
+from ctrlhost.informers.options import ReflectorOptions
+from ctrlhost.informers.part import Part, Reads, Scope, Transform
+from ctrlhost.informers.resync import Resyncer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from ctrlhost.client import Client
+    from ctrlhost.clock import Clock
+
+log = logging.getLogger(__name__)
+
+
+class InformerFactory:
+    """Makes informers and shares them: equal requests get the same one. All methods may be called from any thread.
+
+        factory = InformerFactory(client)
+        pods = factory.informer("v1", "Pod")
+        with factory:
+            factory.wait_for_sync(30)
+            pods.lister.list("default")
+
+    As a context manager it starts what was asked for so far, and stops everything at the end.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resync: float | None = None,
+        *,
+        clock: Clock | None = None,
+        options: ReflectorOptions | None = None,
+        on_error: Callable[[str, Exception], None] | None = None,
+    ) -> None:
+        """`resync` is in seconds, None for never; `on_error(informer, error)` hears of each failure."""
+        self._client = client
+        self._resync = resync
+        self._clock = clock or SystemClock()
+        self._options = options or ReflectorOptions()
+        self._on_error = on_error
+        self._lock = threading.Lock()
+        self._news = threading.Condition()
+        self._informers: dict[Scope, Informer] = {}
+        self._started: set[Scope] = set()
+        self._declared: dict[Scope, Reads] = {}
+        self._stopped = False
+        self._resyncer = Resyncer(self._clock, self._parts)
+        #: A collector for prometheus-client.
+        self.metrics = InformerMetrics(self)
+
+    def declare(
+        self,
+        api_version: str,
+        kind: str,
+        *,
+        namespaces: Sequence[str] | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        reads: Reads | Sequence[str] = None,
+    ) -> None:
+        """Say beforehand what will be read of a kind, so that one informer keeps enough for all who share it."""
+        scope = Scope(api_version, kind, _namespaces(namespaces), label_selector or None, field_selector or None)
+        wanted = _reads(reads)
+        with self._lock:
+            self._declared[scope] = _union(self._declared[scope], wanted) if scope in self._declared else wanted
+
+    def informer(
+        self,
+        api_version: str,
+        kind: str,
+        *,
+        namespaces: Sequence[str] | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        reads: Reads | Sequence[str] = None,
+        transform: Transform = None,
+    ) -> Informer:
+        """Share in the informer of a kind; give it back with its `release`.
+
+        `namespaces` None is all of them. `reads` says which part of each object is kept: None all of it, "metadata", or
+        paths such as "spec.rules"; the informer may keep more, for others. `transform` takes an object and gives the
+        one to keep. It runs once `start` was called after this.
+        """
+        base = Scope(api_version, kind, _namespaces(namespaces), label_selector or None, field_selector or None)
+        wanted = _reads(reads)
+        with self._lock:
+            if self._stopped:
+                raise CtrlhostError(f"no informer of {kind} was made: the factory has stopped already")
+            if base in self._declared and transform is None:
+                wanted = _union(self._declared[base], wanted)
+            scope = replace(base, reads=wanted, transform=transform)
+            found = self._covering(scope)
+            if found is None:
+                found = self._informers[scope] = self._make(scope)
+            found.users += 1
+            return found
+
+    def _covering(self, scope: Scope) -> Informer | None:
+        """Give an informer that keeps all that is asked for, maybe more."""
+        exact = self._informers.get(scope)
+        if exact is not None or scope.transform is not None:
+            return exact
+        for known, informer in self._informers.items():
+            if replace(known, reads=scope.reads) == scope and _union(known.reads, scope.reads) == known.reads:
+                return informer
+        return None
+
+    def _make(self, scope: Scope) -> Informer:
+        on_error = self._on_error
+        described = scope.describe()
+        parts = [
+            Part(
+                self._client,
+                scope,
+                namespace,
+                self._clock,
+                self._options,
+                resync=self._resync,
+                fed=self._fed,
+                on_error=None if on_error is None else lambda error: on_error(described, error),
+            )
+            for namespace in ([""] if scope.namespaces is None else scope.namespaces)
+        ]
+        informer = Informer(scope, parts, self._client, self._clock)
+        informer._release = self._release  # noqa: SLF001 - the factory counts the users of what it makes
+        return informer
+
+    def _release(self, informer: Informer) -> None:
+        with self._lock:
+            if self._informers.get(informer.scope) is not informer:
+                return
+            informer.users -= 1
+            if informer.users > 0:
+                return
+            del self._informers[informer.scope]
+            self._started.discard(informer.scope)
+        log.debug("the last user of %s has left; it stops", informer.key)
+        informer.stop()
+
+    def informers(self) -> list[Informer]:
+        """Give the informers that somebody uses."""
+        with self._lock:
+            return list(self._informers.values())
+
+    def start(self) -> None:
+        """Start what was asked for so far and does not run yet; to be called again after further requests."""
+        with self._lock:
+            if self._stopped:
+                return
+            fresh = [(scope, each) for scope, each in self._informers.items() if scope not in self._started]
+            self._started.update(scope for scope, _ in fresh)
+        for _, informer in fresh:
+            informer.start()
+        self._resyncer.start()
+
+    def wait_for_sync(self, timeout: float | None = None) -> bool:
+        """Wait until all started informers hold their first list; False at the timeout, which names the late ones.
+
+        The seconds are real ones, whatever clock the factory has: what is waited for is the network.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._news:
+                late = self._late()
+                if not late:
+                    return True
+                left = None if deadline is None else deadline - time.monotonic()
+                if self._stopped or (left is not None and left <= 0):
+                    break
+                # A listener's progress is not announced, so a look now and then stays necessary.
+                self._news.wait(0.1 if left is None else min(left, 0.1))
+        log.warning("timed out waiting for %s", ", ".join(late))
+        return False
+
+    def _late(self) -> list[str]:
+        with self._lock:
+            started = [each for scope, each in self._informers.items() if scope in self._started]
+        return sorted(f"{each.key} ({each.state})" for each in started if not each.has_synced)
+
+    def stop(self) -> None:
+        """Stop all informers for good; returns within a few seconds. May be repeated."""
+        with self._lock:
+            self._stopped = True
+            informers = list(self._informers.values())
+        self._resyncer.stop()
+        # Cut all streams first, so that the threads end beside each other.
+        for informer in informers:
+            for part in informer.parts:
+                part.reflector.stop()
+        for informer in informers:
+            informer.stop()
+        self._fed()
+
+    def __enter__(self) -> Self:
+        """Start what was asked for so far."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop everything."""
+        self.stop()
+
+    def _fed(self) -> None:
+        with self._news:
+            self._news.notify_all()
+
+    def _parts(self) -> list[Any]:
+        return [part for informer in self.informers() for part in informer.parts]
+
+
+def _namespaces(namespaces: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(namespaces, str):
+        raise TypeError("namespaces is a list of names, not one text")
+    return None if namespaces is None else tuple(sorted(set(namespaces)))
+
+
+def _reads(reads: Reads | Sequence[str]) -> Reads:
+    if reads is None or reads == "metadata":
+        return reads
+    if isinstance(reads, str):
+        return (reads,)
+    return tuple(sorted(set(reads)))
+
+
+def _union(one: Reads, other: Reads) -> Reads:
+    """Give what keeps enough for both; metadata is always kept."""
+    if one is None or other is None:
+        return None
+    paths = {path for each in (one, other) if not isinstance(each, str) for path in each}
+    return tuple(sorted(paths)) if paths else "metadata"

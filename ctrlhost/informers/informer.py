@@ -1,0 +1,255 @@
+"""One shared informer: what its users hold in their hands."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost import _core
+from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers.core_predicates import in_core
+from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, handler_name
+from ctrlhost.informers.lister import Lister, UnionIndexer
+from ctrlhost.informers.owner import Owner
+from ctrlhost.informers.status import InformerStatus, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ctrlhost.cache import Indexer
+    from ctrlhost.client import Client
+    from ctrlhost.clock import Clock
+    from ctrlhost.informers.part import Part, Scope
+    from ctrlhost.workqueue import WorkQueue
+
+_FIRST_LISTS = -100
+"""The priority of what comes with a first list or a resync: after all that really changed."""
+
+# The state that an informer shows is the first of these that one of its reflectors is in.
+_WORST_FIRST: tuple[State, ...] = ("waiting", "listing", "reconnecting", "watching", "stopped")
+
+
+class Handle:
+    """One handler on one informer."""
+
+    def __init__(self, name: str, removes: Sequence[Callable[[bool], None]], synced: Callable[[], bool]) -> None:
+        """Made by `Informer.add_handler` and `Informer.enqueue_to`."""
+        self.name = name
+        self._removes = list(removes)
+        self._synced = synced
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list was handed to this handler and it has dealt with all of it."""
+        return self._synced()
+
+    def remove(self, *, wait: bool = False) -> None:
+        """Tell the handler nothing more; with `wait`, return after a callback that runs has ended. May be repeated."""
+        removes, self._removes = self._removes, []
+        for remove in removes:
+            remove(wait)
+
+
+class Informer:
+    """Mirrors the objects of one kind, as far as its scope goes, and tells handlers of changes.
+
+    Made by `InformerFactory.informer` and shared: equal requests get the same informer, and it stops when the last of
+    its users has called `release`. All methods may be called from any thread.
+    """
+
+    def __init__(self, scope: Scope, parts: Sequence[Part], client: Client, clock: Clock) -> None:
+        """Join the parts."""
+        self.scope = scope
+        self.parts = tuple(parts)
+        self.users = 0
+        self._client = client
+        self._clock = clock
+        self._stopped = False
+        self._lock = threading.Lock()
+        self._release: Callable[[Informer], None] = lambda _: None
+        engines = [part.engine for part in parts]
+        indexers = [engine.indexer for engine in engines]
+        self.indexer: Indexer | UnionIndexer = indexers[0] if len(indexers) == 1 else UnionIndexer(indexers)
+        self.lister = Lister(self.indexer)
+
+    @property
+    def api_version(self) -> str:
+        """The group and version of the kind."""
+        return self.scope.api_version
+
+    @property
+    def kind(self) -> str:
+        """The kind."""
+        return self.scope.kind
+
+    @property
+    def key(self) -> str:
+        """A readable name, different for informers that are not shared."""
+        return self.scope.describe()
+
+    def add_handler(
+        self,
+        on_add: OnAdd | None = None,
+        on_update: OnUpdate | None = None,
+        on_delete: OnDelete | None = None,
+        *,
+        resync: float | None = None,
+        name: str | None = None,
+    ) -> Handle:
+        """Call `on_add(obj, is_initial)`, `on_update(old, new)` and `on_delete(obj_or_tombstone)` with each change.
+
+        They run in a thread of the informer, one call at a time; what one raises is logged under its name and the next
+        change still comes. What is cached already is told as initial adds. `resync` is in seconds: tell of every object
+        again after that time; None is the factory's, 0 never.
+        """
+        self._must_run()
+        callbacks = Callbacks(name or handler_name(on_add, on_update, on_delete), on_add, on_update, on_delete)
+        removes: list[Callable[[bool], None]] = []
+        listeners = []
+        for part in self.parts:
+            listener = part.engine.add_listener(resync)
+            registration = part.dispatcher.add(callbacks, listener)
+            listeners.append(listener)
+            removes.append(_remover(part, registration))
+        return Handle(callbacks.name, removes, lambda: all(listener.has_synced for listener in listeners))
+
+    def enqueue_to(
+        self,
+        queue: WorkQueue,
+        key: Any = "object",
+        *,
+        predicates: Sequence[Any] = (),
+        priority: int | None = None,
+        low_priority: int | None = _FIRST_LISTS,
+    ) -> Handle:
+        """Put a request into a queue for each change that all `predicates` let through.
+
+        `key` is "object", an `Owner`, or a function from an object to requests. The first two, and the predicates of
+        `ctrlhost.predicates`, never enter Python. What a first list or a resync brings has `low_priority`.
+        """
+        self._must_run()
+        if isinstance(key, Owner):
+            key = self._mapping(key)
+        wanted = [in_core(each) for each in predicates]
+        handles = [
+            part.engine.enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
+            for part in self.parts
+        ]
+
+        def remove(_: bool) -> None:
+            for part, handle in zip(self.parts, handles, strict=True):
+                part.engine.remove_handler(handle)
+
+        return Handle(f"queue {getattr(queue, 'name', '')}", [remove], lambda: self.has_synced)
+
+    def _mapping(self, owner: Owner) -> _core.Owner:
+        """Give the owner as the core knows it, which wants to be told whether it has a namespace."""
+        cluster_scoped = owner.cluster_scoped
+        if cluster_scoped is None:
+            try:
+                cluster_scoped = not self._client.resource(owner.api_version, owner.kind, timeout=5.0).namespaced
+            except CtrlhostError:
+                # Not served (yet), or no server: nearly all owners have a namespace.
+                cluster_scoped = False
+        return _core.Owner(owner.api_version, owner.kind, controller=owner.controller, cluster_scoped=cluster_scoped)
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is in the cache and handlers were told of it; never false again afterwards."""
+        return all(part.engine.has_synced for part in self.parts)
+
+    @property
+    def last_resource_version(self) -> str:
+        """The version that the cache is at; of several namespaces the oldest. Empty before the first list."""
+        versions = [part.engine.last_resource_version for part in self.parts]
+        return min(versions, key=lambda version: (len(version), version), default="")
+
+    @property
+    def state(self) -> State:
+        """What it does right now; of several namespaces the worst."""
+        return self._worst()[0]
+
+    @property
+    def reason(self) -> str:
+        """Why it waits or reconnects; empty while all is well."""
+        return self._worst()[1]
+
+    def _worst(self) -> tuple[State, str]:
+        if self._stopped:
+            return "stopped", ""
+        found = [(part.reflector.status.state, part.reflector.status.reason) for part in self.parts]
+        return min(found, key=lambda each: _WORST_FIRST.index(each[0]), default=("watching", ""))
+
+    def status(self) -> InformerStatus:
+        """Say how it is doing, for health checks, metrics and pages."""
+        now = self._clock.now()
+        reflectors = [part.reflector.status for part in self.parts]
+        stats = [part.engine.stats() for part in self.parts]
+        state, reason = self._worst()
+
+        def age(times: list[float | None]) -> float | None:
+            known = [each for each in times if each is not None]
+            return now - min(known) if known else None
+
+        remaining = [each.remaining for each in reflectors if each.remaining is not None]
+        return InformerStatus(
+            key=self.key,
+            api_version=self.api_version,
+            kind=self.kind,
+            namespaces=self.scope.namespaces,
+            state=state,
+            reason=reason,
+            has_synced=self.has_synced,
+            users=self.users,
+            objects=sum(each["objects"] for each in stats),
+            bytes=sum(each["bytes"] for each in stats),
+            resource_version=self.last_resource_version,
+            last_byte_age=age([each.last_byte_at for each in reflectors]),
+            last_event_age=age([each.last_event_at for each in reflectors]),
+            last_bookmark_age=age([each.last_bookmark_at for each in reflectors]),
+            last_list_age=age([each.last_list_at for each in reflectors]),
+            relists=sum(max(each.lists - 1, 0) for each in reflectors),
+            errors=sum(sum(each.errors.values()) for each in reflectors),
+            last_error=next((each.last_error for each in reflectors if each.last_error), ""),
+            listing=sum(each.listing for each in reflectors),
+            remaining=sum(remaining) if remaining else None,
+        )
+
+    def poke(self) -> None:
+        """Try again now where a reflector waits, as after a CRD was installed or a right was given."""
+        for part in self.parts:
+            part.reflector.poke()
+
+    def release(self) -> None:
+        """Give the informer back; the last of its users stops it. Each user does this once."""
+        self._release(self)
+
+    def start(self) -> None:
+        """Start the reflectors that do not run yet; called by the factory."""
+        for part in self.parts:
+            part.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop for good: streams are cut, handlers told nothing more. Waits `timeout` seconds at most for threads."""
+        with self._lock:
+            self._stopped = True
+        for part in self.parts:
+            part.reflector.stop()
+        deadline = time.monotonic() + timeout
+        for part in self.parts:
+            part.reflector.join(max(deadline - time.monotonic(), 0.0))
+            part.engine.stop()
+            part.dispatcher.stop(max(deadline - time.monotonic(), 0.0))
+
+    def _must_run(self) -> None:
+        if self._stopped:
+            what = f"handler of {self.key} was not added to shared informer because it has stopped already"
+            raise CtrlhostError(what)
+
+
+def _remover(part: Part, registration: Any) -> Callable[[bool], None]:
+    def remove(wait: bool) -> None:
+        part.dispatcher.remove(registration, wait=wait)
+
+    return remove

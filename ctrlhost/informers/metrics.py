@@ -1,0 +1,93 @@
+"""What informers count, under upstream's names where it has some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.core import Metric
+
+    from ctrlhost.informers.factory import InformerFactory
+
+_STATES = ("waiting", "listing", "watching", "reconnecting", "stopped")
+
+
+class InformerMetrics:
+    """A collector for prometheus-client: reads the informers at each scrape, and costs nothing in between."""
+
+    def __init__(self, factory: InformerFactory) -> None:
+        """Report the informers of one factory."""
+        self._factory = factory
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the metrics of this moment."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        labels = ["name", "group", "version", "resource"]
+        families: dict[str, Any] = {
+            name: kind(name, text, labels=[*labels, *more])
+            for kind, name, text, more in (
+                (GaugeMetricFamily, "informer_queued_items", "Keys with changes that handlers have not heard of.", []),
+                (
+                    GaugeMetricFamily,
+                    "informer_store_resource_version",
+                    "The resource version that the cache is at.",
+                    [],
+                ),
+                (GaugeMetricFamily, "ctrlhost_informer_objects", "Objects in the cache.", []),
+                (GaugeMetricFamily, "ctrlhost_informer_bytes", "Bytes that the cached objects take.", []),
+                (GaugeMetricFamily, "ctrlhost_informer_users", "Controllers and others that share the informer.", []),
+                (GaugeMetricFamily, "ctrlhost_informer_synced", "1 once the first list is in the cache.", []),
+                (GaugeMetricFamily, "ctrlhost_informer_state", "1 for the state that the informer is in.", ["state"]),
+                (
+                    GaugeMetricFamily,
+                    "ctrlhost_informer_last_byte_seconds",
+                    "Seconds since the server sent anything.",
+                    [],
+                ),
+                (CounterMetricFamily, "ctrlhost_informer_events", "Changes that came by watches.", []),
+                (CounterMetricFamily, "ctrlhost_informer_bookmarks", "Bookmarks that came by watches.", []),
+                (CounterMetricFamily, "ctrlhost_informer_lists", "Lists that were taken over whole.", []),
+                (CounterMetricFamily, "ctrlhost_informer_watches", "Watches that were opened.", []),
+                (CounterMetricFamily, "ctrlhost_informer_errors", "Failures to list or watch, by kind.", ["error"]),
+                (CounterMetricFamily, "ctrlhost_informer_skipped_objects", "Objects that no cache can hold.", []),
+            )
+        }
+        for informer in self._factory.informers():
+            self._add(families, informer)
+        yield from families.values()
+
+    def _add(self, families: dict[str, Any], informer: Any) -> None:
+        group, _, version = informer.api_version.rpartition("/")
+        labels = [informer.key, group, version, informer.parts[0].resource if informer.parts else informer.kind]
+        status = informer.status()
+        reflectors = [part.reflector.status for part in informer.parts]
+        stats = [part.engine.stats() for part in informer.parts]
+
+        def add(name: str, value: float, *more: str) -> None:
+            families[name].add_metric([*labels, *more], value)
+
+        add("informer_queued_items", sum(each["queued"] for each in stats))
+        if status.resource_version.isdigit():
+            add("informer_store_resource_version", float(status.resource_version))
+        add("ctrlhost_informer_objects", status.objects)
+        add("ctrlhost_informer_bytes", status.bytes)
+        add("ctrlhost_informer_users", status.users)
+        add("ctrlhost_informer_synced", float(status.has_synced))
+        for state in _STATES:
+            add("ctrlhost_informer_state", float(state == status.state), state)
+        if status.last_byte_age is not None:
+            add("ctrlhost_informer_last_byte_seconds", status.last_byte_age)
+        add("ctrlhost_informer_events", sum(each.events for each in reflectors))
+        add("ctrlhost_informer_bookmarks", sum(each.bookmarks for each in reflectors))
+        add("ctrlhost_informer_lists", sum(each.lists for each in reflectors))
+        add("ctrlhost_informer_watches", sum(each.watches for each in reflectors))
+        add("ctrlhost_informer_skipped_objects", sum(each["skipped"] for each in stats))
+        errors: dict[str, int] = {}
+        for each in reflectors:
+            for kind, count in list(each.errors.items()):
+                errors[kind] = errors.get(kind, 0) + count
+        for kind, count in sorted(errors.items()):
+            add("ctrlhost_informer_errors", count, kind)

@@ -1,0 +1,102 @@
+"""A whole list, page by page, fed to the decoder as it arrives: no page is ever in memory as a whole."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ctrlhost.client.answers import error_from_status
+from ctrlhost.errors import DecodeError, Expired
+
+if TYPE_CHECKING:
+    from ctrlhost.client.resources import Resource
+    from ctrlhost.clock import Clock
+    from ctrlhost.informers.engine import Engine, ListMeta
+    from ctrlhost.informers.position import Position
+    from ctrlhost.informers.status import ReflectorStatus
+    from ctrlhost.informers.wire import Wire
+
+log = logging.getLogger(__name__)
+
+_SAY_EVERY = 5.0
+"""Seconds between two log lines about a list that takes its time."""
+
+
+class Pager:
+    """Lists one resource into an engine. For use by the reflector's thread."""
+
+    def __init__(self, wire: Wire, engine: Engine, position: Position, status: ReflectorStatus, clock: Clock) -> None:
+        """Read from `wire` and stage in `engine`, from where `position` says."""
+        self._wire = wire
+        self._engine = engine
+        self._position = position
+        self._status = status
+        self._clock = clock
+        self._started = self._said = clock.now()
+
+    def list(self, resource: Resource) -> None:
+        """Stage a whole list and make it the content; on any error what was known stays.
+
+        A continue token that expired is answered with one list without pages, at the version asked for at first.
+        """
+        self._started = self._said = self._clock.now()
+        version = self._position.list_version()
+        limit = self._position.limit(version)
+        try:
+            try:
+                seen, pages = self._pages(resource, version, limit)
+            except Expired:
+                if self._status.listing == 0:
+                    raise
+                log.info("the list of %s expired between two pages; listing it in one piece", resource.name)
+                seen, pages = self._pages(resource, version, 0)
+            self._engine.replace(seen)
+        except BaseException:
+            self._engine.abort_list()
+            raise
+        finally:
+            self._status.listing, self._status.remaining = 0, None
+        self._position.listed(seen, pages, version)
+        self._status.lists += 1
+        self._status.last_list_at = self._clock.now()
+        self._status.resource_version = seen
+
+    def _pages(self, resource: Resource, version: str, limit: int) -> tuple[str, int]:
+        """Stage all pages; give the version of the last one and their number."""
+        self._engine.begin_list()
+        self._status.listing = 0
+        token, pages = "", 0
+        while True:
+            meta = self._page(resource, version, limit, token)
+            pages += 1
+            self._status.listing += meta.count
+            self._status.remaining = meta.remaining_item_count
+            token = meta.continue_ or ""
+            if not token:
+                return meta.resource_version, pages
+            self._say(resource)
+
+    def _page(self, resource: Resource, version: str, limit: int, token: str) -> ListMeta:
+        stream = self._wire.list_page(resource, version, limit, token)
+        try:
+            while chunk := stream.read():
+                self._status.last_byte_at = self._clock.now()
+                self._engine.feed_list(chunk)
+            return self._engine.end_page()
+        except DecodeError as error:
+            # A failure may come with a status of 200 once the first bytes are out.
+            if error.status is not None:
+                raise error_from_status(error.status) from error
+            raise
+        finally:
+            stream.close()
+
+    def _say(self, resource: Resource) -> None:
+        now = self._clock.now()
+        if now - self._said < _SAY_EVERY:
+            return
+        self._said = now
+        status = self._status
+        rate = status.listing / (now - self._started)
+        total = "" if status.remaining is None else f" of about {status.listing + status.remaining}"
+        log.info("listing %s: %d%s, %.0f/s", resource.name, status.listing, total, rate)

@@ -1,0 +1,67 @@
+"""Resyncs: telling handlers of every cached object again, once in a while, without asking the server."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ctrlhost.clock import Clock
+    from ctrlhost.informers.part import Part
+
+log = logging.getLogger(__name__)
+
+
+class Resyncer:
+    """One thread for all informers of a factory; it runs only where somebody asked for resyncs."""
+
+    def __init__(self, clock: Clock, parts: Callable[[], Sequence[Part]]) -> None:
+        """Look after `parts`, asked for anew each time."""
+        self._clock = clock
+        self._parts = parts
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._next: dict[int, float] = {}
+
+    def start(self) -> None:
+        """Start the thread if a part wants resyncs and it does not run yet."""
+        with self._lock:
+            if self._thread is not None or self._stop.is_set() or not any(part.resync_period for part in self._parts()):
+                return
+            self._thread = threading.Thread(target=self._run, name="resync", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(5.0)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            wait = self._tick()
+            if self._clock.wait(self._stop, wait):
+                return
+
+    def _tick(self) -> float:
+        """Resync what is due; give the seconds until the next is."""
+        now = self._clock.now()
+        soonest = now + 60.0
+        known: dict[int, float] = {}
+        for part in self._parts():
+            period = part.resync_period
+            if not period:
+                continue
+            due = self._next.get(id(part), now + period)
+            if now >= due:
+                part.resync()
+                due = now + period
+            known[id(part)] = due
+            soonest = min(soonest, due)
+        self._next = known
+        return max(soonest - now, 0.0)

@@ -1,0 +1,71 @@
+"""Label selectors as `kubectl -l` takes them: `a=b,c!=d,e in (f,g),h notin (i),j,!k`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
+_VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
+_ONE = re.compile(
+    rf"""\s*(?:
+        (?P<key>{_KEY})\s*(?P<set>(?:\s|(?<=\s))(?:in|notin))\s*\((?P<values>[^()]*)\)
+      | (?P<equal>{_KEY})\s*(?P<op>==|=|!=)\s*(?P<value>{_VALUE})
+      | (?P<exists>{_KEY})
+      | !\s*(?P<missing>{_KEY})
+    )\s*(?:,|$)""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition. `values` None asks for the key alone."""
+
+    key: str
+    values: frozenset[str] | None
+    negated: bool
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether the labels meet the condition; a missing key meets every negated one."""
+        value = labels.get(self.key)
+        found = value is not None and (self.values is None or value in self.values)
+        return found != self.negated
+
+
+@lru_cache(maxsize=256)
+def parse(selector: str) -> tuple[Requirement, ...]:
+    """Read a selector; ValueError says where it stops making sense. An empty one selects everything."""
+    requirements, at = [], 0
+    while at < len(selector.rstrip()):
+        found = _ONE.match(selector, at)
+        if found is None:
+            raise ValueError(f"label selector {selector!r} makes no sense from {selector[at:]!r} on")
+        requirements.append(_requirement(found, selector))
+        at = found.end()
+    if selector.rstrip().endswith(","):
+        raise ValueError(f"label selector {selector!r} ends with a comma")
+    return tuple(requirements)
+
+
+def _requirement(found: re.Match[str], selector: str) -> Requirement:
+    if found["exists"]:
+        return Requirement(found["exists"], None, negated=False)
+    if found["missing"]:
+        return Requirement(found["missing"], None, negated=True)
+    if found["equal"]:
+        return Requirement(found["equal"], frozenset({found["value"]}), negated=found["op"] == "!=")
+    values = frozenset(value.strip() for value in found["values"].split(","))
+    if not all(re.fullmatch(_VALUE, value) for value in values):
+        raise ValueError(f"label selector {selector!r} has values that no label can have")
+    return Requirement(found["key"], values, negated=found["set"].strip() == "notin")
+
+
+def matches(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
+    """Tell whether the labels meet all conditions."""
+    return all(requirement.matches(labels) for requirement in requirements)

@@ -1,0 +1,243 @@
+"""Watches: the streaming first list, and the loop that follows changes until only a new list can help."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import logging
+from typing import TYPE_CHECKING
+
+from ctrlhost.client.answers import error_from_status
+from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
+from ctrlhost.informers.position import is_unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.client.resources import Resource
+    from ctrlhost.client.transport import Stream
+    from ctrlhost.clock import Clock
+    from ctrlhost.informers.backoff import RetryWindow
+    from ctrlhost.informers.engine import Engine, WatchProgress
+    from ctrlhost.informers.position import Position
+    from ctrlhost.informers.status import ReflectorStatus
+    from ctrlhost.informers.wire import Wire
+
+log = logging.getLogger(__name__)
+
+_TRIES = 8
+_SHORT = 1.0
+"""A watch that ends sooner, without an event, is a sign that something is wrong, not the end of its time."""
+
+
+class Stopped(Exception):  # noqa: N818 - not an error
+    """The reflector was told to stop."""
+
+
+class NoStreamingList(Exception):  # noqa: N818 - the answer is to list in pages
+    """The server did not give a streaming list; `lasting` if it never will."""
+
+    def __init__(self, cause: Exception | None, *, lasting: bool = False) -> None:
+        """Keep the cause, for the log."""
+        super().__init__(str(cause) if cause else "the stream ended too early")
+        self.lasting = lasting
+
+
+class End(enum.Enum):
+    """How a watch stream ended, by what is to be done next."""
+
+    REWATCH = enum.auto()
+    SHORT = enum.auto()
+    RELIST = enum.auto()
+
+
+class Watcher:
+    """Reads the watch streams of one reflector, in its thread."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        engine: Engine,
+        position: Position,
+        status: ReflectorStatus,
+        clock: Clock,
+        *,
+        window: RetryWindow,
+        wait: Callable[[CtrlhostError | None], None],
+        stopping: Callable[[], bool],
+        fed: Callable[[], None],
+        note: Callable[[str, Exception], None],
+    ) -> None:
+        """`wait` sleeps for the next back-off, `fed` is called when handlers have news, `note` hears of failures."""
+        self._wire = wire
+        self._engine = engine
+        self._position = position
+        self._status = status
+        self._clock = clock
+        self._window = window
+        self._wait = wait
+        self._stopping = stopping
+        self._fed = fed
+        self._note = note
+
+    def streaming_list(self, resource: Resource) -> Stream:
+        """Make the server's state the content, from a stream that then goes on as a watch.
+
+        NoStreamingList if that can not be had. A stream that ends before it was complete is opened again at once, a few
+        times.
+        """
+        for _ in range(_TRIES):
+            self._check()
+            try:
+                stream = self._wire.watch(resource, self._position.watch_list_version(), initial_events=True)
+                version = self._initial_events(stream)
+            except CtrlhostError as error:
+                self._engine.abort_list()
+                self._decide_after_initial(error)
+                continue
+            except BaseException:
+                self._engine.abort_list()
+                raise
+            if version is not None:
+                self._position.listed(version, 1, "")
+                self._status.lists += 1
+                self._status.last_list_at = self._clock.now()
+                self._status.resource_version = version
+                return stream
+        raise NoStreamingList(None)
+
+    def _decide_after_initial(self, error: CtrlhostError) -> None:
+        """Return to try the streaming list again, raise to do something else."""
+        self._check()
+        if is_unavailable(error) and not self._position.unavailable:
+            self._position.unavailable = True
+        elif _is_busy(error):
+            self._note("watch", error)
+            self._wait(error)
+        else:
+            # Old servers say 422, some proxies and aggregated servers 400 or 405: they will say it again.
+            lasting = isinstance(error, ApiError) and error.status in (400, 405, 422)
+            raise NoStreamingList(error, lasting=lasting) from error
+
+    def _initial_events(self, stream: Stream) -> str | None:
+        """Stage events up to the bookmark that ends them; None if the stream ended regularly before."""
+        started, events = self._clock.now(), 0
+        self._engine.begin_list()
+        try:
+            while chunk := stream.read():
+                progress = self._engine.feed_watch(chunk)
+                events += self._heard(progress)
+                self._status.listing = events
+                if progress.error is not None:
+                    raise error_from_status(progress.error)
+                if progress.initial_events_end:
+                    self._engine.replace(progress.resource_version)
+                    return progress.resource_version
+        except BaseException:
+            stream.close()
+            raise
+        finally:
+            self._status.listing = 0
+        stream.close()
+        self._check()
+        self._engine.abort_list()
+        if not events and self._clock.now() - started < _SHORT:
+            raise NoStreamingList(None)
+        return None
+
+    def follow(self, resource: Resource, stream: Stream | None) -> CtrlhostError | None:
+        """Follow changes until the only way on is a new list, and give the reason where there is one.
+
+        What opening a watch raises, other than that the server is away or busy, is raised.
+        """
+        while True:
+            if stream is None:
+                stream = self._open(resource)
+            end, error = self._consume(stream)
+            stream = None
+            self._check()
+            if end is End.SHORT:
+                log.info("the watch of %s ended at once without an event", resource.name)
+            if end is not End.REWATCH:
+                return error if isinstance(error, CtrlhostError) else None
+
+    def _open(self, resource: Resource) -> Stream:
+        """Open a watch where the last one ended; wait as long as the server is away or busy, without a new list."""
+        while True:
+            self._check()
+            try:
+                return self._wire.watch(resource, self._position.last)
+            except CtrlhostError as error:
+                self._check()
+                if not _is_busy(error):
+                    raise
+                self._note("watch", error)
+                self._wait(error)
+
+    def _consume(self, stream: Stream) -> tuple[End, Exception | None]:
+        started, events = self._clock.now(), 0
+        self._status.watches += 1
+        self._status.set("watching")
+        error: Exception | None = None
+        try:
+            while chunk := stream.read():
+                progress = self._engine.feed_watch(chunk)
+                self._engine.process()
+                self._fed()
+                events += self._heard(progress) + progress.bookmarks
+                self._position.last = self._status.resource_version = progress.resource_version
+                if progress.error is not None:
+                    error = error_from_status(progress.error)
+                    break
+        except (CtrlhostError, ValueError) as raised:
+            error = raised
+        finally:
+            stream.close()
+            error = self._finish(error)
+        self._check()
+        self._status.set("reconnecting", str(error) if error else "")
+        if error is not None:
+            self._note("watch", error)
+        return self._decide(error, events > 0 or self._clock.now() - started >= _SHORT), error
+
+    def _finish(self, error: Exception | None) -> Exception | None:
+        """Tell the engine that the stream is over; a frame that was cut is the error, unless there is one already."""
+        with contextlib.suppress(Stopped):
+            try:
+                self._engine.end_watch()
+                self._engine.process()
+            except (CtrlhostError, ValueError) as raised:
+                return error or raised
+        return error
+
+    def _decide(self, error: Exception | None, went_well: bool) -> End:
+        if isinstance(error, TooManyRequests):
+            self._wait(error)
+            return End.REWATCH
+        if isinstance(error, ApiError):
+            again = error.status == 500 and error.reason == "InternalError" and self._window.failed()
+            return End.REWATCH if again else End.RELIST
+        if error is not None and not isinstance(error, TransportError) and not went_well:
+            return End.RELIST
+        return End.REWATCH if went_well else End.SHORT
+
+    def _heard(self, progress: WatchProgress) -> int:
+        now = self._clock.now()
+        status = self._status
+        status.last_byte_at = now
+        if progress.events:
+            status.last_event_at = now
+            status.events += progress.events
+        if progress.bookmarks:
+            status.last_bookmark_at = now
+            status.bookmarks += progress.bookmarks
+        return progress.events
+
+    def _check(self) -> None:
+        if self._stopping():
+            raise Stopped
+
+
+def _is_busy(error: CtrlhostError) -> bool:
+    """Tell whether the same request is worth repeating: the server is not there right now, or asks to slow down."""
+    return isinstance(error, TooManyRequests) or (isinstance(error, TransportError) and not error.sent)
