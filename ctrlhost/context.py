@@ -46,7 +46,7 @@ class Context:
     Reads come from the cache and see the plugin's own writes; writes go through `client` or `async_client`.
     """
 
-    __slots__ = ("_scope", "client", "clock", "events", "log", "number", "request", "started", "worker")
+    __slots__ = ("_scope", "client", "clock", "events", "log", "number", "priority", "request", "started", "worker")
 
     def __init__(self, scope: ControllerScope, worker: int) -> None:
         """Bind to a controller; the worker fills in the request of each run."""
@@ -61,6 +61,8 @@ class Context:
         #: When the run began on the host's clock; None between runs.
         self.started: float | None = None
         self.request: Request | None = None
+        #: The priority that the key was queued with.
+        self.priority = 0
 
     @property
     def async_client(self) -> AsyncClient:
@@ -81,11 +83,6 @@ class Context:
     def attempt(self) -> int:
         """Which try this is since the key last succeeded, counted from 1."""
         return self._scope.queue.num_requeues(self.request) + 1
-
-    @property
-    def priority(self) -> int:
-        """The priority that the key was queued with."""
-        return self._scope.queue.priority_of(self.request) or 0
 
     @property
     def leading(self) -> bool:

@@ -36,24 +36,28 @@ class Outcomes:
         self.failing.discard(key)
         self._queue.forget(key)
 
-    def finished(self, key: Request, result: Any, counts: WorkerCounts) -> None:
-        """Do what the reconciler asked for; anything but a Result is the plugin's mistake, and counts as a failure."""
+    def finished(self, key: Request, priority: int, result: Any, counts: WorkerCounts) -> None:
+        """Do what the reconciler asked for; anything but a Result is the plugin's mistake, and counts as a failure.
+
+        `priority` is what the key was handed out with, which its next run keeps.
+        """
         if not isinstance(result, Result):
             message = f"the reconciler returned {type(result).__name__}; it returns None or ctrlhost.Result"
-            self.failed(key, TypeError(message), counts)
+            self.failed(key, priority, TypeError(message), counts)
             return
         # The back-off is forgotten before the delay is asked for, or a steady loop would creep to the longest delay.
         self.succeeded(key)
-        if not result.is_zero():
+        if result.requeue_after is not None and result.requeue_after > 0:
             counts.requeue_after += 1
-            self._queue.add_after(key, result.requeue_after, priority=self._priority(key, result.priority))
+            wanted = priority if result.priority is None else result.priority
+            self._queue.add_after(key, result.requeue_after, priority=wanted)
 
-    def failed(self, key: Request, error: BaseException, counts: WorkerCounts) -> None:
+    def failed(self, key: Request, priority: int, error: BaseException, counts: WorkerCounts) -> None:
         """Retry as the error asks, count it, and say so in the log."""
         if isinstance(error, RetryAfter):
             self.succeeded(key)
             counts.requeue_after += 1
-            self._queue.add_after(key, max(error.seconds, 0.0), priority=self._priority(key, None))
+            self._queue.add_after(key, max(error.seconds, 0.0), priority=priority)
             return
         counts.errors += 1
         self.last_error = f"{type(error).__name__}: {error}"
@@ -75,7 +79,6 @@ class Outcomes:
                 "reconcile failed: %s", self.last_error, exc_info=None if isinstance(error, CtrlhostError) else error
             )
         self.failing.add(key)
-        priority = self._priority(key, None)
         if wait and wait > 0:
             self._queue.add_after(key, wait, priority=priority)
         else:
@@ -84,11 +87,6 @@ class Outcomes:
     def overran(self, counts: WorkerCounts) -> None:
         """Count a run that took longer than the controller's timeout, whatever it came to."""
         counts.timeouts += 1
-
-    def _priority(self, key: Request, wanted: int | None) -> int:
-        if wanted is not None:
-            return wanted
-        return self._queue.priority_of(key) or 0
 
 
 def _is_terminal(error: BaseException) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.index_path import index_function
-from ctrlhost.informers import Owner
 from ctrlhost.sources import For, Owns, Watches
 from ctrlhost.written import PluginLister
 
@@ -111,5 +110,8 @@ def _mapping(source: KindSource, primary: For | None) -> Any:
     if isinstance(source, For):
         return "object"
     if isinstance(source, Owns) and primary is not None:
+        # Imported late: a set-up without a cluster needs no informers.
+        from ctrlhost.informers import Owner
+
         return Owner(primary.api_version, primary.kind, controller=source.controller)
     return source.map if isinstance(source, Watches) else None

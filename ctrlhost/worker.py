@@ -46,7 +46,7 @@ class Worker:
         self.context = Context(scope, index)
         self.counts = counts
         #: Keys that were taken from the queue and not begun yet. The watchdog takes from here too.
-        self.waiting: deque[Request] = deque()
+        self.waiting: deque[tuple[Request, int]] = deque()
         self._reconcile = reconcile
         self._queue = scope.queue
         self._outcomes = outcomes
@@ -58,31 +58,33 @@ class Worker:
         queue, size, now = self._queue, 1, self.context.clock.now
         while True:
             try:
-                keys = queue.get_batch(size)
+                batch = queue.get_batch_with_priority(size)
             except ShutDown:
                 return
             began = now()
             self.counts.active = 1
             done: list[Request] = []
             try:
-                self._run_batch(keys, done, began)
+                self._run_batch(batch, done, began)
             finally:
                 self.context.request = self.context.started = None
                 self.counts.active = 0
                 queue.done_many(done)
             size = _next_size(size, len(done), now() - began)
 
-    def _run_batch(self, keys: list[Request], done: list[Request], started: float) -> None:
+    def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
         """Run the keys, and note in `done` those that were begun here."""
         context, reconcile, counts, waiting = self.context, self._reconcile, self.counts, self.waiting
         failing, outcomes, now = self._outcomes.failing, self._outcomes, context.clock.now
         timeout, buckets = outcomes.timeout, counts.buckets
-        waiting.extend(keys)
-        if timeout is not None or len(keys) > 1:
+        waiting.extend(batch)
+        # Before the watchdog is called, or it might find nobody running and go back to sleep.
+        context.started = started
+        if timeout is not None or len(batch) > 1:
             self._watchdog.look_after()
         while waiting:
             try:
-                key = waiting.popleft()
+                key, context.priority = waiting.popleft()
             except IndexError:
                 return
             done.append(key)
@@ -92,10 +94,10 @@ class Worker:
             try:
                 result = reconcile(context, key)
             except BaseException as error:  # noqa: BLE001 - whatever a plugin raises stays the plugin's
-                outcomes.failed(key, error, counts)
+                outcomes.failed(key, context.priority, error, counts)
             else:
                 if result is not None:
-                    outcomes.finished(key, result, counts)
+                    outcomes.finished(key, context.priority, result, counts)
                 elif failing and key in failing:
                     outcomes.succeeded(key)
             ended = now()

@@ -29,7 +29,7 @@ class AsyncRun:
         """Take the slot's context, which serves one run after the other."""
         self.context = context
         #: Nothing ever waits behind an async run.
-        self.waiting: deque[Request] = deque()
+        self.waiting: deque[tuple[Request, int]] = deque()
         self.task: asyncio.Task[Result | None] | None = None
         self.overran = False
 
@@ -64,20 +64,21 @@ class AsyncWorkers:
         while True:
             self._slots.acquire()
             try:
-                (key,) = self._queue.get_batch(1)
+                key, priority = self._queue.get_with_priority()
             except ShutDown:
                 break
             run = self._free.popleft()
-            self._loop.submit(self._turn(run, key))
+            self._loop.submit(self._turn(run, key, priority))
         for _ in range(len(self.runs) - 1):
             self._slots.acquire()
 
-    async def _turn(self, run: AsyncRun, key: Request) -> None:
+    async def _turn(self, run: AsyncRun, key: Request, priority: int) -> None:
         """Reconcile one key; runs on the loop, so counts need no lock."""
         context, counts, outcomes, now = run.context, self._counts, self._outcomes, self._loop_now(run)
         current.set(context)
         started = now()
         context.request, context.started, context.number = key, started, context.number + 1
+        context.priority = priority
         counts.active += 1
         if outcomes.timeout is not None:
             self._watchdog.look_after()
@@ -106,12 +107,12 @@ class AsyncWorkers:
                 if run.overran
                 else error
             )
-            self._outcomes.failed(key, late, self._counts)
+            self._outcomes.failed(key, run.context.priority, late, self._counts)
         except BaseException as error:  # noqa: BLE001 - whatever a plugin raises stays the plugin's
-            self._outcomes.failed(key, error, self._counts)
+            self._outcomes.failed(key, run.context.priority, error, self._counts)
         else:
             if result is not None:
-                self._outcomes.finished(key, result, self._counts)
+                self._outcomes.finished(key, run.context.priority, result, self._counts)
             elif key in self._outcomes.failing:
                 self._outcomes.succeeded(key)
 

@@ -25,7 +25,7 @@ class Watched(Protocol):
     """What the watchdog sees of a run, or of a worker that runs one after the other."""
 
     context: Context
-    waiting: deque[Request]
+    waiting: deque[tuple[Request, int]]
 
 
 class Watchdog:
@@ -85,9 +85,11 @@ class Watchdog:
         for worker in tuple(self._workers):
             context = worker.context
             started, number, request = context.started, context.number, context.request
-            if started is None or request is None:
+            if started is None:
                 continue
             running = True
+            if request is None:
+                continue
             self._warn(worker, id(context), number, started, request)
             if worker.waiting:
                 self._free(worker, id(context), number)
@@ -118,8 +120,8 @@ class Watchdog:
         # A queue that is shutting down takes no key back.
         while worker.waiting and not self._queue.shutting_down:
             try:
-                key = worker.waiting.pop()
+                key, priority = worker.waiting.pop()
             except IndexError:
                 return
-            self._queue.add(key, priority=self._queue.priority_of(key))
+            self._queue.add(key, priority=priority)
             self._queue.done(key)

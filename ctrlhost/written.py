@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.cache import Object
 from ctrlhost.errors import Stale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ctrlhost.cache import Object
     from ctrlhost.informers import Informer
 
 #: How long a list waits for the cache to catch up, in seconds.
@@ -71,6 +71,8 @@ class WrittenKind:
         version = _version(answer["metadata"].get("resourceVersion"))
         if version is None:
             return
+        from ctrlhost.cache import Object
+
         self._remember(_key(answer["metadata"]), Entry(Object(answer), version, answer["metadata"].get("uid", "")))
 
     def deleted(self, key: tuple[str, str], uid: str) -> None:

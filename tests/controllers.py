@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -20,15 +18,6 @@ from ctrlhost.reconcile_metrics import ReconcileMetrics
 
 WEB = Request("web", "default")
 DB = Request("db", "default")
-
-
-def eventually(condition: Callable[[], Any], timeout: float = 10.0) -> Any:
-    """Wait until the condition is true."""
-    deadline = time.monotonic() + timeout
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "not true in time"
-        time.sleep(0.001)
-    return found
 
 
 class Bench:

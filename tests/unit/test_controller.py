@@ -8,7 +8,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from controllers import DB, WEB, Bench, Script, eventually, idle
+from controllers import DB, WEB, Bench, Script, idle
+from waiting import eventually
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
 
 from ctrlhost import Conflict, PluginLoadError, Request, Result, RetryAfter, TerminalError, TooManyRequests

@@ -214,25 +214,26 @@ impl WorkQueue {
         max_items: i64,
         timeout: Option<Seconds>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let max = usize::try_from(max_items)
-            .ok()
-            .filter(|&max| max > 0)
-            .ok_or_else(|| {
-                PyValueError::new_err(format!("max_items must be at least 1, not {max_items}"))
-            })?;
-        let shown = self.wait(py, timeout, |queue| {
-            let mut shown: Vec<(Shown, Taken)> = Vec::with_capacity(queue.len().min(max));
-            while shown.len() < max {
-                match queue.take(|key| key.show(py)) {
-                    Some(taken) => shown.push(taken),
-                    None => break,
-                }
-            }
-            Some(shown).filter(|shown| !shown.is_empty())
-        })?;
-        let objects = shown
+        let objects = self
+            .take_batch(py, max_items, timeout)?
             .into_iter()
             .map(|(shown, _)| shown.into_object(py))
+            .collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, objects)
+    }
+
+    /// As `get_batch`, each key with the priority that it was queued with.
+    #[pyo3(signature = (max_items, timeout=None))]
+    fn get_batch_with_priority<'py>(
+        &self,
+        py: Python<'py>,
+        max_items: i64,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let objects = self
+            .take_batch(py, max_items, timeout)?
+            .into_iter()
+            .map(|(shown, taken)| Ok((shown.into_object(py)?, taken.priority)))
             .collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, objects)
     }
@@ -337,6 +338,31 @@ impl WorkQueue {
 
     fn deadline(&self, given: Option<Seconds>) -> PyResult<Option<Tick>> {
         Ok(timeout(given)?.map(|timeout| self.shared.queue.deadline(timeout)))
+    }
+
+    /// Takes what is there, `max_items` keys at most; waits only if there is nothing.
+    fn take_batch(
+        &self,
+        py: Python<'_>,
+        max_items: i64,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Vec<(Shown, Taken)>> {
+        let max = usize::try_from(max_items)
+            .ok()
+            .filter(|&max| max > 0)
+            .ok_or_else(|| {
+                PyValueError::new_err(format!("max_items must be at least 1, not {max_items}"))
+            })?;
+        self.wait(py, timeout, |queue| {
+            let mut shown: Vec<(Shown, Taken)> = Vec::with_capacity(queue.len().min(max));
+            while shown.len() < max {
+                match queue.take(|key| key.show(py)) {
+                    Some(taken) => shown.push(taken),
+                    None => break,
+                }
+            }
+            Some(shown).filter(|shown| !shown.is_empty())
+        })
     }
 
     /// Does `take` until it gives something, and waits for a key in between.
