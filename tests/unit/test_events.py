@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from stub_api_server import Answer, Asked, Body, Computed, Drop, Failure, Hang, Json, StubApiServer
+from waiting import eventually
 
 from ctrlhost import Client, ConfigError
 from ctrlhost.event_sink import QUEUE_LENGTH, TRIES
 from ctrlhost.events import EventRecorder, PluginEvents
 from ctrlhost.testing import ManualClock
-from stub_api_server import Answer, Asked, Body, Computed, Drop, Failure, Hang, Json, StubApiServer
-from waiting import eventually
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 POD = {
@@ -228,6 +228,7 @@ def test_a_server_that_does_not_answer_holds_up_nobody(recorded: Recorded, serve
         recorded.events.normal({**POD, "metadata": metadata}, "Synced", "done")
     assert 98 <= recorded.recorder.dropped <= 100
     assert not recorded.recorder.stop(0.01)
+    server.stopping.set()
 
 
 def test_long_texts_are_cut_to_what_the_api_takes(recorded: Recorded, server: StubApiServer) -> None:
