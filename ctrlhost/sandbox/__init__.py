@@ -1,0 +1,8 @@
+"""An embedded API server that a stock kubectl takes for the real thing."""
+
+from __future__ import annotations
+
+from ctrlhost.sandbox.engine import Options
+from ctrlhost.sandbox.server import Sandbox
+
+__all__ = ["Options", "Sandbox"]

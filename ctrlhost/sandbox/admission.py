@@ -1,0 +1,83 @@
+"""What happens to an object between its arrival and its storage: form, defaults, validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctrlhost.sandbox import defaults, meta, structural, validation
+from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.conform import conform
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.kinds import Kind
+from ctrlhost.sandbox.schema_validation import validate
+from ctrlhost.sandbox.shapes import of_kind
+from ctrlhost.sandbox.status import Cause, bad_request
+from ctrlhost.sandbox.strategies import strategy_of
+
+
+def conform_object(call: Call, obj: Object) -> Object:
+    """Drop what the kind does not know and bring the rest into canonical form; 400 for unknown fields if Strict."""
+    kind = call.kind
+    unknown: list[str] = []
+    if kind.custom is not None:
+        meta.tidy(obj, kind.kind, unknown)
+        structural.prune(kind.custom.schema, obj, unknown)
+    else:
+        shape = of_kind(kind.group, kind.kind)
+        meta.metadata_of(obj)
+        if shape is not None:
+            obj = conform(shape, obj, kind.kind, unknown)
+    if unknown:
+        report_unknown(call, [f'unknown field "{path}"' for path in unknown])
+    return obj
+
+
+def report_unknown(call: Call, problems: list[str]) -> None:
+    """Warn of fields that were dropped, or refuse them, as the client asked."""
+    if call.field_validation == "Strict":
+        kind = call.kind
+        version = kind.api_version
+        raise bad_request(
+            f'{kind.kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind.kind}: '
+            f"strict decoding error: {', '.join(problems)}"
+        )
+    if call.field_validation == "Warn":
+        call.warnings += problems
+
+
+def default_object(call: Call, obj: Object) -> None:
+    """Fill in what was left out."""
+    if call.kind.custom is not None:
+        structural.default(call.kind.custom.schema, obj)
+    else:
+        defaults.apply(call.kind, obj)
+
+
+def causes(engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    """Say what is wrong with an object, metadata aside."""
+    kind = call.kind
+    if kind.custom is not None:
+        body = {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind")}
+        declared = structural.properties(kind.custom.schema)
+        for name in ("apiVersion", "kind", "metadata"):
+            if name in declared or name in (kind.custom.schema.get("required") or ()):
+                body[name] = obj[name]
+        if old is None:
+            return validate(kind.custom.schema, body)
+        before = {key: value for key, value in old.items() if key in body or key == "status"}
+        return validate(kind.custom.schema, body, "", before)
+    return validation.causes(kind, obj, old) + strategy_of(kind).causes(engine, call, obj, old)
+
+
+def generation_grows(kind: Kind, obj: Object, old: Object) -> bool:
+    """Tell whether a write changed what `generation` counts: everything but metadata and status."""
+    if not kind.generation:
+        return False
+    skipped = {"metadata", "apiVersion", "kind"} | ({"status"} if kind.has_status else set())
+    if _without(obj, skipped) != _without(old, skipped):
+        return True
+    return strategy_of(kind).metadata_counts(obj, old)
+
+
+def _without(obj: Object, keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in obj.items() if key not in keys}

@@ -1,0 +1,171 @@
+"""From an HTTP request to the verb that answers it."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import uuid
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+import msgspec
+
+from ctrlhost.sandbox import openapi, resources, status
+from ctrlhost.sandbox.call import ADMIN, User
+from ctrlhost.sandbox.discovery import Discovery
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream
+from ctrlhost.sandbox.status import Failure
+
+_log = logging.getLogger(__name__)
+_OPEN = frozenset({"version", "healthz", "livez", "readyz"})
+_ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+class App:
+    """The handler of one server. Runs in the server's thread only."""
+
+    def __init__(self, engine: Engine, *, tokens: Mapping[str, User] | None) -> None:
+        """Serve `engine`; without `tokens` nobody needs one."""
+        self.engine = engine
+        self.tokens = None if tokens is None else dict(tokens)
+        self.discovery = Discovery(engine)
+        self.openapi = openapi.OpenApi(engine)
+        self.allowed_hosts: frozenset[str] = frozenset()
+        self.ready = False
+
+    def handle(self, request: Request) -> Response | Stream:
+        """Answer a request; failures become a Status."""
+        try:
+            answer = self._route(request)
+        except Failure as failure:
+            answer = self.refuse(failure)
+        except NotYet:
+            raise
+        except RecursionError:
+            answer = self.refuse(status.bad_request("the request is nested too deeply"))
+        except Exception as error:
+            _log.exception("a request failed: %s %s", request.method, request.path)
+            answer = self.refuse(status.internal(type(error).__name__))
+        answer.headers.append(("Audit-Id", str(uuid.uuid4())))
+        if not any(name == "Cache-Control" for name, _ in answer.headers):
+            answer.headers.append(("Cache-Control", "no-cache, private"))
+        return answer
+
+    def refuse(self, failure: Failure) -> Response:
+        """Put a failure into words."""
+        headers = [("Retry-After", str(failure.retry_after))] if failure.code == 429 else []
+        if failure.code == 401:
+            headers.append(("WWW-Authenticate", "Bearer"))
+        return Response(failure.code, msgspec.json.encode(failure.as_dict()), headers=headers)
+
+    def _route(self, request: Request) -> Response | Stream:
+        self._check_origin(request)
+        parts = [unquote(part) for part in request.path.split("/")[1:]]
+        if len(parts) > 1 and not parts[-1]:
+            parts.pop()
+        head = parts[0]
+        if head in _OPEN and request.method == "GET":
+            return self._open(head, request)
+        user = self._authenticate(request)
+        if head in ("api", "apis") and len(parts) > 1 + (head == "apis") + (head == "apis"):
+            return self._resource(request, parts, user)
+        if request.method != "GET":
+            raise Failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        answer: Response | None = None
+        if head == "api":
+            answer = self.discovery.root(request, core=True) if len(parts) == 1 else self._group_version("", parts[1])
+        elif head == "apis":
+            answer = self.discovery.root(request, core=False) if len(parts) == 1 else self.discovery.group(parts[1])
+        elif head == "openapi":
+            answer = self.openapi.answer(request, parts[1:])
+        elif head == "":
+            paths = [
+                "/api",
+                "/api/v1",
+                "/apis",
+                "/healthz",
+                "/livez",
+                "/openapi/v2",
+                "/openapi/v3",
+                "/readyz",
+                "/version",
+            ]
+            answer = Response(200, msgspec.json.encode({"paths": paths}))
+        return answer or unknown_path()
+
+    def _resource(self, request: Request, parts: list[str], user: User) -> Response | Stream:
+        if parts[0] == "api":
+            group, version, rest = "", parts[1], parts[2:]
+        else:
+            group, version, rest = parts[1], parts[2], parts[3:]
+        if not rest:
+            return (self._group_version(group, version) if request.method == "GET" else None) or unknown_path()
+        return resources.answer(self.engine, request, group, version, rest, user) or self._unknown(group, version)
+
+    def _unknown(self, group: str, version: str) -> Response:
+        """Answer for a resource that is not served: under a built-in group version with a Status."""
+        registry = self.engine.registry
+        if any(registry.is_builtin(kind) for kind in registry if (kind.group, kind.version) == (group, version)):
+            raise Failure(404, "NotFound", "the server could not find the requested resource")
+        return unknown_path()
+
+    def _group_version(self, group: str, version: str) -> Response | None:
+        return self.discovery.group_version(group, version)
+
+    def _open(self, head: str, request: Request) -> Response:
+        if head == "version":
+            return Response(200, msgspec.json.encode(version_info(self.engine.options.version)))
+        good = self.ready or head == "livez"
+        text = "ok"
+        if request.query.flag("verbose") or not good:
+            mark = "[+]ready ok" if good else "[-]ready failed"
+            text = f"{mark}\n{head} check {'passed' if good else 'failed'}\n"
+        return Response(200 if good else 500, text.encode(), "text/plain; charset=utf-8")
+
+    def _check_origin(self, request: Request) -> None:
+        """Refuse what only a browser that was led here would send."""
+        host = request.headers.get("host", "")
+        if "origin" in request.headers or (self.allowed_hosts and host.lower() not in self.allowed_hosts):
+            raise Failure(
+                403, "Forbidden", "forbidden: the sandbox answers only to its own address, and not to browsers"
+            )
+
+    def _authenticate(self, request: Request) -> User:
+        user = ADMIN
+        if self.tokens is not None:
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            found = None
+            for known, owner in self.tokens.items():
+                if scheme.lower() == "bearer" and hmac.compare_digest(known.encode(), token.strip().encode()):
+                    found = owner
+            if found is None:
+                raise Failure(401, "Unauthorized", "Unauthorized")
+            user = found
+        name = request.headers.get("impersonate-user", "")
+        if name:
+            groups = request.headers.get("impersonate-group", "")
+            listed = [group.strip() for group in groups.split(",") if group.strip()]
+            user = User(name, (*listed, "system:authenticated"), request.headers.get("impersonate-uid", ""))
+        return user
+
+
+def unknown_path() -> Response:
+    """404 for a path that nothing is served under."""
+    return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
+
+
+def version_info(version: str) -> dict[str, str]:
+    """Give what `/version` answers."""
+    major, minor, *_ = version.split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{version}+ctrlhost",
+        "gitCommit": "0000000000000000000000000000000000000000",
+        "gitTreeState": "clean",
+        "buildDate": "2026-01-01T00:00:00Z",
+        "goVersion": "go1.26",
+        "compiler": "gc",
+        "platform": "linux/amd64",
+    }

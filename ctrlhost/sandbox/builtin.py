@@ -1,0 +1,164 @@
+"""The built-in kinds, as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctrlhost.sandbox.kinds import FieldPath, Kind, Scale, Subresource
+
+STATUS = Subresource("status")
+SCALE = Subresource("scale", group="autoscaling", version="v1", kind="Scale")
+RBAC = "rbac.authorization.k8s.io"
+_NO_COLLECTION_DELETE = ("create", "delete", "get", "list", "patch", "update", "watch")
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+def _fields(*paths: str) -> dict[str, FieldPath]:
+    return {path: tuple(path.split(".")) for path in paths}
+
+
+def _kind(group: str, kind: str, plural: str, **more: Any) -> Kind:
+    more.setdefault("table", f"{group}/{plural}" if group else plural)
+    more.setdefault("list_kind", f"{kind}List")
+    return Kind(group, more.pop("version", "v1"), kind, plural, more.pop("singular", kind.lower()), **more)
+
+
+def _review(group: str, kind: str, plural: str) -> Kind:
+    return _kind(group, kind, plural, namespaced=False, verbs=("create",), virtual=True, list_kind="")
+
+
+def builtin_kinds() -> list[Kind]:
+    """Make the kinds that are there without any CRD."""
+    workload: dict[str, Any] = {"generation": True, "categories": ("all",), "subresources": (STATUS,)}
+    scaled: dict[str, Any] = {**workload, "subresources": (SCALE, STATUS), "scale": Scale()}
+    rbac: dict[str, Any] = {"creates_on_update": True, "name_rule": "segment"}
+    return [
+        _kind(
+            "",
+            "Namespace",
+            "namespaces",
+            short_names=("ns",),
+            namespaced=False,
+            verbs=_NO_COLLECTION_DELETE,
+            subresources=(Subresource("finalize", ("update",)), STATUS),
+            name_rule="label",
+            returns_object=True,
+            field_selectors=_fields("status.phase") | {"name": ("metadata", "name")},
+        ),
+        _kind(
+            "",
+            "Node",
+            "nodes",
+            short_names=("no",),
+            namespaced=False,
+            subresources=(STATUS,),
+            field_selectors=_fields("spec.unschedulable"),
+        ),
+        _kind(
+            "",
+            "Pod",
+            "pods",
+            short_names=("po",),
+            categories=("all",),
+            returns_object=True,
+            subresources=(
+                Subresource("binding", ("create",), kind="Binding"),
+                Subresource("eviction", ("create",), group="policy", version="v1", kind="Eviction"),
+                Subresource("log", ("get",)),
+                STATUS,
+            ),
+            field_selectors=_fields(
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "spec.hostNetwork",
+                "status.phase",
+                "status.podIP",
+                "status.nominatedNodeName",
+            ),
+        ),
+        _kind(
+            "",
+            "Service",
+            "services",
+            short_names=("svc",),
+            categories=("all",),
+            returns_object=True,
+            creates_on_update=True,
+            name_rule="label1035",
+            subresources=(STATUS,),
+            field_selectors=_fields("spec.clusterIP", "spec.type"),
+        ),
+        _kind("", "Secret", "secrets", field_selectors=_fields("type")),
+        _kind("", "ConfigMap", "configmaps", short_names=("cm",)),
+        _kind("", "Endpoints", "endpoints", short_names=("ep",), singular="endpoints", creates_on_update=True),
+        _kind(
+            "",
+            "Event",
+            "events",
+            short_names=("ev",),
+            table="events",
+            creates_on_update=True,
+            field_selectors=_fields("reason", "type", "reportingComponent", *_reference("involvedObject"))
+            | {"source": ("source", "component")},
+        ),
+        _kind(
+            "",
+            "ServiceAccount",
+            "serviceaccounts",
+            short_names=("sa",),
+            returns_object=True,
+            subresources=(
+                Subresource("token", ("create",), group="authentication.k8s.io", version="v1", kind="TokenRequest"),
+            ),
+        ),
+        _kind("apps", "ControllerRevision", "controllerrevisions"),
+        _kind("apps", "DaemonSet", "daemonsets", short_names=("ds",), **workload),
+        _kind("apps", "Deployment", "deployments", short_names=("deploy",), **scaled),
+        _kind("apps", "ReplicaSet", "replicasets", short_names=("rs",), **scaled),
+        _kind("apps", "StatefulSet", "statefulsets", short_names=("sts",), name_rule="label", **scaled),
+        _kind(
+            "networking.k8s.io",
+            "Ingress",
+            "ingresses",
+            short_names=("ing",),
+            generation=True,
+            subresources=(STATUS,),
+        ),
+        _kind("networking.k8s.io", "IngressClass", "ingressclasses", namespaced=False, generation=True),
+        _kind("coordination.k8s.io", "Lease", "leases", needs_version=True, creates_on_update=True),
+        _kind("discovery.k8s.io", "EndpointSlice", "endpointslices", generation=True),
+        _kind(
+            "events.k8s.io",
+            "Event",
+            "events",
+            short_names=("ev",),
+            table="events",
+            creates_on_update=True,
+            field_selectors=_fields("reason", "type", "reportingController", *_reference("regarding")),
+        ),
+        _kind(RBAC, "ClusterRole", "clusterroles", namespaced=False, **rbac),
+        _kind(RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False, **rbac),
+        _kind(RBAC, "Role", "roles", **rbac),
+        _kind(RBAC, "RoleBinding", "rolebindings", **rbac),
+        _kind(
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+            short_names=("crd", "crds"),
+            categories=("api-extensions",),
+            namespaced=False,
+            needs_version=True,
+            generation=True,
+            returns_object=True,
+            subresources=(STATUS,),
+        ),
+        _review("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+        _review("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
+        _review("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews"),
+    ]
+
+
+def _reference(name: str) -> tuple[str, ...]:
+    return tuple(f"{name}.{member}" for member in _REFERENCE)

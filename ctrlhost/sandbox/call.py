@@ -1,0 +1,70 @@
+"""One operation on the API, whoever asks for it: a client over HTTP or a built-in controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctrlhost.sandbox.kinds import Kind
+from ctrlhost.sandbox.messages import Query
+from ctrlhost.sandbox.names import check_manager
+from ctrlhost.sandbox.status import Cause, Failure, not_supported
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+ADMIN = User("sandbox-admin", ("system:masters", "system:authenticated"))
+
+
+@dataclass(slots=True)
+class Call:
+    """What is asked for, with the options that all verbs share."""
+
+    verb: str
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    query: Query = field(default_factory=Query)
+    manager: str = ""
+    user: User = ADMIN
+    warnings: list[str] = field(default_factory=list)
+    dry_run: bool = False
+    field_validation: str = "Warn"
+
+    def read_write_options(self, options: str, user_agent: str) -> None:
+        """Take dryRun, fieldValidation and fieldManager from the query; 422 for values that are none."""
+        self.dry_run = dry_run(self.query.get("dryRun", []), options)
+        mode = self.query.first("fieldValidation")
+        if mode not in ("", "Ignore", "Warn", "Strict"):
+            raise bad_option(options, not_supported("fieldValidation", mode, ("Ignore", "Warn", "Strict")))
+        self.field_validation = mode or "Warn"
+        manager = self.query.first("fieldManager")
+        check_manager(manager, options)
+        self.manager = manager or "".join(filter(str.isprintable, user_agent.partition("/")[0]))[:128]
+
+
+def dry_run(values: list[Any], options: str) -> bool:
+    """Tell whether the write is to stop before storage."""
+    if not values or values == [""]:
+        return False
+    if any(value != "All" for value in values):
+        raise bad_option(options, not_supported("dryRun", values, ("All",)))
+    return True
+
+
+def bad_option(options: str, *causes: Cause) -> Failure:
+    """422 on an options object, which has no name."""
+    texts = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    message = f'{options}.meta.k8s.io "" is invalid: {texts}'
+    return Failure(422, "Invalid", message, group="meta.k8s.io", kind=options, causes=causes)

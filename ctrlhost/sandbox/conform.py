@@ -1,0 +1,179 @@
+"""Bring an object into the form that a Go server's types would give it.
+
+Unknown fields go, zero values of optional fields go, structs that are always written come, times and quantities get
+their canonical text. A JSON value of the wrong type is a 400, as a decoder would say it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any
+
+from ctrlhost.sandbox import times
+from ctrlhost.sandbox.shapes import Shape
+from ctrlhost.sandbox.status import bad_request
+
+_QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII)
+_INT64 = 2**63
+_GO_TYPES = {"string": "string", "boolean": "bool", "integer": "int", "number": "float64", "array": "[]", "map": "map"}
+
+
+def conform(shape: Shape, value: dict[str, Any], kind: str, unknown: list[str]) -> dict[str, Any]:
+    """Give the object in canonical form; what it had of unknown fields is added to `unknown` as dotted paths."""
+    result: dict[str, Any] = _object(shape, value, "", unknown, kind)
+    return result
+
+
+def _object(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> Any:
+    if type(value) is not dict:
+        raise _mismatch(value, path, shape, kind)
+    result: dict[str, Any] = {}
+    fields = shape.fields
+    for name, item in value.items():
+        child = fields.get(name)
+        where = f"{path}.{name}" if path else name
+        if child is None:
+            if shape.open or (not path and name in ("apiVersion", "kind")):
+                result[name] = item
+            else:
+                unknown.append(where)
+            continue
+        if item is None:
+            continue
+        clean = _value(child, item, where, unknown, kind)
+        if clean is not None:
+            result[name] = clean
+    for name, child in fields.items():
+        if name not in result:
+            if child.value_struct:
+                result[name] = _object(child, {}, name, unknown, kind)
+            elif child.written and child.type in ("integer", "boolean", "string"):
+                result[name] = {"integer": 0, "boolean": False, "string": ""}[child.type]
+    return result
+
+
+def _value(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> Any:
+    """Give the canonical value, None for what is to be left out."""
+    what = shape.type
+    kept = shape.pointer or shape.written
+    if what == "object":
+        return _object(shape, value, path, unknown, kind)
+    if what == "string":
+        if type(value) is not str:
+            raise _mismatch(value, path, shape, kind)
+        return value if value or kept else None
+    if what == "any":
+        return value
+    if what == "map":
+        return _map(shape, value, path, unknown, kind)
+    if what == "array":
+        if type(value) is not list:
+            raise _mismatch(value, path, shape, kind)
+        if not value:
+            return None
+        element = shape.element or Shape("any")
+        return [_item(element, item, f"{path}[{index}]", unknown, kind) for index, item in enumerate(value)]
+    if what == "boolean":
+        if type(value) is not bool:
+            raise _mismatch(value, path, shape, kind)
+        return value if value or kept else None
+    if what == "integer":
+        return _integer(shape, value, path, kind, kept=kept)
+    return _special(shape, value, path, kind)
+
+
+def _map(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> Any:
+    if type(value) is not dict:
+        raise _mismatch(value, path, shape, kind)
+    if not value:
+        return None
+    element = shape.element or Shape("any")
+    if element.type == "string":
+        for key, item in value.items():
+            if type(item) is not str and item is not None:
+                raise _mismatch(item, f"{path}.{key}", element, kind)
+        return {key: item or "" for key, item in value.items()}
+    return {key: _item(element, item, f"{path}.{key}", unknown, kind) for key, item in value.items()}
+
+
+def _item(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> Any:
+    """Give an element of a list or map; those are never left out."""
+    if value is None:
+        return {"string": "", "integer": 0, "boolean": False, "object": {}, "bytes": ""}.get(shape.type)
+    clean = _value(shape, value, path, unknown, kind)
+    return value if clean is None else clean
+
+
+def _integer(shape: Shape, value: Any, path: str, kind: str, *, kept: bool) -> Any:
+    if type(value) is float and value.is_integer() and abs(value) < _INT64:
+        value = int(value)
+    limit = 2**31 if shape.name == "int32" else _INT64
+    if type(value) is not int or not -limit <= value < limit:
+        raise _mismatch(value, path, shape, kind)
+    return value if value or kept else None
+
+
+def _special(shape: Shape, value: Any, path: str, kind: str) -> Any:
+    what = shape.type
+    if what == "int-or-string":
+        if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
+            return value
+        raise _mismatch(value, path, shape, kind)
+    if what == "number":
+        if type(value) not in (int, float):
+            raise _mismatch(value, path, shape, kind)
+        return value
+    if what == "quantity":
+        text = str(value) if type(value) in (int, float) else value
+        if type(text) is not str or len(text) > 64 or not _QUANTITY.fullmatch(text):
+            raise bad_request(f"{kind}: {path}: quantities must match the regular expression {_QUANTITY.pattern!r}")
+        return quantity(text)
+    if type(value) is not str:
+        raise _mismatch(value, path, shape, kind)
+    if what == "bytes":
+        try:
+            base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise bad_request(f"{kind}: {path}: illegal base64 data") from error
+        return value.replace("\n", "").replace("\r", "")
+    if not value:
+        return None
+    micros = what == "microtime"
+    try:
+        return times.canonical(value, micros=micros)
+    except ValueError as error:
+        raise bad_request(f'{kind}: {path}: parsing time "{value}" as RFC 3339 failed') from error
+
+
+def quantity(text: str) -> str:
+    """Write a quantity with the largest decimal or binary suffix that leaves no fraction."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        return text
+    sign, digits, exponent, suffix = match.groups()
+    if suffix and suffix.endswith("i"):
+        return text if "." not in digits else text
+    whole, _, fraction = digits.partition(".")
+    power = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}.get(suffix or "", 0)
+    if exponent:
+        return text
+    fraction = fraction.rstrip("0")
+    number, power = int((whole or "0") + fraction), power - len(fraction)
+    if not number:
+        return "0"
+    while power % 3 or power < -9:
+        number, power = number * 10, power - 1
+        if power < -9:
+            return text
+    while number % 1000 == 0 and power < 18:
+        number, power = number // 1000, power + 3
+    names = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+    return f"{sign.replace('+', '')}{number}{names.get(power, '')}"
+
+
+def _mismatch(value: Any, path: str, shape: Shape, kind: str) -> Exception:
+    found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    wanted = _GO_TYPES.get(shape.type, shape.name or shape.type)
+    return bad_request(f"json: cannot unmarshal {found} into Go struct field {kind}.{path} of type {wanted}")

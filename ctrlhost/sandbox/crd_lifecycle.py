@@ -1,0 +1,215 @@
+"""What makes a CRD served: its names are judged, it is established, and its objects go before it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ctrlhost.sandbox import times, views
+from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.custom import condition, is_true, kinds_of
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.kinds import Kind
+from ctrlhost.sandbox.messages import Query
+
+TABLE = "apiextensions.k8s.io/customresourcedefinitions"
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+_MANAGER = "sandbox-crd"
+
+
+def is_established(crd: Object) -> bool:
+    """Tell whether the CRD has been established."""
+    return is_true(crd, "Established")
+
+
+def set_condition(crd: Object, name: str, value: str, reason: str, message: str) -> None:
+    """Set a status condition; the time moves only when the value does."""
+    status = crd.setdefault("status", {})
+    conditions = [dict(item) for item in status.get("conditions") or ()]
+    entry = {
+        "type": name,
+        "status": value,
+        "lastTransitionTime": times.now(),
+        "reason": reason,
+        "message": message,
+    }
+    for index, found in enumerate(conditions):
+        if found.get("type") == name:
+            if found.get("status") == value:
+                entry["lastTransitionTime"] = found.get("lastTransitionTime", entry["lastTransitionTime"])
+            conditions[index] = entry
+            break
+    else:
+        conditions.append(entry)
+    status["conditions"] = conditions
+
+
+def begin_deletion(crd: Object) -> None:
+    """Mark a CRD whose deletion begins."""
+    finalizers = crd["metadata"].setdefault("finalizers", [])
+    if FINALIZER not in finalizers:
+        finalizers.append(FINALIZER)
+    text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    set_condition(crd, "Terminating", "True", "InstanceDeletionPending", text)
+
+
+def changed(engine: Engine) -> None:
+    """Serve what the stored CRDs say, now, and go on with their life in a moment."""
+    serve(engine)
+    engine.loop.call_soon(advance, engine)
+
+
+def stored(engine: Engine) -> list[Object]:
+    """Give all CRDs."""
+    return [snapshot.decode() for snapshot in engine.store.table(TABLE).list()]
+
+
+def serve(engine: Engine) -> None:
+    """Bring the registry in line with the CRDs, and end the watches of what is no longer served alike."""
+    before = {(kind.table, kind.version): kind for kind in engine.registry if kind.custom is not None}
+    engine.registry.replace_custom(pair for crd in stored(engine) for pair in kinds_of(crd))
+    after = {(kind.table, kind.version): kind for kind in engine.registry if kind.custom is not None}
+    for watch in list(engine.watches):
+        kind = watch.kind
+        if kind.custom is None:
+            continue
+        now = after.get((kind.table, kind.version))
+        if now is None or now.custom is None or now.custom.marker != kind.custom.marker:
+            watch.end()
+    served = {table for table, _ in after}
+    for table, _ in before:
+        if table not in served and not engine.store.table(table).count:
+            engine.store.forget_table(table)
+
+
+def advance(engine: Engine) -> None:
+    """Take every CRD one step on; a step is a write, and a write calls this again."""
+    crds = stored(engine)
+    for crd in crds:
+        if "deletionTimestamp" in crd["metadata"]:
+            _clean_up(engine, crd)
+            continue
+        before = (crd.get("status") or {}).get("conditions"), (crd.get("status") or {}).get("acceptedNames")
+        if engine.options.crd_conditions == "builtin":
+            judge_names(crd, crds)
+        status = crd.get("status") or {}
+        if before != (status.get("conditions"), status.get("acceptedNames")):
+            _write_status(engine, crd)
+        elif is_true(crd, "NamesAccepted") and not is_established(crd):
+            text = "the initial names have been accepted"
+            set_condition(crd, "Established", "True", "InitialNamesAccepted", text)
+            _write_status(engine, crd)
+
+
+def judge_names(crd: Object, crds: Iterable[Object]) -> None:
+    """Accept the names that no other CRD of the group has."""
+    wanted = crd["spec"]["names"]
+    accepted = dict((crd.get("status") or {}).get("acceptedNames") or {})
+    if accepted == wanted and is_true(crd, "NamesAccepted"):
+        return
+    resources, kinds = _taken(crd, crds)
+    reason, message = "", ""
+    for field, taken, why in (
+        ("plural", resources, "PluralConflict"),
+        ("singular", resources, "SingularConflict"),
+        ("shortNames", resources, "ShortNamesConflict"),
+        ("kind", kinds, "KindConflict"),
+        ("listKind", kinds, "ListKindConflict"),
+    ):
+        want, have = wanted.get(field), accepted.get(field)
+        clashes = _clashes(want, have, taken)
+        if clashes:
+            reason, message = why, ", ".join(f'"{name}" is already in use' for name in clashes)
+        elif want:
+            accepted[field] = want
+        else:
+            accepted.pop(field, None)
+    if wanted.get("categories"):
+        accepted["categories"] = wanted["categories"]
+    else:
+        accepted.pop("categories", None)
+    crd["status"]["acceptedNames"] = accepted
+    if reason:
+        set_condition(crd, "NamesAccepted", "False", reason, message)
+        if not is_established(crd):
+            set_condition(crd, "Established", "False", "NotAccepted", "not all names are accepted")
+        return
+    set_condition(crd, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
+    if not is_established(crd):
+        text = "the initial names have been accepted"
+        set_condition(crd, "Established", "False", "Installing", text)
+
+
+def _taken(crd: Object, crds: Iterable[Object]) -> tuple[set[str], set[str]]:
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for other in crds:
+        if other["metadata"]["uid"] == crd["metadata"]["uid"] or other["spec"]["group"] != crd["spec"]["group"]:
+            continue
+        names = (other.get("status") or {}).get("acceptedNames") or {}
+        resources.update(name for name in (names.get("plural"), names.get("singular")) if name)
+        resources.update(names.get("shortNames") or ())
+        kinds.update(name for name in (names.get("kind"), names.get("listKind")) if name)
+    return resources, kinds
+
+
+def _clashes(want: Any, have: Any, taken: set[str]) -> list[str]:
+    if isinstance(want, list):
+        return sorted(name for name in want if name not in (have or ()) and name in taken)
+    return [want] if want and want != have and want in taken else []
+
+
+def _write_status(engine: Engine, crd: Object) -> None:
+    from ctrlhost.sandbox import writes
+
+    writes.update(engine, _call(engine, crd, "status"), crd)
+
+
+def _call(engine: Engine, crd: Object, subresource: str = "") -> Call:
+    kind = engine.registry.find_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    assert kind is not None  # noqa: S101 - it is built in
+    return Call("update", kind, "", crd["metadata"]["name"], subresource, Query(), _MANAGER)
+
+
+def _clean_up(engine: Engine, crd: Object) -> None:
+    """Delete the objects of a CRD that is going; let it go once none is left."""
+    from ctrlhost.sandbox import deletes, writes
+
+    metadata = crd["metadata"]
+    if FINALIZER not in (metadata.get("finalizers") or ()):
+        return
+    table = engine.store.table(f"{crd['spec']['group']}/{crd['spec']['names']['plural']}")
+    kind = next((kind for kind in engine.registry if kind.table == table.name), None)
+    if table.count and kind is not None:
+        found = condition(crd, "Terminating")
+        if found is None or found.get("reason") != "InstanceDeletionInProgress":
+            text = "CustomResource deletion is in progress"
+            set_condition(crd, "Terminating", "True", "InstanceDeletionInProgress", text)
+            _write_status(engine, crd)
+            return
+        for snapshot in table.list():
+            if "deletionTimestamp" not in views.load(kind, snapshot)["metadata"]:
+                call = Call("delete", kind, snapshot.namespace, snapshot.name, manager=_MANAGER)
+                deletes.delete(engine, call, deletes.DeleteOptions())
+    if table.count:
+        return
+    reason = "InstanceDeletionCompleted" if kind is not None else "NeverEstablished"
+    set_condition(crd, "Terminating", "False", reason, "removed all instances")
+    metadata["finalizers"] = [name for name in metadata["finalizers"] if name != FINALIZER]
+    # Finalizers are metadata, which a write to /status of a built-in kind may change.
+    writes.update(engine, _call(engine, crd, "status"), crd)
+
+
+def watch_objects(engine: Engine) -> None:
+    """Go on with the deletion of CRDs whenever a custom object goes."""
+
+    def told(table: Any, event: Any) -> None:
+        if event.new is None and "." in table.name.partition("/")[0]:
+            engine.loop.call_soon(advance, engine)
+
+    engine.store.listeners.append(told)
+
+
+def terminating_kind(kind: Kind) -> bool:
+    """Tell whether the kind's CRD is being deleted."""
+    return kind.custom is not None and kind.custom.terminating

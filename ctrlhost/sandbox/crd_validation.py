@@ -1,0 +1,83 @@
+"""Which CRDs are accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctrlhost.sandbox import status
+from ctrlhost.sandbox.call import Object
+from ctrlhost.sandbox.names import is_label_1035, is_subdomain
+from ctrlhost.sandbox.status import Cause
+
+
+def warn(crd: Object, warnings: list[str]) -> None:
+    """Say what is accepted but has no effect."""
+
+
+def causes(crd: Object) -> list[Cause]:
+    """Check a CRD."""
+    spec, name = crd["spec"], crd["metadata"].get("name", "")
+    names, group = spec.get("names") or {}, spec.get("group", "")
+    found: list[Cause] = []
+    wanted = f"{names.get('plural', '')}.{group}"
+    if name != wanted:
+        found.append(
+            status.invalid_value("metadata.name", name, f'must be spec.names.plural+"."+spec.group ({wanted})')
+        )
+    if not group or not is_subdomain(group):
+        found.append(status.invalid_value("spec.group", group, "must be a DNS subdomain"))
+    elif "." not in group:
+        found.append(status.invalid_value("spec.group", group, "should be a domain with at least one dot"))
+    protected = group in ("k8s.io", "kubernetes.io") or group.endswith((".k8s.io", ".kubernetes.io"))
+    approved = (crd["metadata"].get("annotations") or {}).get("api-approved.kubernetes.io", "")
+    if protected and not (approved.startswith(("https://", "http://", "unapproved"))):
+        text = 'protected groups must have approval annotation "api-approved.kubernetes.io"'
+        found.append(status.required("metadata.annotations[api-approved.kubernetes.io]", text))
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
+        found.append(status.not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
+    return found + _name_causes(names) + _version_causes(spec.get("versions") or [])
+
+
+def _name_causes(names: dict[str, Any]) -> list[Cause]:
+    found = []
+    for field in ("plural", "singular", "kind", "listKind"):
+        text = names.get(field, "")
+        if not text:
+            found.append(status.required(f"spec.names.{field}"))
+        elif not is_label_1035(text.lower() if field in ("kind", "listKind") else text):
+            found.append(status.invalid_value(f"spec.names.{field}", text, "must be a DNS-1035 label"))
+    for field in ("shortNames", "categories"):
+        for index, text in enumerate(names.get(field) or ()):
+            if not is_label_1035(text):
+                found.append(status.invalid_value(f"spec.names.{field}[{index}]", text, "must be a DNS-1035 label"))
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        found.append(
+            status.invalid_value("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+        )
+    return found
+
+
+def _version_causes(versions: list[dict[str, Any]]) -> list[Cause]:
+    found: list[Cause] = []
+    if not versions:
+        return [status.required("spec.versions")]
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        field, name = f"spec.versions[{index}]", version.get("name", "")
+        if not is_label_1035(name):
+            found.append(status.invalid_value(f"{field}.name", name, "must be a DNS-1035 label"))
+        if name in seen:
+            found.append(status.duplicate(f"{field}.name", name))
+        seen.add(name)
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if not isinstance(schema, dict):
+            found.append(status.required(f"{field}.schema.openAPIV3Schema", "schemas are required"))
+        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+            text = "can only be set for deprecated versions"
+            found.append(status.invalid_value(f"{field}.deprecationWarning", version["deprecationWarning"], text))
+    storage = sum(bool(version.get("storage")) for version in versions)
+    if storage != 1:
+        found.append(
+            status.invalid_value("spec.versions", storage, "must have exactly one version marked as storage version")
+        )
+    return found

@@ -1,0 +1,129 @@
+"""Custom kinds: what a CRD version says, in the form in which requests need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ctrlhost.sandbox.kinds import ALL_VERBS, FieldPath, Kind, Scale, Subresource, content_hash
+from ctrlhost.sandbox.shapes import Shape, builtin
+from ctrlhost.sandbox.structural import shape_of
+
+Crd = Mapping[str, Any]
+_WRITES = frozenset({"create", "patch", "update"})
+
+
+@dataclass(slots=True, eq=False)
+class CustomVersion:
+    """One version of a CRD."""
+
+    crd: str
+    """The CRD's name."""
+    schema: Mapping[str, Any]
+    shape: Shape
+    storage_version: str
+    columns: tuple[Mapping[str, Any], ...] = ()
+    warning: str = ""
+    """Sent with every answer of a deprecated version."""
+    terminating: bool = False
+    list_kind: str = ""
+    marker: str = ""
+    """Changes with the schema: an object written under another one is pruned and defaulted when it is read."""
+
+
+def condition(obj: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Find a status condition by its type."""
+    for item in (obj.get("status") or {}).get("conditions") or ():
+        if item.get("type") == name:
+            found: Mapping[str, Any] = item
+            return found
+    return None
+
+
+def is_true(obj: Mapping[str, Any], name: str) -> bool:
+    """Tell whether a status condition is True."""
+    found = condition(obj, name)
+    return found is not None and found.get("status") == "True"
+
+
+def simple_path(text: str) -> FieldPath:
+    """Split `.spec.replicas` into its parts."""
+    return tuple(part for part in text.removeprefix(".").split(".") if part)
+
+
+def kinds_of(crd: Crd) -> list[tuple[Kind, bool]]:
+    """Give a kind for each version that the CRD serves; the flag says whether discovery lists it."""
+    established = is_true(crd, "Established")
+    if not established and not is_true(crd, "NamesAccepted"):
+        return []
+    spec, status = crd["spec"], crd.get("status") or {}
+    names = status.get("acceptedNames") or spec["names"]
+    if not names.get("plural") or not names.get("kind"):
+        names = spec["names"]
+    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    terminating = is_true(crd, "Terminating") or "deletionTimestamp" in crd["metadata"]
+    return [
+        (_kind(crd, names, version, storage, terminating=terminating), established)
+        for version in spec["versions"]
+        if version.get("served")
+    ]
+
+
+def _kind(crd: Crd, names: Mapping[str, Any], version: Mapping[str, Any], storage: str, *, terminating: bool) -> Kind:
+    spec = crd["spec"]
+    group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    subresources = version.get("subresources") or {}
+    listed: list[Subresource] = []
+    scale = None
+    if "scale" in subresources:
+        paths = subresources["scale"]
+        scale = Scale(
+            simple_path(paths["specReplicasPath"]),
+            simple_path(paths["statusReplicasPath"]),
+            simple_path(paths.get("labelSelectorPath", "")),
+        )
+        listed.append(Subresource("scale", group="autoscaling", version="v1", kind="Scale"))
+    if "status" in subresources:
+        listed.append(Subresource("status"))
+    warning = ""
+    if version.get("deprecated"):
+        warning = version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+    list_kind = names.get("listKind") or f"{kind}List"
+    shape = shape_of(schema)
+    shape.fields = {**shape.fields, "metadata": builtin("meta.ObjectMeta")}
+    return Kind(
+        group,
+        version["name"],
+        kind,
+        plural,
+        names.get("singular") or kind.lower(),
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        list_kind=list_kind,
+        verbs=tuple(verb for verb in ALL_VERBS if not terminating or verb not in _WRITES),
+        subresources=tuple(listed),
+        scale=scale,
+        table=f"{group}/{plural}",
+        generation=True,
+        needs_version=True,
+        field_selectors={
+            ".".join(path): path
+            for path in (simple_path(item["jsonPath"]) for item in version.get("selectableFields") or ())
+        },
+        custom=CustomVersion(
+            crd["metadata"]["name"],
+            schema,
+            shape,
+            storage,
+            tuple(version.get("additionalPrinterColumns") or ()),
+            warning,
+            terminating,
+            list_kind,
+            f"{version['name']}:{content_hash(msgspec.json.encode(schema))}",
+        ),
+    )

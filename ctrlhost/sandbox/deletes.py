@@ -1,0 +1,173 @@
+"""Delete and deletecollection."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from ctrlhost.sandbox import reads, status, times, views
+from ctrlhost.sandbox.call import Call, Object, bad_option, dry_run
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.status import bad_request
+from ctrlhost.sandbox.storage import Snapshot
+from ctrlhost.sandbox.strategies import strategy_of
+from ctrlhost.sandbox.writes import Written
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+_POLICIES = ("Background", "Foreground", "Orphan")
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    """How to delete."""
+
+    grace: int | None = None
+    policy: str = ""
+    uid: str = ""
+    version: str = ""
+
+
+def read_options(call: Call, body: Any) -> DeleteOptions:
+    """Take the options from the body, or from the query if there is none."""
+    found = DeleteOptions()
+    if body is None:
+        found.grace = call.query.number("gracePeriodSeconds")
+        found.policy = call.query.first("propagationPolicy")
+        orphan = call.query.flag("orphanDependents") if "orphanDependents" in call.query else None
+        call.dry_run = dry_run(call.query.get("dryRun", []), "DeleteOptions")
+    else:
+        if type(body) is not dict or body.get("kind", "DeleteOptions") != "DeleteOptions":
+            raise bad_request("the request body must be a DeleteOptions")
+        found.grace = body.get("gracePeriodSeconds")
+        found.policy = body.get("propagationPolicy") or ""
+        orphan = body.get("orphanDependents")
+        preconditions = body.get("preconditions") or {}
+        values = body.get("dryRun") or call.query.get("dryRun", [])
+        if type(preconditions) is not dict or type(values) is not list or type(found.grace) not in (int, type(None)):
+            raise bad_request("malformed DeleteOptions")
+        found.uid, found.version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
+        call.dry_run = dry_run(values, "DeleteOptions")
+    if found.policy and orphan is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        raise bad_option("DeleteOptions", status.invalid_value("propagationPolicy", found.policy, text))
+    if found.policy and found.policy not in _POLICIES:
+        raise bad_option("DeleteOptions", status.not_supported("propagationPolicy", found.policy, (*_POLICIES, "nil")))
+    if orphan is not None:
+        found.policy = "Orphan" if orphan else "Background"
+    return found
+
+
+def delete(engine: Engine, call: Call, options: DeleteOptions) -> Written:
+    """Delete one object, or begin to: finalizers and a pod's grace period hold it back."""
+    snapshot = reads.find(engine, call)
+    _check(call, snapshot, options)
+    strategy = strategy_of(call.kind)
+    strategy.check_delete(engine, call)
+    old = views.load(call.kind, snapshot)
+    if "deletionTimestamp" in old["metadata"]:
+        return _repeat(engine, call, snapshot, old, options)
+    obj = views.load(call.kind, snapshot)
+    _apply_policy(call, obj, options)
+    grace = strategy.grace_period(obj, options.grace)
+    finalizers = obj["metadata"].get("finalizers")
+    if not finalizers and not grace and not strategy.holds_deletion(engine, obj):
+        if not call.dry_run:
+            engine.store.remove(engine.store.table(call.kind.table), snapshot)
+            strategy.deleted(engine, old)
+        return _answer(call, old, gone=True)
+    metadata = obj["metadata"]
+    metadata["deletionTimestamp"] = times.seconds(time.time() + grace)
+    metadata["deletionGracePeriodSeconds"] = grace
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+    strategy.begin_deletion(engine, obj)
+    if not call.dry_run:
+        _store(engine, call, obj)
+    return _answer(call, obj, gone=False)
+
+
+def _check(call: Call, snapshot: Snapshot, options: DeleteOptions) -> None:
+    kind = call.kind
+    why = ""
+    if options.uid and options.uid != snapshot.uid:
+        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({snapshot.uid})"
+    elif options.version and options.version != str(snapshot.revision):
+        why = (
+            f"the ResourceVersion in the precondition ({options.version}) does not match "
+            f"the ResourceVersion in record ({snapshot.revision})"
+        )
+    if why:
+        failure = status.conflict(kind.plural, kind.group, call.name, why)
+        failure.kind = kind.kind
+        raise failure
+
+
+def _repeat(engine: Engine, call: Call, snapshot: Snapshot, old: Object, options: DeleteOptions) -> Written:
+    """Delete what is being deleted: only a pod's grace period may still shrink."""
+    metadata = old["metadata"]
+    grace = strategy_of(call.kind).grace_period(old, options.grace)
+    left = metadata.get("deletionGracePeriodSeconds", 0)
+    if grace >= left or options.grace is None:
+        return _answer(call, old, gone=False)
+    obj = views.load(call.kind, snapshot)
+    if grace == 0 and not metadata.get("finalizers"):
+        if not call.dry_run:
+            engine.store.remove(engine.store.table(call.kind.table), snapshot)
+            strategy_of(call.kind).deleted(engine, old)
+        return _answer(call, old, gone=True)
+    obj["metadata"]["deletionGracePeriodSeconds"] = grace
+    obj["metadata"]["deletionTimestamp"] = times.seconds(times.epoch(metadata["deletionTimestamp"]) - left + grace)
+    if not call.dry_run:
+        _store(engine, call, obj)
+    return _answer(call, obj, gone=False)
+
+
+def _apply_policy(call: Call, obj: Object, options: DeleteOptions) -> None:
+    """Turn the propagation policy into the finalizers that the garbage collector acts on."""
+    if not options.policy or call.kind.table == "events":
+        return
+    metadata = obj["metadata"]
+    finalizers = [name for name in metadata.get("finalizers") or () if name not in (FOREGROUND, ORPHAN)]
+    if options.policy == "Foreground":
+        finalizers.append(FOREGROUND)
+    elif options.policy == "Orphan":
+        finalizers.append(ORPHAN)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+
+
+def _store(engine: Engine, call: Call, obj: Object) -> None:
+    stored, marker = views.to_storage(call.kind, obj)
+    engine.store.write(engine.store.table(call.kind.table), stored, marker)
+
+
+def _answer(call: Call, obj: Object, *, gone: bool) -> Written:
+    if call.kind.returns_object or not gone:
+        return Written(200, obj)
+    kind, metadata = call.kind, obj["metadata"]
+    details = {"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]}
+    if not kind.group:
+        del details["group"]
+    return Written(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+
+
+def delete_collection(engine: Engine, call: Call, options: DeleteOptions, received: float) -> reads.Page:
+    """Delete everything that is selected; gives the objects as they were."""
+    page = reads.list_page(engine, call, received)
+    for snapshot in page.items:
+        one = Call(
+            "delete",
+            call.kind,
+            snapshot.namespace,
+            snapshot.name,
+            manager=call.manager,
+            user=call.user,
+            warnings=call.warnings,
+            dry_run=call.dry_run,
+        )
+        if engine.store.table(call.kind.table).get(snapshot.namespace, snapshot.name) is not None:
+            delete(engine, one, options)
+    return page

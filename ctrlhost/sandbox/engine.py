@@ -1,0 +1,62 @@
+"""What the verbs share: the store, the registry, the switches, and work that is put off."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctrlhost.sandbox.builtin import builtin_kinds
+from ctrlhost.sandbox.kinds import Registry
+from ctrlhost.sandbox.storage import Journal, Store
+
+CONTROLLERS = ("gc", "namespace", "workloads", "service")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What can be chosen about a sandbox; delays are in seconds."""
+
+    version: str = "1.36.3"
+    controllers: frozenset[str] = frozenset(CONTROLLERS)
+    crd_conditions: str = "builtin"
+    """`builtin`: the sandbox judges names and establishes; `external`: it establishes what somebody else has judged."""
+    pod_start_delay: float = 0.3
+    pod_ready_delay: float = 1.0
+    pod_stop_delay: float = 0.3
+    load_balancer_delay: float = 0.5
+    pod_cidr: str = "127.64.0.0/10"
+    service_cidr: str = "10.96.0.0/16"
+    load_balancer_cidr: str = "198.18.0.0/16"
+    admin: bool = False
+    """Serve the test end points under /sandbox/v1/."""
+    rbac: bool = False
+    """Ask Roles and bindings instead of letting every authenticated client do everything."""
+
+
+@dataclass(slots=True, eq=False)
+class Engine:
+    """One server's state. Everything in it belongs to the thread that runs `loop`."""
+
+    options: Options
+    loop: asyncio.AbstractEventLoop
+    journal: Journal | None = None
+    store: Store = field(init=False)
+    registry: Registry = field(init=False)
+    host: str = "127.0.0.1:0"
+    watches: set[Any] = field(default_factory=set)
+    allocations: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Pool name to {address or port: uid of the holder}."""
+    audit: list[dict[str, Any]] | None = None
+    serial: itertools.count[int] = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        """Start empty."""
+        self.store = Store(self.journal)
+        self.registry = Registry(builtin_kinds())
+
+    def later(self, seconds: float, work: Callable[[], None]) -> asyncio.TimerHandle:
+        """Run `work` in this thread after a delay."""
+        return self.loop.call_later(seconds, work)

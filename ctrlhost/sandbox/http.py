@@ -1,0 +1,286 @@
+"""HTTP/1.1 on asyncio: one protocol object per connection, requests answered in the loop's own thread.
+
+The store lives in memory, so an answer takes microseconds and needs no task of its own. Everything that a client
+controls is bounded here: header and body size, how long both may take, how much of an answer may pile up unread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import cast
+
+import httptools
+
+from ctrlhost.sandbox.messages import Handler, NotYet, Query, Request, Response, Stream
+from ctrlhost.sandbox.status import Failure, bad_request
+
+MAX_HEADERS = 64 * 1024
+MAX_BODY = 3 * 1024 * 1024
+MAX_CONNECTIONS = 1000
+MAX_UNREAD = 8 * 1024 * 1024
+HEADER_SECONDS, BODY_SECONDS, STALL_SECONDS = 10.0, 60.0, 30.0
+_PHRASES = {int(status): status.phrase for status in HTTPStatus}
+
+
+class Channel:
+    """The way out for a stream: chunks are gathered and written once per turn of the loop."""
+
+    __slots__ = ("_connection", "_pending", "_scheduled", "ended")
+
+    def __init__(self, connection: Connection) -> None:
+        """Write to `connection`."""
+        self._connection = connection
+        self._pending: list[bytes] = []
+        self._scheduled = False
+        self.ended = False
+
+    def send(self, data: bytes) -> None:
+        """Queue `data`; a client that does not read while others do is cut off, it can resume by revision."""
+        if self.ended:
+            return
+        self._pending.append(data)
+        if not self._scheduled:
+            self._scheduled = True
+            self._connection.loop.call_soon(self._flush)
+
+    def end(self) -> None:
+        """Finish the body properly, after what was queued."""
+        if not self.ended:
+            self._flush()
+            self.ended = True
+            self._connection.stream_ended()
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._pending and not self.ended:
+            data = b"".join(self._pending)
+            self._pending.clear()
+            self._connection.write_chunk(data)
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection."""
+
+    def __init__(self, handler: Handler, connections: dict[Connection, None]) -> None:
+        """Answer with `handler`; `connections` holds all open ones, oldest first."""
+        self.loop = asyncio.get_running_loop()
+        self._handler = handler
+        self._connections = connections
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport = cast(asyncio.Transport, None)
+        self._waiting: deque[tuple[Request, bool]] = deque()
+        self._busy = False
+        self._stream: Stream | None = None
+        self._channel: Channel | None = None
+        self._keep_alive = True
+        self._since = time.monotonic()
+        self._phase = "idle"
+        self._stalled: float | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._header_bytes = 0
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+
+    # asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, at the cost of the longest idle one when there are too many."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=256 * 1024)
+        if len(self._connections) >= MAX_CONNECTIONS:
+            victim = next((other for other in self._connections if other.idle), None)
+            if victim is None:
+                self._transport.abort()
+                return
+            victim.abort()
+        self._connections[self] = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection and stop its stream."""
+        self._connections.pop(self, None)
+        if self._channel is not None:
+            self._channel.ended = True
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.closed()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came."""
+        if self._phase == "idle":
+            self._phase, self._since = "headers", time.monotonic()
+        if self._phase == "headers":
+            self._header_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(bad_request("upgrade is not supported by the sandbox"))
+        except httptools.HttpParserCallbackError as error:
+            cause = error.__context__
+            self._refuse(cause if isinstance(cause, Failure) else bad_request("malformed HTTP request"))
+        except httptools.HttpParserError:
+            self._refuse(bad_request("malformed HTTP request"))
+        else:
+            if self._phase == "headers" and self._header_bytes > MAX_HEADERS:
+                self._refuse(Failure(431, "RequestHeaderFieldsTooLarge", "the header block is larger than 64 KiB"))
+
+    def pause_writing(self) -> None:
+        """Note since when the client has not been reading."""
+        self._stalled = time.monotonic()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._stalled = None
+
+    # httptools
+
+    def on_url(self, url: bytes) -> None:
+        """Gather the request target."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Gather a header; a repeated one is joined with commas."""
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        self._headers[key] = f"{self._headers[key]},{text}" if key in self._headers else text
+
+    def on_headers_complete(self) -> None:
+        """Check the announced length and let a client that asked go on."""
+        self._phase = "body"
+        length = self._headers.get("content-length", "")
+        if length.isdigit() and int(length) > MAX_BODY:
+            raise _too_large()
+        if self._headers.get("expect", "").lower() == "100-continue":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        """Gather the body, within its limit."""
+        self._body_bytes += len(body)
+        if self._body_bytes > MAX_BODY:
+            raise _too_large()
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        """Answer, or queue behind the answer that is under way."""
+        target = self._url.decode("latin-1").partition("#")[0]
+        path, _, query = target.partition("?")
+        method = self._parser.get_method().decode("ascii")
+        keep_alive = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
+        request = Request(method, path, Query.parse(query), self._headers, b"".join(self._body))
+        self._reset()
+        self._phase = "idle"
+        self._waiting.append((request, keep_alive))
+        if not self._busy:
+            self._next()
+
+    # answers
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether nothing is being asked or answered."""
+        return not self._busy and self._phase in ("idle", "headers")
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        self._connections.pop(self, None)
+        self._transport.abort()
+
+    def shut(self) -> None:
+        """End a running stream properly and close."""
+        self._keep_alive = False
+        if self._channel is not None and not self._channel.ended:
+            self._channel.end()
+        else:
+            self._transport.close()
+
+    def sweep(self, now: float) -> None:
+        """Close what takes too long; called about once a second."""
+        slow = {"headers": HEADER_SECONDS, "body": BODY_SECONDS}.get(self._phase)
+        if slow is not None and not self._busy and now - self._since > slow:
+            self.abort()
+        elif self._stalled is not None and now - self._stalled > STALL_SECONDS:
+            self.abort()
+
+    def write_chunk(self, data: bytes) -> None:
+        """Write one chunk of a stream, or cut the connection if the client has left too much unread."""
+        if self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size() > MAX_UNREAD:
+            self.abort()
+            return
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def stream_ended(self) -> None:
+        """Write the last chunk and take the next request."""
+        self._transport.write(b"0\r\n\r\n")
+        stream, self._stream, self._channel = self._stream, None, None
+        if stream is not None:
+            stream.closed()
+        self._done()
+
+    def _next(self) -> None:
+        if self._waiting and not self._transport.is_closing():
+            self._busy = True
+            request, self._keep_alive = self._waiting.popleft()
+            self._answer(request)
+
+    def _answer(self, request: Request) -> None:
+        if self._transport.is_closing():
+            return
+        try:
+            answer = self._handler.handle(request)
+        except NotYet as later:
+            if time.monotonic() < later.until:
+                self.loop.call_later(0.02, self._answer, request)
+                return
+            answer = self._handler.refuse(later.otherwise)
+        if isinstance(answer, Response):
+            self._write(answer)
+            self._done()
+            return
+        head = [*answer.headers, ("Content-Type", answer.content_type), ("Transfer-Encoding", "chunked")]
+        self._transport.write(_head(200, head, keep_alive=self._keep_alive))
+        self._stream, self._channel = answer, Channel(self)
+        answer.opened(self._channel)
+
+    def _write(self, answer: Response) -> None:
+        headers = [*answer.headers, ("Content-Type", answer.content_type)]
+        if answer.status != 304:
+            headers.append(("Content-Length", str(len(answer.body))))
+        self._transport.write(_head(answer.status, headers, keep_alive=self._keep_alive) + answer.body)
+
+    def _done(self) -> None:
+        self._busy = False
+        if not self._keep_alive:
+            self._transport.close()
+        elif self._waiting:
+            self.loop.call_soon(self._next)
+
+    def _refuse(self, failure: Failure) -> None:
+        self._keep_alive = False
+        if not self._busy:
+            self._write(self._handler.refuse(failure))
+        self._transport.close()
+
+
+def _too_large() -> Failure:
+    return Failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
+
+
+def _head(status: int, headers: list[tuple[str, str]], *, keep_alive: bool) -> bytes:
+    lines = [f"HTTP/1.1 {status} {_PHRASES.get(status, '')}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    if not keep_alive:
+        lines.append("Connection: close")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+
+
+def listener(handler: Handler, connections: dict[Connection, None]) -> Callable[[], Connection]:
+    """Make connections for `loop.create_server`."""
+    return lambda: Connection(handler, connections)

@@ -1,0 +1,116 @@
+"""ObjectMeta: what the server owns of it, and how it is brought into form."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import Any
+
+from ctrlhost.sandbox import status, times
+from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.conform import conform
+from ctrlhost.sandbox.shapes import builtin
+from ctrlhost.sandbox.status import Cause, bad_request
+
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+_MAX_PREFIX = 58
+# Names need to be different, not secret.
+_random = random.Random()  # noqa: S311
+SERVER_OWNED = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "resourceVersion",
+)
+
+
+def metadata_of(obj: Object) -> dict[str, Any]:
+    """Give the object's metadata, made if it has none; 400 if it is no object."""
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if type(metadata) is not dict:
+        raise bad_request("metadata must be an object")
+    return metadata
+
+
+def tidy(obj: Object, kind: str, unknown: list[str]) -> None:
+    """Bring metadata into its canonical form: nothing empty, no nulls, no unknown members."""
+    found: list[str] = []
+    obj["metadata"] = conform(builtin("meta.ObjectMeta"), metadata_of(obj), kind, found)
+    unknown += [f"metadata.{path}" for path in found]
+
+
+def new_uid() -> str:
+    """Give a random uid."""
+    return str(uuid.UUID(bytes=_random.randbytes(16), version=4))
+
+
+def suffix(length: int = 5) -> str:
+    """Give a random end for a name, of characters that spell no words."""
+    return "".join(_random.choices(_SUFFIX, k=length))
+
+
+def generate(prefix: str) -> str:
+    """Make a name from `generateName`."""
+    return prefix[:_MAX_PREFIX] + suffix()
+
+
+def begin(metadata: dict[str, Any], *, generation: bool) -> None:
+    """Reset what the server owns, for an object that is being created."""
+    for name in SERVER_OWNED:
+        metadata.pop(name, None)
+    metadata["uid"] = new_uid()
+    metadata["creationTimestamp"] = times.now()
+    if generation:
+        metadata["generation"] = 1
+
+
+def place(call: Call, obj: Object) -> None:
+    """Put the object into the request's namespace, or say that it names another."""
+    metadata = metadata_of(obj)
+    if not call.kind.namespaced:
+        metadata.pop("namespace", None)
+        return
+    named = metadata.get("namespace") or call.namespace
+    if named != call.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    metadata["namespace"] = call.namespace
+
+
+def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+    """Carry over what an update can not change; says what the client tried."""
+    causes = []
+    for name in ("uid", "creationTimestamp", "selfLink"):
+        metadata.pop(name, None)
+        if name in old:
+            metadata[name] = old[name]
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        wanted = metadata.pop(name, None)
+        if name in old:
+            metadata[name] = old[name]
+        if wanted is not None and wanted != old.get(name):
+            causes.append(status.invalid_value(f"metadata.{name}", wanted, "field is immutable"))
+    metadata.pop("generation", None)
+    if "generation" in old:
+        metadata["generation"] = old["generation"]
+    if "deletionTimestamp" in old:
+        added = [name for name in metadata.get("finalizers") or () if name not in (old.get("finalizers") or ())]
+        if added:
+            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+            causes.append(status.forbidden_field("metadata.finalizers", text))
+    return causes
+
+
+def owner_reference(owner: Object, *, block: bool = True) -> dict[str, Any]:
+    """Make the reference by which `owner` controls an object."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": block,
+    }

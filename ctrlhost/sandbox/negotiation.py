@@ -1,0 +1,182 @@
+"""Content types: what bodies may be written in, and what answers may be asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+
+from ctrlhost.sandbox import protobuf
+from ctrlhost.sandbox.status import Failure, bad_request
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+MAX_DEPTH = 100
+_MAX_YAML_NODES = 200_000
+_ACCEPTED = f"{JSON}, {YAML}, {PROTOBUF}"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """How to answer: the encoding, and the form that objects are put into (Table, PartialObjectMetadata or "")."""
+
+    media: str = JSON
+    form: str = ""
+    version: str = "v1"
+
+    @property
+    def content_type(self) -> str:
+        """Give the answer's Content-Type."""
+        return JSON if self.media == JSON else self.media
+
+
+_FORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+
+
+def accept(header: str, forms: tuple[str, ...] = _FORMS) -> Accepted:
+    """Choose the first servable clause of an Accept header; 406 if there is none."""
+    if not header:
+        return Accepted()
+    clauses = []
+    for index, clause in enumerate(header.split(",")):
+        media, *parameters = [part.strip() for part in clause.split(";")]
+        values = dict(part.partition("=")[::2] for part in parameters if "=" in part)
+        try:
+            quality = float(values.get("q", "1"))
+        except ValueError:
+            quality = 0.0
+        clauses.append((-quality, index, media, values))
+    for _, _, media, values in sorted(clauses, key=lambda item: item[:2]):
+        form = values.get("as", "")
+        if media in (JSON, YAML):
+            if not form:
+                return Accepted(media)
+            if form in forms and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1"):
+                return Accepted(media, form, values["v"])
+        elif media in ("*/*", "application/*") and not form:
+            return Accepted()
+    raise Failure(406, "NotAcceptable", f"only the following media types are accepted: {JSON}, {YAML}")
+
+
+def media_type(header: str) -> str:
+    """Give a Content-Type without its parameters."""
+    return header.partition(";")[0].strip().lower()
+
+
+def unsupported(accepted: str = _ACCEPTED) -> Failure:
+    """415 that lists what would do."""
+    text = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    return Failure(415, "UnsupportedMediaType", text)
+
+
+def decode_json(body: bytes, *, duplicates: list[str] | None = None) -> Any:
+    """Read JSON; 400 for what is none. Keys that stand twice in an object are added to `duplicates`."""
+    try:
+        if duplicates is not None:
+            return _with_duplicates(body, duplicates)
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    check_depth(value)
+    return value
+
+
+def _with_duplicates(body: bytes, duplicates: list[str]) -> Any:
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            seen: set[str] = set()
+            for key, _ in pairs:
+                if key in seen and key not in duplicates:
+                    duplicates.append(key)
+                seen.add(key)
+        return result
+
+    msgspec.json.decode(body)
+    value = json.loads(body, object_pairs_hook=build)
+    check_depth(value)
+    return value
+
+
+def check_depth(value: Any) -> None:
+    """Refuse what is nested deeper than any object needs to be."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for item in level
+            if type(item) in (dict, list)
+            for child in (item.values() if type(item) is dict else item)
+            if type(child) in (dict, list)
+        ]
+        if not level:
+            return
+    raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
+
+
+class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
+    """YAML as JSON: times stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def decode_yaml(body: bytes) -> Any:
+    """Read one YAML document as JSON; aliases may not blow it up."""
+    try:
+        nodes = 0
+        aliases = 0
+        for event in yaml.parse(body, Loader=_Loader):
+            nodes += 1
+            aliases += isinstance(event, yaml.AliasEvent)
+            if nodes > _MAX_YAML_NODES or aliases > 100:
+                raise bad_request("the YAML document is too large or has too many aliases")
+        value = yaml.load(body, Loader=_Loader)  # noqa: S506 - the loader is a safe one
+        return decode_json(msgspec.json.encode(_plain(value)))
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError, AttributeError) as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from error
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Make every key a string, as JSON has it; refuse what expands too far."""
+    if depth > MAX_DEPTH:
+        raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, depth + 1) for item in value]
+    return value
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key)
+
+
+def encode_yaml(raw: bytes) -> bytes:
+    """Write JSON as YAML."""
+    text: str = yaml.safe_dump(msgspec.json.decode(raw), sort_keys=True, allow_unicode=True, default_flow_style=False)
+    return text.encode()
+
+
+def decode(content_type: str, body: bytes, kind: str, duplicates: list[str] | None = None) -> Any:
+    """Read a body in any encoding that is taken; `kind` "" refuses protobuf, which only built-in kinds have."""
+    media = media_type(content_type)
+    if media in ("", JSON):
+        return decode_json(body, duplicates=duplicates)
+    if media == YAML:
+        return decode_yaml(body)
+    if media == PROTOBUF and kind:
+        try:
+            return protobuf.decode(body)
+        except KeyError as error:
+            raise unsupported() from error
+    raise unsupported()

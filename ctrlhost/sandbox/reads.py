@@ -1,0 +1,228 @@
+"""Get and list."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ctrlhost.sandbox import selectors, status, views
+from ctrlhost.sandbox.call import Call, bad_option
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.kinds import Kind
+from ctrlhost.sandbox.messages import NotYet
+from ctrlhost.sandbox.status import Failure, bad_request
+from ctrlhost.sandbox.storage import Snapshot, Table
+
+WAIT_SECONDS = 1.0
+"""How long a read waits for a revision of the future; short, since clients repeat the 504 themselves."""
+
+
+@dataclass(slots=True)
+class Page:
+    """One page of a list."""
+
+    revision: int
+    items: list[Snapshot]
+    continue_: str = ""
+    remaining: int | None = None
+
+
+@dataclass(slots=True)
+class Filter:
+    """The selectors of a request."""
+
+    labels: selectors.LabelTest | None
+    terms: list[tuple[tuple[str, ...], bool, str]]
+    names: list[tuple[str, bool]]
+
+    @property
+    def everything(self) -> bool:
+        """Tell whether all objects match."""
+        return self.labels is None and not self.terms and not self.names
+
+    def matches(self, kind: Kind, snapshot: Snapshot) -> bool:
+        """Tell whether an object is selected."""
+        if self.labels is not None and not self.labels(snapshot.labels):
+            return False
+        for name, equal in self.names:
+            if (snapshot.name == name) is not equal:
+                return False
+        if self.terms:
+            obj = views.load(kind, snapshot)
+            return all((selectors.field_text(obj, path) == value) is equal for path, equal, value in self.terms)
+        return True
+
+
+def find(engine: Engine, call: Call) -> Snapshot:
+    """Find the object that the call names; 404 if there is none."""
+    found = engine.store.table(call.kind.table).get(call.namespace, call.name)
+    if found is None:
+        raise status.not_found(call.kind.plural, call.kind.group, call.name)
+    return found
+
+
+def get(engine: Engine, call: Call, received: float) -> Snapshot:
+    """Read one object, at least as fresh as `resourceVersion` asks for."""
+    wanted = revision_of(call.query.first("resourceVersion"), "GetOptions")
+    wait_for(engine, wanted, received)
+    return find(engine, call)
+
+
+def revision_of(text: str, options: str) -> int:
+    """Read a resourceVersion; 0 for an absent one."""
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        message = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        if options == "watch":
+            raise bad_option("ListOptions", status.invalid_value("resourceVersion", text, message))
+        raise bad_request(f"invalid resource version {text!r}: {message}")
+    return int(text)
+
+
+def wait_for(engine: Engine, revision: int, received: float) -> None:
+    """Put the request off while `revision` lies in the future."""
+    if revision > engine.store.revision:
+        text = f"Too large resource version: {revision}, current: {engine.store.revision}"
+        raise NotYet(received + WAIT_SECONDS, status.timeout(text, too_large=True))
+
+
+def make_filter(kind: Kind, call: Call) -> Filter:
+    """Read the selectors of a request."""
+    labels = selectors.parse_labels(call.query.first("labelSelector"))
+    terms: list[tuple[tuple[str, ...], bool, str]] = []
+    names: list[tuple[str, bool]] = []
+    for label, equal, value in selectors.parse_fields(call.query.first("fieldSelector")):
+        if label == "metadata.name" or (label == "name" and kind.plural == "namespaces"):
+            names.append((value, equal))
+        elif label == "metadata.namespace" and kind.namespaced:
+            terms.append((("metadata", "namespace"), equal, value))
+        elif label in kind.field_selectors:
+            terms.append((kind.field_selectors[label], equal, value))
+        else:
+            raise bad_request(f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+    return Filter(labels, terms, names)
+
+
+def list_page(engine: Engine, call: Call, received: float) -> Page:
+    """Read a page of a collection."""
+    query, table = call.query, engine.store.table(call.kind.table)
+    _check_list_options(call)
+    selected = make_filter(call.kind, call)
+    version, match, limit = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.number("limit")
+    revision, token, start = engine.store.revision, query.first("continue"), ""
+    namespace = call.namespace if call.kind.namespaced and call.namespace else None
+    if token:
+        revision, start = _read_token(token)
+        items = _at(engine, table, revision, namespace, start)
+        revision = engine.store.revision if revision < 0 else revision
+    else:
+        wanted = revision_of(version, "list")
+        wait_for(engine, wanted, received)
+        if wanted and (match == "Exact" or (not match and limit)):
+            revision, items = wanted, table.list_at(wanted, namespace)
+        else:
+            items = _named(table, selected, namespace)
+        if version == "0" and match != "Exact":
+            limit = None
+    if start:
+        items = [item for item in items if f"{item.namespace}/{item.name}\0" >= start]
+    return _cut(call.kind, selected, items, revision, limit)
+
+
+def _named(table: Table, selected: Filter, namespace: str | None) -> list[Snapshot]:
+    """List, but look up the one object when the selector names it."""
+    if namespace is not None and len(selected.names) == 1 and selected.names[0][1]:
+        found = table.get(namespace, selected.names[0][0])
+        return [] if found is None else [found]
+    return table.list(namespace)
+
+
+def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, limit: int | None) -> Page:
+    if limit is None or limit <= 0:
+        chosen = items if selected.everything else [item for item in items if selected.matches(kind, item)]
+        return Page(revision, chosen)
+    chosen = []
+    for index, item in enumerate(items):
+        if not selected.matches(kind, item):
+            continue
+        if len(chosen) == limit:
+            # Start at the first item that did not fit.
+            token = _token(revision, f"{item.namespace}/{item.name}\0")
+            remaining = len(items) - index if selected.everything else None
+            return Page(revision, chosen, token, remaining)
+        chosen.append(item)
+    return Page(revision, chosen)
+
+
+def _check_list_options(call: Call) -> None:
+    query = call.query
+    version, match, token = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.first("continue")
+    causes = []
+    if query.first("sendInitialEvents"):
+        causes.append(status.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if match:
+        if token:
+            causes.append(status.forbidden_field("resourceVersionMatch", "is forbidden for continue"))
+        elif match not in ("Exact", "NotOlderThan"):
+            causes.append(status.not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan")))
+        elif not version:
+            causes.append(
+                status.forbidden_field("resourceVersionMatch", "is forbidden unless resourceVersion is provided")
+            )
+        elif match == "Exact" and version == "0":
+            causes.append(status.forbidden_field("resourceVersionMatch", 'Exact is forbidden for resourceVersion "0"'))
+    if causes:
+        raise bad_option("ListOptions", *causes)
+    if token and version not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+
+
+def _token(revision: int, start: str) -> str:
+    data = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": revision, "start": start})
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _read_token(text: str) -> tuple[int, str]:
+    try:
+        data: Any = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        revision, start = data["rv"], data["start"]
+    except (binascii.Error, ValueError, KeyError, TypeError) as error:
+        raise bad_request("continue key is not valid") from error
+    if data.get("v") != "meta.k8s.io/v1" or type(revision) is not int or type(start) is not str:
+        raise bad_request("continue key is not valid")
+    return revision, start
+
+
+def _at(engine: Engine, table: Table, revision: int, namespace: str | None, start: str) -> list[Snapshot]:
+    if revision < 0:
+        return table.list(namespace)
+    if revision > engine.store.revision:
+        raise bad_request("continue key is not valid")
+    try:
+        return table.list_at(revision, namespace)
+    except Failure as gone:
+        text = "The provided continue parameter is too old to display a consistent list result."
+        raise status.expired(text, _token(-1, start)) from gone
+
+
+def encode_list(kind: Kind, page: Page) -> bytes:
+    """Write a page; the stored bytes go out as they are, without type information for built-in kinds."""
+    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if page.continue_:
+        metadata["continue"] = page.continue_
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+    head = msgspec.json.encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
+    cut = 0 if kind.custom is not None else len(f'{{"apiVersion":"{kind.api_version}","kind":"{kind.kind}",')
+    present: Callable[[Kind, Snapshot], bytes] = views.raw
+    if cut:
+        items = [b"{" + present(kind, item)[cut:] for item in page.items]
+    else:
+        items = [present(kind, item) for item in page.items]
+    return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))

@@ -1,0 +1,199 @@
+"""The sandbox: an API server in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from ctrlhost.errors import ConfigError
+from ctrlhost.sandbox import kubeconfig as kubeconfig_file
+from ctrlhost.sandbox import seed, tls
+from ctrlhost.sandbox.app import App
+from ctrlhost.sandbox.call import ADMIN
+from ctrlhost.sandbox.engine import CONTROLLERS, Engine, Options
+from ctrlhost.sandbox.http import Connection, listener
+
+_log = logging.getLogger(__name__)
+
+
+class Sandbox:
+    """An embedded API server, for trying, developing and testing.
+
+    `address` must be a loopback address unless `expose` is set. `data_dir` keeps the objects over restarts; without it
+    they live in memory. `kubeconfig` is where the kubeconfig goes, by default into a directory that `stop` removes.
+    `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run, of
+    gc, namespace, workloads and service. `crd_conditions="external"` leaves judging the names of CRDs to a controller.
+    The other options are the fields of `Options`; delays are in seconds.
+
+    Any thread may call the methods. Several sandboxes may run in one process.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        data_dir: Path | str | None = None,
+        kubeconfig: Path | str | None = None,
+        insecure_http: bool = False,
+        expose: bool = False,
+        controllers: Iterable[str] = CONTROLLERS,
+        crd_conditions: str = "builtin",
+        options: Options | None = None,
+    ) -> None:
+        """Check what was asked for; nothing runs before `start`."""
+        if crd_conditions not in ("builtin", "external"):
+            raise ConfigError(f"crd_conditions must be builtin or external, not {crd_conditions!r}")
+        chosen = frozenset(controllers)
+        if unknown := chosen - frozenset((*CONTROLLERS, "ingress")):
+            raise ConfigError(f"unknown sandbox controllers: {', '.join(sorted(unknown))}")
+        try:
+            loopback = ipaddress.ip_address(address).is_loopback
+        except ValueError as error:
+            raise ConfigError(f"the sandbox's address must be an IP address, not {address!r}") from error
+        if not loopback and (insecure_http or not expose):
+            raise ConfigError(f"the sandbox listens on loopback addresses only, not on {address}")
+        base = options or Options()
+        fields = {name: getattr(base, name) for name in Options.__dataclass_fields__}
+        self._options = Options(**{**fields, "controllers": chosen, "crd_conditions": crd_conditions})
+        self._address, self._port = address, port
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        self._wanted_kubeconfig = None if kubeconfig is None else Path(kubeconfig)
+        self._insecure = insecure_http
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._engine: Engine | None = None
+        self._stop: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._failed: BaseException | None = None
+        self._directory: Path | None = None
+        self.url = ""
+        """Where it listens, once started."""
+        self.ca = ""
+        """The authority's certificate as PEM; empty without TLS."""
+        self.token = ""
+        """The administrator's bearer token; empty without TLS."""
+        self.kubeconfig = Path()
+        """The kubeconfig that was written."""
+
+    def start(self) -> Sandbox:
+        """Start serving; gives itself back when it is ready. Raises OSError if the port is taken."""
+        if self._thread is not None:
+            raise RuntimeError("the sandbox runs already")
+        self._started.clear()
+        self._failed = None
+        self._thread = threading.Thread(target=self._run, name="ctrlhost-sandbox", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._failed is not None:
+            self._thread.join()
+            self._thread = None
+            raise self._failed
+        return self
+
+    def stop(self) -> None:
+        """End all streams, stop serving, remove the kubeconfig. Does nothing if it does not run."""
+        thread, loop, stop = self._thread, self._loop, self._stop
+        if thread is None or loop is None or stop is None:
+            return
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        self._thread = None
+        if self._data_dir is None:
+            self.kubeconfig.unlink(missing_ok=True)
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+    def __enter__(self) -> Sandbox:
+        """Start."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+    def revision(self, api_version: str, kind: str) -> int:
+        """Give the newest revision that was written to a resource, 0 if none was. Cheap; for tests that wait for idleness."""
+        engine = self._engine
+        if engine is None:
+            return 0
+        group, _, version = api_version.rpartition("/")
+        found = engine.registry.find_kind(group, version, kind)
+        return 0 if found is None else engine.store.newest(found.table)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._started.is_set():
+                _log.exception("the sandbox ended")
+            else:
+                self._failed = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        engine = Engine(self._options, loop)
+        certificates = None if self._insecure else tls.issue(self._address)
+        self.ca = "" if certificates is None else certificates.ca
+        self.token = "" if certificates is None else secrets.token_urlsafe(32)
+        app = App(engine, tokens=None if certificates is None else {self.token: ADMIN})
+        connections: dict[Connection, None] = {}
+        context = None if certificates is None else certificates.server_context()
+        server = await loop.create_server(
+            listener(app, connections), self._address, self._port, ssl=context, backlog=1024
+        )
+        port = server.sockets[0].getsockname()[1]
+        shown = f"[{self._address}]" if ":" in self._address else self._address
+        engine.host = f"{shown}:{port}"
+        self.url = f"{'http' if context is None else 'https'}://{engine.host}"
+        app.allowed_hosts = frozenset(f"{name}:{port}" for name in (shown, "127.0.0.1", "localhost", "[::1]"))
+        self._write_kubeconfig()
+        seed.plant(engine, port)
+        app.ready = True
+        self._engine = engine
+        self._started.set()
+        sweeper = loop.create_task(_sweep(connections))
+        try:
+            await self._stop.wait()
+        finally:
+            app.ready = False
+            sweeper.cancel()
+            server.close()
+            for connection in list(connections):
+                connection.shut()
+            # One turn of the loop lets the last bytes out.
+            await asyncio.sleep(0.02)
+            for connection in list(connections):
+                connection.abort()
+            self._engine = None
+
+    def _write_kubeconfig(self) -> None:
+        if self._wanted_kubeconfig is not None:
+            self.kubeconfig = self._wanted_kubeconfig
+        else:
+            self._directory = Path(tempfile.mkdtemp(prefix="ctrlhost-sandbox-"))
+            self.kubeconfig = self._directory / "kubeconfig"
+        kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
+
+
+async def _sweep(connections: dict[Connection, None]) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(1)
+        now = loop.time()
+        for connection in list(connections):
+            connection.sweep(now)

@@ -1,0 +1,188 @@
+"""Failures as the `Status` objects that clients branch on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One entry of `details.causes`: a field that is wrong, and why."""
+
+    reason: str
+    message: str
+    field: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Give the entry as it stands on the wire."""
+        entry = {"reason": self.reason, "message": self.message}
+        if self.field:
+            entry["field"] = self.field
+        return entry
+
+
+class Failure(Exception):  # noqa: N818 - it is the server's word for a Status that is no success
+    """Raised anywhere below the request handler; becomes the answer's `Status`."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        name: str = "",
+        group: str = "",
+        kind: str = "",
+        uid: str = "",
+        causes: Sequence[Cause] = (),
+        retry_after: int | None = None,
+        continue_: str = "",
+    ) -> None:
+        """Keep what the `Status` will say."""
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.name = name
+        self.group = group
+        self.kind = kind
+        self.uid = uid
+        self.causes = tuple(causes)
+        self.retry_after = retry_after
+        self.continue_ = continue_
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the `Status` object."""
+        details: dict[str, Any] = {}
+        for key in ("name", "group", "kind", "uid"):
+            if value := getattr(self, key):
+                details[key] = value
+        if self.causes:
+            details["causes"] = [cause.as_dict() for cause in self.causes]
+        if self.retry_after is not None:
+            details["retryAfterSeconds"] = self.retry_after
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {"continue": self.continue_} if self.continue_ else {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if details:
+            status["details"] = details
+        status["code"] = self.code
+        return status
+
+
+def qualified(resource: str, group: str) -> str:
+    """Name a resource as messages do: `pods`, `deployments.apps`."""
+    return f"{resource}.{group}" if group else resource
+
+
+def not_found(resource: str, group: str, name: str) -> Failure:
+    """404: no such object."""
+    text = f'{qualified(resource, group)} "{name}" not found'
+    return Failure(404, "NotFound", text, name=name, group=group, kind=resource)
+
+
+def already_exists(resource: str, group: str, name: str, prefix: str = "") -> Failure:
+    """409: the name is taken."""
+    text = f'{prefix}{qualified(resource, group)} "{name}" already exists'
+    return Failure(409, "AlreadyExists", text, name=name, group=group, kind=resource)
+
+
+def conflict(resource: str, group: str, name: str, why: str) -> Failure:
+    """409: the write is based on something that is no longer so."""
+    text = f'Operation cannot be fulfilled on {qualified(resource, group)} "{name}": {why}'
+    return Failure(409, "Conflict", text, name=name, group=group, kind=resource)
+
+
+def forbidden(resource: str, group: str, name: str, why: str, causes: Sequence[Cause] = ()) -> Failure:
+    """403: the server will not do it."""
+    text = f'{qualified(resource, group)} "{name}" is forbidden: {why}'
+    return Failure(403, "Forbidden", text, name=name, group=group, kind=resource, causes=causes)
+
+
+def bad_request(message: str) -> Failure:
+    """400: the request makes no sense."""
+    return Failure(400, "BadRequest", message)
+
+
+def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Failure:
+    """422: the object breaks a rule; every broken one is named."""
+    listed = list(causes)
+    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed]
+    text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
+    return Failure(422, "Invalid", message, name=name, group=group, kind=kind, causes=listed)
+
+
+def method_not_allowed(verb: str, resource: str, group: str) -> Failure:
+    """405: the resource does not have that verb."""
+    text = f'{verb} is not supported on resources of kind "{qualified(resource, group)}"'
+    return Failure(405, "MethodNotAllowed", text, group=group, kind=resource)
+
+
+def expired(message: str, continue_: str = "") -> Failure:
+    """410: the revision asked for has been compacted away."""
+    return Failure(410, "Expired", message, continue_=continue_)
+
+
+def timeout(message: str, *, too_large: bool = False) -> Failure:
+    """504: what was asked for did not come about in time."""
+    causes = [Cause("ResourceVersionTooLarge", "Too large resource version")] if too_large else []
+    return Failure(504, "Timeout", f"Timeout: {message}", causes=causes, retry_after=1)
+
+
+def internal(message: str) -> Failure:
+    """500: a defect of the server."""
+    text = f"Internal error occurred: {message}"
+    return Failure(500, "InternalError", text, causes=[Cause("", message)])
+
+
+def shown(value: Any) -> str:
+    """Show a value as cause messages do: strings in quotes, everything else as JSON."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 1000 else text[:1000] + "..."
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """The field must be there."""
+    return Cause("FieldValueRequired", "Required value" + (f": {detail}" if detail else ""), field)
+
+
+def invalid_value(field: str, value: Any, detail: str) -> Cause:
+    """The field's value breaks a rule."""
+    return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", field)
+
+
+def wrong_type(field: str, value: Any, detail: str) -> Cause:
+    """The field's value has the wrong JSON type."""
+    return Cause("FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {detail}", field)
+
+
+def not_supported(field: str, value: Any, allowed: Iterable[str]) -> Cause:
+    """The field's value is none of the allowed ones."""
+    values = ", ".join(f'"{item}"' for item in allowed)
+    return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {values}", field)
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    """The field must not be set, or not be changed."""
+    return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
+
+
+def duplicate(field: str, value: Any) -> Cause:
+    """The value stands twice where it may stand once."""
+    return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
+
+
+def too_long(field: str, limit: int) -> Cause:
+    """The text is longer than allowed."""
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)

@@ -1,0 +1,258 @@
+"""Objects in memory: one global revision, a table per resource, a ring of events for watches and old lists.
+
+Everything here runs in the server's own thread, so nothing needs a lock and each commit is atomic for every reader.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from ctrlhost.sandbox.status import Failure, expired
+
+FIRST_REVISION = 1000
+MAX_EVENTS = 10_000
+MAX_EVENT_BYTES = 32 * 1024 * 1024
+MAX_OBJECT_BYTES = 1_572_864
+
+Key = tuple[str, str]
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """One object at one revision. `raw` is its JSON in the storage version, apiVersion and kind first."""
+
+    raw: bytes
+    revision: int
+    namespace: str
+    name: str
+    uid: str
+    labels: dict[str, str]
+    owners: tuple[str, ...]
+    """The uids of its ownerReferences."""
+    shape: object
+    """The schema that the object was written with; served as it is while that is still the current one."""
+
+    def decode(self) -> dict[str, Any]:
+        """Give a fresh, mutable copy."""
+        obj: dict[str, Any] = msgspec.json.decode(self.raw)
+        return obj
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """One change: `old` is None for a creation, `new` is None for a deletion."""
+
+    revision: int
+    old: Snapshot | None
+    new: Snapshot | None
+    frames: dict[Any, bytes]
+    """Encoded once, sent to many watchers."""
+
+    @property
+    def size(self) -> int:
+        """Count the bytes that the event keeps in memory."""
+        return (len(self.old.raw) if self.old else 0) + (len(self.new.raw) if self.new else 0)
+
+
+class Journal(Protocol):
+    """What keeps commits beyond the process."""
+
+    def write(self, table: str, snapshot: Snapshot, *, removed: bool) -> None:
+        """Keep one commit; raises if that is not possible, and then nothing has happened."""
+
+
+class Table:
+    """The objects of one resource."""
+
+    def __init__(self, name: str, revision: int) -> None:
+        """Start empty; nothing at or before `revision` can be watched from."""
+        self.name = name
+        self.namespaces: dict[str, dict[str, Snapshot]] = {}
+        self.count = 0
+        self.ring: deque[Event] = deque()
+        self.ring_bytes = 0
+        self.compacted = revision
+        self.newest = 0
+        self.watchers: dict[Callable[[Event], None], None] = {}
+
+    def get(self, namespace: str, name: str) -> Snapshot | None:
+        """Find an object."""
+        return self.namespaces.get(namespace, {}).get(name)
+
+    def list(self, namespace: str | None = None) -> list[Snapshot]:
+        """Give the objects of one namespace or of all, by namespace and name."""
+        if namespace is not None:
+            inside = self.namespaces.get(namespace, {})
+            return [inside[name] for name in sorted(inside)]
+        return [inside[name] for _, inside in sorted(self.namespaces.items()) for name in sorted(inside)]
+
+    def list_at(self, revision: int, namespace: str | None = None) -> list[Snapshot]:
+        """Give the objects as they were at `revision`; 410 if that is forgotten."""
+        if revision < self.compacted:
+            raise expired(f"The provided resource version is too old: {revision} ({self.compacted})")
+        if not self.ring or self.ring[-1].revision <= revision:
+            return self.list(namespace)
+        state = {(item.namespace, item.name): item for item in self.list(namespace)}
+        for event in reversed(self.ring):
+            if event.revision <= revision:
+                break
+            touched = event.new or event.old
+            if touched is None or (namespace is not None and touched.namespace != namespace):
+                continue
+            if event.old is None:
+                state.pop((touched.namespace, touched.name), None)
+            else:
+                state[touched.namespace, touched.name] = event.old
+        return [state[key] for key in sorted(state)]
+
+    def since(self, revision: int) -> Iterator[Event]:
+        """Give the events after `revision`, oldest first; the caller has compared with `compacted`."""
+        later = []
+        for event in reversed(self.ring):
+            if event.revision <= revision:
+                break
+            later.append(event)
+        return reversed(later)
+
+    def put(self, snapshot: Snapshot) -> None:
+        """Place an object without telling anybody."""
+        inside = self.namespaces.setdefault(snapshot.namespace, {})
+        self.count += snapshot.name not in inside
+        inside[snapshot.name] = snapshot
+
+    def drop(self, snapshot: Snapshot) -> None:
+        """Take an object out without telling anybody."""
+        inside = self.namespaces[snapshot.namespace]
+        del inside[snapshot.name]
+        self.count -= 1
+        if not inside:
+            del self.namespaces[snapshot.namespace]
+
+    def record(self, event: Event) -> None:
+        """Keep the event for later watches and tell the present ones."""
+        self.newest = event.revision
+        self.ring.append(event)
+        self.ring_bytes += event.size
+        while len(self.ring) > MAX_EVENTS or self.ring_bytes > MAX_EVENT_BYTES:
+            self._forget_oldest()
+        for watcher in list(self.watchers):
+            watcher(event)
+
+    def compact(self, revision: int) -> None:
+        """Forget every event up to `revision`."""
+        while self.ring and self.ring[0].revision <= revision:
+            self._forget_oldest()
+        self.compacted = max(self.compacted, revision)
+
+    def _forget_oldest(self) -> None:
+        event = self.ring.popleft()
+        self.ring_bytes -= event.size
+        self.compacted = event.revision
+
+
+class Store:
+    """All tables and the revision that they share."""
+
+    def __init__(self, journal: Journal | None = None, max_objects: int = 500_000) -> None:
+        """Start empty at revision 1000, so that small numbers are always too old."""
+        self.revision = FIRST_REVISION
+        self._tables: dict[str, Table] = {}
+        self._journal = journal
+        self._max_objects = max_objects
+        self.uids: dict[str, tuple[str, Snapshot]] = {}
+        """Every object by its uid, with its table's name."""
+        self.listeners: list[Callable[[Table, Event], None]] = []
+        """Called after each commit, in order; they must not write."""
+
+    def table(self, name: str) -> Table:
+        """Give the table of that name, new if need be."""
+        found = self._tables.get(name)
+        if found is None:
+            found = self._tables[name] = Table(name, self.revision)
+        return found
+
+    def newest(self, name: str) -> int:
+        """Give the newest revision written to a table, 0 if none was. May be called from any thread."""
+        found = self._tables.get(name)
+        return 0 if found is None else found.newest
+
+    def tables(self) -> Iterable[Table]:
+        """Give all tables."""
+        return list(self._tables.values())
+
+    def forget_table(self, name: str) -> None:
+        """Drop a table; its objects must be gone."""
+        self._tables.pop(name, None)
+
+    def write(self, table: Table, obj: dict[str, Any], shape: object = None) -> Snapshot:
+        """Commit a new or changed object under the next revision, which is written into `obj`."""
+        metadata = obj["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        old = table.get(namespace, name)
+        if old is None and len(self.uids) >= self._max_objects:
+            raise Failure(500, "InternalError", f"the sandbox holds at most {self._max_objects} objects")
+        revision = self.revision + 1
+        metadata["resourceVersion"] = str(revision)
+        new = snapshot_of(obj, revision, shape)
+        if len(new.raw) > MAX_OBJECT_BYTES:
+            raise Failure(500, "", "etcdserver: request is too large")
+        if self._journal is not None:
+            self._journal.write(table.name, new, removed=False)
+        self.revision = revision
+        table.put(new)
+        self.uids[new.uid] = (table.name, new)
+        self._tell(table, Event(revision, old, new, {}))
+        return new
+
+    def remove(self, table: Table, old: Snapshot) -> Snapshot:
+        """Commit a deletion, which takes a revision too; gives the last state under that revision."""
+        revision = self.revision + 1
+        if self._journal is not None:
+            self._journal.write(table.name, old, removed=True)
+        self.revision = revision
+        table.drop(old)
+        self.uids.pop(old.uid, None)
+        event = Event(revision, old, None, {})
+        self._tell(table, event)
+        return old
+
+    def load(self, table: str, obj: dict[str, Any]) -> None:
+        """Place an object read from disk."""
+        snapshot = snapshot_of(obj, int(obj["metadata"]["resourceVersion"]), None)
+        found = self.table(table)
+        found.put(snapshot)
+        found.newest = max(found.newest, snapshot.revision)
+        self.uids[snapshot.uid] = (table, snapshot)
+
+    def _tell(self, table: Table, event: Event) -> None:
+        table.record(event)
+        for listener in self.listeners:
+            listener(table, event)
+
+
+def snapshot_of(obj: dict[str, Any], revision: int, shape: object = None) -> Snapshot:
+    """Encode an object, apiVersion and kind first, so that a list can cut them off by length."""
+    metadata = obj["metadata"]
+    ordered = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+    ordered.update(obj)
+    return Snapshot(
+        _encode(ordered),
+        revision,
+        metadata.get("namespace", ""),
+        metadata["name"],
+        metadata["uid"],
+        metadata.get("labels") or {},
+        tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
+        shape,
+    )
+
+
+def head_length(api_version: str, kind: str) -> int:
+    """Count the bytes of an encoded object that stand before its metadata, without the brace."""
+    return len(f'"apiVersion":"{api_version}","kind":"{kind}",')

@@ -1,0 +1,38 @@
+"""Where built-in kinds depart from the rule; one strategy object per kind."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ctrlhost.sandbox.kinds import Kind
+from ctrlhost.sandbox.strategies.base import BuiltinStrategy, Strategy
+
+_RULE = Strategy()
+
+
+def strategy_of(kind: Kind) -> Strategy:
+    """Give the strategy of a kind."""
+    return _RULE if kind.custom is not None else _strategies().get((kind.group, kind.kind), _BUILTIN)
+
+
+_BUILTIN = BuiltinStrategy()
+
+
+@cache
+def _strategies() -> dict[tuple[str, str], Strategy]:
+    # The modules need the engine, which needs to be able to name strategies.
+    from ctrlhost.sandbox.strategies import core, crds, pods, services, workloads
+
+    apps = {kind: workloads.Workload() for kind in ("ReplicaSet", "DaemonSet", "ControllerRevision")}
+    return {
+        ("", "Namespace"): core.Namespaces(),
+        ("", "Secret"): core.Secrets(),
+        ("", "ConfigMap"): core.ConfigMaps(),
+        ("", "Event"): core.Events(),
+        ("", "Pod"): pods.Pods(),
+        ("", "Service"): services.Services(),
+        ("apps", "Deployment"): workloads.Deployments(),
+        ("apps", "StatefulSet"): workloads.StatefulSets(),
+        **{("apps", kind): strategy for kind, strategy in apps.items()},
+        ("apiextensions.k8s.io", "CustomResourceDefinition"): crds.Crds(),
+    }

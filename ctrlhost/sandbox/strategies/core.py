@@ -1,0 +1,141 @@
+"""Namespaces, Secrets, ConfigMaps and Events."""
+
+from __future__ import annotations
+
+import base64
+
+from ctrlhost.sandbox import status
+from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.status import Cause
+from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+
+IMMORTAL = ("default", "kube-system", "kube-public")
+_MAX_DATA = 1024 * 1024
+_SECRET_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+
+
+class Namespaces(BuiltinStrategy):
+    """A namespace outlives its deletion until it is empty."""
+
+    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+        """Label it, hold it, and call it active."""
+        name = obj["metadata"].get("name", "")
+        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+        finalizers = obj["spec"].setdefault("finalizers", [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+        obj["status"] = {"phase": "Active"}
+
+    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+        """Leave finalizers to the finalize sub-resource."""
+        if call.subresource != "finalize":
+            obj["spec"] = dict(old.get("spec") or {})
+        obj["metadata"].setdefault("labels", {}).setdefault("kubernetes.io/metadata.name", call.name)
+
+    def check_delete(self, engine: Engine, call: Call) -> None:
+        """Keep the namespaces that the server itself needs."""
+        if call.name in IMMORTAL:
+            raise status.forbidden("namespaces", "", call.name, "this namespace may not be deleted")
+
+    def holds_deletion(self, engine: Engine, obj: Object) -> bool:
+        """Wait for the content to go."""
+        return bool((obj.get("spec") or {}).get("finalizers"))
+
+    def begin_deletion(self, engine: Engine, obj: Object) -> None:
+        """Show that it is going."""
+        obj.setdefault("status", {})["phase"] = "Terminating"
+
+
+class _Data(BuiltinStrategy):
+    """What Secrets and ConfigMaps have in common."""
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Check the keys, the size, and that nothing immutable has changed."""
+        causes = []
+        size = 0
+        for field in ("data", "binaryData"):
+            for key, value in (obj.get(field) or {}).items():
+                if not key or len(key) > 253 or not all(char.isalnum() or char in "-_." for char in key) or ".." in key:
+                    text = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+                    causes.append(status.invalid_value(f"{field}[{key}]", key, text))
+                size += len(value)
+        for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
+            causes.append(status.invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
+        if size > _MAX_DATA * (4 / 3 if obj["kind"] == "Secret" else 1):
+            causes.append(status.too_long("data" if obj["kind"] == "Secret" else "", _MAX_DATA))
+        if old is not None and old.get("immutable"):
+            for field in ("immutable", "data", "binaryData"):
+                if obj.get(field) != old.get(field):
+                    causes.append(status.forbidden_field(field, "field is immutable when `immutable` is set"))
+        return causes
+
+
+class ConfigMaps(_Data):
+    """Just data."""
+
+
+class Secrets(_Data):
+    """Data in base64, with a type."""
+
+    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+        """Take over stringData."""
+        self._merge(obj)
+
+    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+        """Take over stringData; a type that was left out stays."""
+        self._merge(obj)
+
+    @staticmethod
+    def _merge(obj: Object) -> None:
+        text = obj.pop("stringData", None)
+        if text:
+            data = obj.setdefault("data", {})
+            for key, value in text.items():
+                data[key] = base64.b64encode(value.encode()).decode()
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Check that the type's keys are there and that the type stays."""
+        causes = super().causes(engine, call, obj, old)
+        for key in _SECRET_KEYS.get(obj.get("type", ""), ()):
+            if key not in (obj.get("data") or {}):
+                causes.append(status.required(f"data[{key}]"))
+        if (
+            obj.get("type") == "kubernetes.io/basic-auth"
+            and not {"username", "password"} & (obj.get("data") or {}).keys()
+        ):
+            causes.append(status.required("data[username]"))
+        if old is not None and obj.get("type") != old.get("type"):
+            causes.append(status.invalid_value("type", obj.get("type"), "field is immutable"))
+        return causes
+
+
+class Events(BuiltinStrategy):
+    """Events say which object they are about."""
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Compare the event's namespace with its object's."""
+        about = obj.get("regarding") or obj.get("involvedObject") or {}
+        field = "regarding" if "regarding" in obj else "involvedObject"
+        wanted = about.get("namespace") or "default"
+        causes = []
+        if about.get("namespace", "") != obj["metadata"].get("namespace") and wanted != obj["metadata"].get(
+            "namespace"
+        ):
+            causes.append(
+                status.invalid_value(f"{field}.namespace", about.get("namespace", ""), "does not match event.namespace")
+            )
+        if obj["apiVersion"] == "events.k8s.io/v1" and old is None:
+            for member in ("reportingController", "reportingInstance", "action", "reason"):
+                if not obj.get(member):
+                    causes.append(status.required(member))
+            if not obj.get("eventTime"):
+                causes.append(status.required("eventTime"))
+            if obj.get("type") not in ("Normal", "Warning"):
+                causes.append(status.invalid_value("type", obj.get("type", ""), "has invalid value"))
+        return causes

@@ -1,0 +1,82 @@
+"""CustomResourceDefinitions: accepted here, brought to life in `crd_lifecycle`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctrlhost.sandbox import crd_lifecycle, crd_validation, status
+from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.status import Cause
+from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+
+_IMMUTABLE = "field is immutable"
+
+
+class Crds(BuiltinStrategy):
+    """A CRD changes what the server serves."""
+
+    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+        """Start without conditions and names."""
+        obj["status"] = {
+            "conditions": None,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": _storage_versions(obj),
+        }
+        crd_validation.warn(obj, call.warnings)
+
+    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+        """Note a new storage version."""
+        if call.subresource:
+            return
+        stored = (obj.get("status") or {}).get("storedVersions") or []
+        for name in _storage_versions(obj):
+            if name not in stored:
+                stored = [*stored, name]
+                obj["status"] = {**(obj.get("status") or {}), "storedVersions": stored}
+        crd_validation.warn(obj, call.warnings)
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Check the schema and, of an established CRD, what may not change."""
+        causes = crd_validation.causes(obj)
+        versions = [version.get("name") for version in obj["spec"].get("versions") or ()]
+        for index, name in enumerate((obj.get("status") or {}).get("storedVersions") or ()):
+            if name not in versions:
+                text = f"missing from spec.versions; {name} was previously a storage version"
+                causes.append(status.invalid_value(f"status.storedVersions[{index}]", name, text))
+        if old is not None and crd_lifecycle.is_established(old):
+            for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
+                if _at(obj["spec"], path) != _at(old["spec"], path):
+                    field = ".".join(("spec", *path))
+                    causes.append(status.invalid_value(field, _at(obj["spec"], path), _IMMUTABLE))
+        return causes
+
+    def begin_deletion(self, engine: Engine, obj: Object) -> None:
+        """Hold the CRD until its objects are gone."""
+        crd_lifecycle.begin_deletion(obj)
+
+    def holds_deletion(self, engine: Engine, obj: Object) -> bool:
+        """Wait for the objects to go."""
+        return True
+
+    def created(self, engine: Engine, obj: Object) -> None:
+        """Serve it, when it is accepted."""
+        crd_lifecycle.changed(engine)
+
+    def updated(self, engine: Engine, obj: Object, old: Object) -> None:
+        """Serve what it says now."""
+        crd_lifecycle.changed(engine)
+
+    def deleted(self, engine: Engine, obj: Object) -> None:
+        """Serve it no longer."""
+        crd_lifecycle.changed(engine)
+
+
+def _storage_versions(obj: Object) -> list[str]:
+    return [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for part in path:
+        value = (value or {}).get(part)
+    return value

@@ -1,0 +1,68 @@
+"""Pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctrlhost.sandbox import status
+from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.status import Cause
+from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+
+_MUTABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
+
+
+class Pods(BuiltinStrategy):
+    """A pod's spec hardly changes, and a scheduled pod is deleted in two steps."""
+
+    kept_metadata = ("ownerReferences", "deletionTimestamp")
+
+    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+        """Set the first phase and the quality of service."""
+        obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Allow only the changes that a running pod can take."""
+        if old is None or call.subresource:
+            return []
+        left, right = _frozen(obj["spec"]), _frozen(old["spec"])
+        if left == right:
+            return []
+        text = (
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+            "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+            "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+        )
+        return [status.forbidden_field("spec", text)]
+
+    def grace_period(self, obj: Object, wanted: int | None) -> int:
+        """Give no time to a pod that runs nowhere."""
+        spec = obj.get("spec") or {}
+        phase = (obj.get("status") or {}).get("phase")
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0
+        grace = spec.get("terminationGracePeriodSeconds", 30) if wanted is None else wanted
+        return 1 if grace < 0 else int(grace)
+
+
+def _frozen(spec: dict[str, Any]) -> dict[str, Any]:
+    result = {key: value for key, value in spec.items() if key not in _MUTABLE}
+    for key in ("containers", "initContainers"):
+        if key in result:
+            result[key] = [{**container, "image": ""} for container in result[key]]
+    return result
+
+
+def quality_of_service(spec: dict[str, Any]) -> str:
+    """Derive the class from the containers' requests and limits."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    resources = [container.get("resources") or {} for container in containers]
+    if not any(item.get("requests") or item.get("limits") for item in resources):
+        return "BestEffort"
+    for item in resources:
+        limits, requests = item.get("limits") or {}, item.get("requests") or {}
+        for name in ("cpu", "memory"):
+            if name not in limits or requests.get(name, limits[name]) != limits[name]:
+                return "Burstable"
+    return "Guaranteed"

@@ -1,0 +1,165 @@
+"""Services: addresses and ports are handed out when a Service is created."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from ctrlhost.sandbox import status
+from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.status import Cause
+from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+
+NODE_PORTS = range(30000, 32768)
+_WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
+
+
+class Services(BuiltinStrategy):
+    """The store of taken addresses lives in the engine; a holder is known by its uid."""
+
+    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+        """Hand out what was not asked for by name."""
+        obj["status"] = {"loadBalancer": {}}
+        self._allocate(engine, obj)
+
+    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+        """Keep what was handed out before and left out now; a change of type frees what the new type has not."""
+        if call.subresource:
+            return
+        spec, before = obj["spec"], old["spec"]
+        if spec.get("type") != "ExternalName" and before.get("type") != "ExternalName":
+            for field in ("clusterIP", "clusterIPs"):
+                if not spec.get(field) and before.get(field):
+                    spec[field] = before[field]
+        if spec.get("type") in _WITH_NODE_PORTS and before.get("type") in _WITH_NODE_PORTS:
+            taken = {_port_key(port): port.get("nodePort") for port in before.get("ports") or ()}
+            for port in spec.get("ports") or ():
+                if not port.get("nodePort") and taken.get(_port_key(port)):
+                    port["nodePort"] = taken[_port_key(port)]
+        elif spec.get("type") not in _WITH_NODE_PORTS:
+            for port in spec.get("ports") or ():
+                port.pop("nodePort", None)
+            spec.pop("externalTrafficPolicy", None)
+            spec.pop("allocateLoadBalancerNodePorts", None)
+        if not call.dry_run:
+            self._allocate(engine, obj)
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Check the addresses and ports that were asked for."""
+        spec, uid = obj["spec"], obj["metadata"]["uid"]
+        causes = []
+        address = spec.get("clusterIP", "")
+        if spec.get("type") == "ExternalName":
+            if not spec.get("externalName"):
+                causes.append(status.required("spec.externalName"))
+        elif address and address != "None":
+            try:
+                inside = ipaddress.ip_address(address) in ipaddress.ip_network(engine.options.service_cidr)
+            except ValueError:
+                inside = False
+            holder = _pool(engine, "clusterIP").get(address, uid)
+            if not inside:
+                text = f"failed to allocate IP {address}: the provided IP is not in the valid range"
+                causes.append(status.invalid_value("spec.clusterIPs", [address], text))
+            elif holder != uid:
+                text = f"failed to allocate IP {address}: provided IP is already allocated"
+                causes.append(status.invalid_value("spec.clusterIPs", [address], text))
+        if old is not None and spec.get("type") != "ExternalName":
+            before = old["spec"].get("clusterIP", "")
+            if before and before != address and old["spec"].get("type") != "ExternalName":
+                causes.append(status.invalid_value("spec.clusterIPs[0]", [address], "may not change once set"))
+        for index, port in enumerate(spec.get("ports") or ()):
+            node_port = port.get("nodePort")
+            if not node_port:
+                continue
+            if node_port not in NODE_PORTS:
+                text = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+                causes.append(status.invalid_value(f"spec.ports[{index}].nodePort", node_port, text))
+            elif _pool(engine, "nodePort").get(_node_key(port), uid) != uid:
+                text = "provided port is already allocated"
+                causes.append(status.invalid_value(f"spec.ports[{index}].nodePort", node_port, text))
+        return causes
+
+    def created(self, engine: Engine, obj: Object) -> None:
+        """Hold what the object has."""
+        hold(engine, obj)
+
+    def updated(self, engine: Engine, obj: Object, old: Object) -> None:
+        """Hold what the object has now."""
+        release(engine, old)
+        hold(engine, obj)
+
+    def deleted(self, engine: Engine, obj: Object) -> None:
+        """Give everything back."""
+        release(engine, obj)
+
+    def _allocate(self, engine: Engine, obj: Object) -> None:
+        spec = obj["spec"]
+        if spec.get("type") == "ExternalName":
+            for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
+                spec.pop(field, None)
+            return
+        if not spec.get("clusterIP"):
+            listed = spec.get("clusterIPs")
+            spec["clusterIP"] = listed[0] if listed else _free_address(engine)
+        spec["clusterIPs"] = [spec["clusterIP"], *(spec.get("clusterIPs") or [])[1:]]
+        if spec.get("type") in _WITH_NODE_PORTS and spec.get("allocateLoadBalancerNodePorts", True):
+            chosen: set[str] = set()
+            for port in spec.get("ports") or ():
+                if not port.get("nodePort"):
+                    port["nodePort"] = _free_port(engine, port, chosen)
+                chosen.add(_node_key(port))
+
+
+def hold(engine: Engine, obj: Object) -> None:
+    """Note the addresses and ports of a stored Service as taken."""
+    uid = obj["metadata"]["uid"]
+    if (address := obj["spec"].get("clusterIP", "None")) != "None":
+        _pool(engine, "clusterIP")[address] = uid
+    for port in obj["spec"].get("ports") or ():
+        if port.get("nodePort"):
+            _pool(engine, "nodePort")[_node_key(port)] = uid
+
+
+def release(engine: Engine, obj: Object) -> None:
+    """Give back what a Service holds."""
+    uid = obj["metadata"]["uid"]
+    for name in ("clusterIP", "nodePort"):
+        pool = _pool(engine, name)
+        for key in [key for key, holder in pool.items() if holder == uid]:
+            del pool[key]
+
+
+def _pool(engine: Engine, name: str) -> dict[str, str]:
+    return engine.allocations.setdefault(name, {})
+
+
+def _port_key(port: dict[str, Any]) -> tuple[Any, Any]:
+    return port.get("port"), port.get("protocol")
+
+
+def _node_key(port: dict[str, Any]) -> str:
+    return f"{port.get('protocol', 'TCP')}/{port.get('nodePort')}"
+
+
+def _free_address(engine: Engine) -> str:
+    network = ipaddress.ip_network(engine.options.service_cidr)
+    pool = _pool(engine, "clusterIP")
+    # The serial makes a freed address be used again last.
+    for _ in range(network.num_addresses):
+        offset = 10 + next(engine.serial) % (network.num_addresses - 11)
+        address = str(network.network_address + offset)
+        if address not in pool:
+            return address
+    raise status.internal("the range of cluster addresses is exhausted")
+
+
+def _free_port(engine: Engine, port: dict[str, Any], chosen: set[str]) -> int:
+    pool = _pool(engine, "nodePort")
+    for _ in NODE_PORTS:
+        number = NODE_PORTS[next(engine.serial) * 7 % len(NODE_PORTS)]
+        key = _node_key({**port, "nodePort": number})
+        if key not in pool and key not in chosen:
+            return number
+    raise status.internal("the range of node ports is exhausted")

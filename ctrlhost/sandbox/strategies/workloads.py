@@ -1,0 +1,59 @@
+"""The kinds of the apps group."""
+
+from __future__ import annotations
+
+from ctrlhost.sandbox import status
+from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.status import Cause
+from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+
+_IMMUTABLE = "field is immutable"
+_STATEFUL_MUTABLE = {
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+}
+
+
+class Workload(BuiltinStrategy):
+    """A workload keeps its selector."""
+
+    kept_metadata = ("labels",)
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Compare the selectors."""
+        if old is None or call.subresource or "spec" not in obj:
+            return []
+        selector = obj["spec"].get("selector")
+        if selector != (old.get("spec") or {}).get("selector"):
+            return [status.invalid_value("spec.selector", selector, _IMMUTABLE)]
+        return []
+
+
+class Deployments(Workload):
+    """Rollouts are driven by annotations too, so those count."""
+
+    def metadata_counts(self, obj: Object, old: Object) -> bool:
+        """Count a change of annotations."""
+        return bool(obj["metadata"].get("annotations") != old["metadata"].get("annotations"))
+
+
+class StatefulSets(Workload):
+    """Little of a StatefulSet's spec may change."""
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Name the change that is not allowed."""
+        if old is None or call.subresource:
+            return []
+        for key in sorted((obj["spec"].keys() | old["spec"].keys()) - _STATEFUL_MUTABLE):
+            if obj["spec"].get(key) != old["spec"].get(key):
+                text = "updates to statefulset spec for fields other than " + ", ".join(
+                    f"'{name}'" for name in sorted(_STATEFUL_MUTABLE)
+                )
+                return [status.forbidden_field("spec", f"{text} are forbidden")]
+        return []

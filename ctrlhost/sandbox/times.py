@@ -1,0 +1,60 @@
+"""Times as they stand in objects."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import time
+
+_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def now() -> str:
+    """Give the present time in whole seconds, as creationTimestamp has it."""
+    return seconds(time.time())
+
+
+def seconds(at: float) -> str:
+    """Write a time since the epoch in whole seconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def micro(at: float | None = None) -> str:
+    """Write a time since the epoch, the present by default, with six digits of its fraction."""
+    moment = datetime.datetime.fromtimestamp(time.time() if at is None else at, datetime.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse(text: str) -> datetime.datetime:
+    """Read an RFC 3339 time; ValueError for anything else."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    offset = datetime.timedelta()
+    if zone not in "Zz":
+        offset = datetime.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        offset = -offset if zone[0] == "-" else offset
+    micros = int((fraction or "0")[:6].ljust(6, "0"))
+    moment = datetime.datetime(
+        int(year), int(month), int(day), int(hour), int(minute), int(second), micros, datetime.UTC
+    )
+    return moment - offset
+
+
+def epoch(text: str) -> float:
+    """Give the seconds since the epoch of an RFC 3339 time; 0 for what is none."""
+    try:
+        return parse(text).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def canonical(text: str, *, micros: bool = False) -> str:
+    """Rewrite a time in UTC, with six digits of its fraction or none; ValueError for what is no time."""
+    try:
+        moment = parse(text)
+    except OverflowError as error:
+        raise ValueError(text) from error
+    shape = "%H:%M:%S.%fZ" if micros else "%H:%M:%SZ"
+    return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T" + moment.strftime(shape)

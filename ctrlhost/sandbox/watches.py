@@ -1,0 +1,172 @@
+"""Watches: the events of a table, filtered, in the version and form that the client asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ctrlhost.sandbox import status, views
+from ctrlhost.sandbox.call import Call, bad_option
+from ctrlhost.sandbox.engine import Engine
+from ctrlhost.sandbox.http import Channel
+from ctrlhost.sandbox.kinds import Kind
+from ctrlhost.sandbox.reads import Filter, make_filter, revision_of
+from ctrlhost.sandbox.storage import Event, Snapshot
+
+BOOKMARK_SECONDS = 60.0
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+Present = Callable[[bytes], bytes]
+"""Turns an object's JSON into what the client asked to see of it."""
+
+
+class Watch:
+    """One client's watch."""
+
+    def __init__(self, engine: Engine, call: Call, present: Present | None, content_type: str) -> None:
+        """Check the options; nothing is sent before `opened`."""
+        query = call.query
+        self.content_type = content_type
+        self.headers: list[tuple[str, str]] = []
+        self._engine = engine
+        self._kind = call.kind
+        self._table = engine.store.table(call.kind.table)
+        self._namespace = call.namespace if call.kind.namespaced and call.namespace else None
+        self._selected: Filter = make_filter(call.kind, call)
+        self._present = present
+        self._version = query.first("resourceVersion")
+        self._from = revision_of(self._version, "watch")
+        self._bookmarks = query.flag("allowWatchBookmarks")
+        self._initial = _initial_events(call)
+        seconds = query.number("timeoutSeconds")
+        self._seconds = float(seconds) if seconds else random.uniform(1800, 3600)  # noqa: S311 - no secret
+        self._channel: Channel | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._seen = self._from
+
+    @property
+    def kind(self) -> Kind:
+        """The kind that is watched."""
+        return self._kind
+
+    def opened(self, channel: Channel) -> None:
+        """Send what is there already, then follow."""
+        self._channel = channel
+        self._engine.watches.add(self)
+        self._timers.append(self._engine.later(self._seconds, self.end))
+        if self._bookmarks:
+            self._timers.append(self._engine.later(max(self._seconds - 2, self._seconds / 2), self._bookmark))
+            self._timers.append(self._engine.later(BOOKMARK_SECONDS, self._bookmark_again))
+        if self._initial is True or (self._initial is None and self._from == 0):
+            self._send_current()
+        elif self._from:
+            if self._from < self._table.compacted:
+                self._send_expired()
+                return
+            for event in self._table.since(self._from):
+                self._event(event)
+        self._table.watchers[self._event] = None
+
+    def closed(self) -> None:
+        """Stop following."""
+        self._table.watchers.pop(self._event, None)
+        self._engine.watches.discard(self)
+        for timer in self._timers:
+            timer.cancel()
+        self._channel = None
+
+    def end(self) -> None:
+        """End the stream properly."""
+        if self._channel is not None:
+            self._channel.end()
+
+    def _send_current(self) -> None:
+        revision = self._engine.store.revision
+        for snapshot in self._table.list(self._namespace):
+            if self._selected.matches(self._kind, snapshot):
+                self._send("ADDED", views.raw(self._kind, snapshot))
+        self._seen = max(self._from, revision)
+        if self._initial is True and self._bookmarks:
+            self._bookmark(initial_end=True)
+
+    def _send_expired(self) -> None:
+        text = f"too old resource version: {self._from} ({self._table.compacted})"
+        body = msgspec.json.encode({"type": "ERROR", "object": status.expired(text).as_dict()})
+        if self._channel is not None:
+            self._channel.send(body + b"\n")
+            self._channel.end()
+
+    def _event(self, event: Event) -> None:
+        """Send one change as this watch sees it: an object may enter or leave its selector."""
+        if event.revision <= self._seen:
+            return
+        self._seen = event.revision
+        touched = event.new or event.old
+        if touched is None or (self._namespace is not None and touched.namespace != self._namespace):
+            return
+        kind, selected = self._kind, self._selected
+        before = event.old is not None and selected.matches(kind, event.old)
+        after = event.new is not None and selected.matches(kind, event.new)
+        if after and event.new is not None:
+            self._send_shared("MODIFIED" if before else "ADDED", event, event.new)
+        elif before and event.old is not None:
+            self._send_shared("DELETED", event, event.old)
+
+    def _send_shared(self, name: str, event: Event, snapshot: Snapshot) -> None:
+        """Encode an event once for all watches that see it alike."""
+        if self._channel is None:
+            return
+        key = (name, self._kind) if self._present is None else None
+        frame = event.frames.get(key) if key else None
+        if frame is None:
+            raw = views.raw(self._kind, snapshot)
+            if name == "DELETED":
+                obj = msgspec.json.decode(raw)
+                obj["metadata"]["resourceVersion"] = str(event.revision)
+                raw = views.encode(obj)
+            if self._present is not None:
+                raw = self._present(raw)
+            frame = _frame(name, raw)
+            if key:
+                event.frames[key] = frame
+        self._channel.send(frame)
+
+    def _send(self, name: str, raw: bytes) -> None:
+        if self._channel is not None:
+            self._channel.send(_frame(name, raw if self._present is None else self._present(raw)))
+
+    def _bookmark_again(self) -> None:
+        self._bookmark()
+        self._timers.append(self._engine.later(BOOKMARK_SECONDS, self._bookmark_again))
+
+    def _bookmark(self, *, initial_end: bool = False) -> None:
+        metadata: dict[str, Any] = {
+            "resourceVersion": str(max(self._engine.store.revision, self._from)),
+            "creationTimestamp": None,
+        }
+        if initial_end:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        kind = self._kind
+        self._send("BOOKMARK", views.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}))
+
+
+def _frame(name: str, raw: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (name.encode(), raw)
+
+
+def _initial_events(call: Call) -> bool | None:
+    """Read `sendInitialEvents`; None where it is absent."""
+    query = call.query
+    match = query.first("resourceVersionMatch")
+    if query.first("sendInitialEvents"):
+        if match != "NotOlderThan":
+            text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            raise bad_option("ListOptions", status.forbidden_field("resourceVersionMatch", text))
+        return query.flag("sendInitialEvents")
+    if match:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        raise bad_option("ListOptions", status.forbidden_field("resourceVersionMatch", text))
+    return None
