@@ -197,6 +197,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         return
 
+    def setup(self) -> None:
+        super().setup()
+        self.stub.connected(self.connection)
+
     def handle_one_request(self) -> None:
         try:
             super().handle_one_request()
@@ -260,6 +264,7 @@ class StubApiServer:
         self.requests: list[Asked] = []
         self.stopping = threading.Event()
         self._answers: dict[tuple[str, str], list[Answer]] = {}
+        self._connections: list[socket.socket] = []
         self._lock = threading.Lock()
         self._asked = threading.Condition(self._lock)
         self._tls = tls
@@ -279,10 +284,17 @@ class StubApiServer:
         return self
 
     def stop(self) -> None:
+        """Close the port and every connection, as a process does that is killed."""
         self.stopping.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    def connected(self, connection: socket.socket) -> None:
+        self._connections.append(connection)
 
     __enter__ = start
 

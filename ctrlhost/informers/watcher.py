@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.answers import error_from_status
 from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
@@ -79,6 +79,8 @@ class Watcher:
         self._stopping = stopping
         self._fed = fed
         self._note = note
+        #: An ERROR frame that came in the same piece as the end of the initial events.
+        self._left_over: dict[str, Any] | None = None
 
     def streaming_list(self, resource: Resource) -> Stream:
         """Make the server's state the content, from a stream that then goes on as a watch.
@@ -128,11 +130,12 @@ class Watcher:
                 progress = self._engine.feed_watch(chunk)
                 events += self._heard(progress)
                 self._status.listing = events
-                if progress.error is not None:
-                    raise error_from_status(progress.error)
                 if progress.initial_events_end:
                     self._engine.replace(progress.resource_version)
+                    self._left_over = progress.error
                     return progress.resource_version
+                if progress.error is not None:
+                    raise error_from_status(progress.error)
         except BaseException:
             stream.close()
             raise
@@ -150,11 +153,13 @@ class Watcher:
 
         What opening a watch raises, other than that the server is away or busy, is raised.
         """
+        # A stream that brought the first list has proved itself already.
+        proved = stream is not None
         while True:
             if stream is None:
                 stream = self._open(resource)
-            end, error = self._consume(stream)
-            stream = None
+            end, error = self._consume(stream, proved)
+            stream, proved = None, False
             self._check()
             if end is End.SHORT:
                 log.info("the watch of %s ended at once without an event", resource.name)
@@ -174,13 +179,14 @@ class Watcher:
                 self._note("watch", error)
                 self._wait(error)
 
-    def _consume(self, stream: Stream) -> tuple[End, Exception | None]:
-        started, events = self._clock.now(), 0
+    def _consume(self, stream: Stream, proved: bool) -> tuple[End, Exception | None]:
+        started, events = self._clock.now(), int(proved)
         self._status.watches += 1
         self._status.set("watching")
-        error: Exception | None = None
+        left_over, self._left_over = self._left_over, None
+        error: Exception | None = None if left_over is None else error_from_status(left_over)
         try:
-            while chunk := stream.read():
+            while error is None and (chunk := stream.read()):
                 progress = self._engine.feed_watch(chunk)
                 self._engine.process()
                 self._fed()
@@ -188,7 +194,6 @@ class Watcher:
                 self._position.last = self._status.resource_version = progress.resource_version
                 if progress.error is not None:
                     error = error_from_status(progress.error)
-                    break
         except (CtrlhostError, ValueError) as raised:
             error = raised
         finally:

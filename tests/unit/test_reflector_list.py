@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 from informer_rig import PODS, Rig, until
@@ -18,9 +19,13 @@ from stub_api_server import (
     event,
     pod,
     pod_list,
+    serve,
     status_object,
 )
 
+from ctrlhost.client import Client
+from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
+from ctrlhost.informers.wire import Wire
 from ctrlhost.testing import ManualClock
 
 
@@ -101,10 +106,6 @@ def test_a_list_has_every_object_of_its_pages_and_the_version_of_the_last(rig_wi
     assert sorted(rig.held()) == sorted(names)
     assert len(rig.lists) == pages
     assert rig.pods.last_resource_version == "100"
-
-
-def relisted(rig: Rig) -> None:
-    """Have a watch that ends with 410, so that the reflector lists again."""
 
 
 @pytest.mark.behaviour("informers/RE20")
@@ -287,7 +288,6 @@ def test_a_reflector_that_is_stopped_before_it_starts_asks_for_nothing(rig):
 
 @pytest.mark.behaviour("informers/RE3")
 def test_many_informers_come_and_go_without_leaving_threads(server):
-    import threading
 
     server.on("GET", PODS, Json(pod_list(1)))
     before = threading.active_count()
@@ -304,9 +304,6 @@ def test_many_informers_come_and_go_without_leaving_threads(server):
 @pytest.mark.behaviour("informers/RE27")
 @pytest.mark.parametrize(("shortest", "low", "high"), [(None, 300, 600), (1.0, 300, 600), (1800.0, 1800, 3600)])
 def test_watches_last_a_random_time_between_the_shortest_and_twice_that(server, shortest, low, high):
-    from ctrlhost.client import Client
-    from ctrlhost.informers.options import ReflectorOptions
-    from ctrlhost.informers.wire import Wire
 
     server.on("GET", PODS, Json({}))
     client = Client(server.url)
@@ -323,7 +320,7 @@ def test_a_server_that_is_away_is_waited_for_with_growing_delays(server):
     clock = ManualClock()
     gone = StubApiServer().start()
     gone.stop()
-    rig = Rig(gone, clock=clock, backoff=__import__("ctrlhost.informers").informers.BackoffOptions(jitter=0))
+    rig = Rig(gone, clock=clock, backoff=BackoffOptions(jitter=0))
     rig.start()
     try:
         for delay in (0.8, 1.6, 3.2):
@@ -381,10 +378,8 @@ def test_an_informer_that_may_not_read_waits_and_says_what_it_lacks(server):
 
 
 def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(server):
-    from ctrlhost.informers import InformerFactory, ReflectorOptions
 
     clock = ManualClock()
-    from ctrlhost.client import Client
 
     factory = InformerFactory(Client(server.url), clock=clock, options=ReflectorOptions(watch_list=False))
     foos = factory.informer("example.com/v1", "Foo")
@@ -396,7 +391,6 @@ def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(serve
         kinds = [{"name": "foos", "kind": "Foo", "namespaced": True, "verbs": ["list", "watch"]}]
         server.on("GET", "/apis/example.com/v1", Json({"resources": kinds}))
         listed = {"kind": "FooList", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": "1"}, "items": []}
-        from stub_api_server import serve
 
         serve(server, "/apis/example.com/v1/foos", [Json(listed)], [Frames()])
         foos.poke()
