@@ -138,12 +138,13 @@ class Host:
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
             self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
-        self.factory = InformerFactory(self.client, resync=self.settings.resync)
+        self.factory = InformerFactory(self.client, resync=self.settings.resync, clock=self.clock)
         self._metrics = HostMetrics()
         reconciles = ReconcileMetrics()
         self._events = EventRecorder(self.client, self.clock)
         self._metrics.register(PluginCollector(self.plugins))
         self._metrics.register(reconciles)
+        self._metrics.register(self.factory.metrics)
         if self.client.metrics is not None:
             self._metrics.register(self.client.metrics)
         return PluginServices(
