@@ -1,0 +1,48 @@
+"""The pages of docs/behaviour/ and the tests speak of the same rows."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs" / "behaviour").glob("*.md"))
+SOURCES = ("tests", "plugins", "rust", "ctrlhost", "examples")
+ROW = re.compile(r"^\|\s*`?([A-Za-z]{0,3}-?\d+[a-z]?)`?\s*\|", re.MULTILINE)
+LEFT_OUT = {"target", ".venv", "node_modules", "bin"}
+
+
+def documented() -> set[str]:
+    return {f"{page.stem}/{row}" for page in PAGES for row in ROW.findall(page.read_text(encoding="utf-8"))}
+
+
+def tested() -> set[str]:
+    specs = "|".join(re.escape(page.stem) for page in PAGES)
+    named = re.compile(rf"\b(?:{specs})/[A-Za-z]{{0,3}}-?\d+[a-z]?\b")
+    found: set[str] = set()
+    for top in SOURCES:
+        for path in (ROOT / top).rglob("*"):
+            if path.suffix in {".py", ".rs"} and path.is_file() and not LEFT_OUT & set(path.parts):
+                found.update(named.findall(path.read_text(encoding="utf-8")))
+    return found
+
+
+def not_applicable() -> dict[str, str]:
+    path = ROOT / "tests" / "not_applicable.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+@pytest.mark.skipif(not PAGES, reason="there is no page of behaviour yet")
+def test_each_documented_row_has_a_test_or_a_reason() -> None:
+    assert sorted(documented() - tested() - set(not_applicable())) == []
+
+
+def test_each_row_that_a_test_names_is_documented() -> None:
+    assert sorted(tested() - documented()) == []
+
+
+def test_a_row_that_does_not_apply_says_why() -> None:
+    assert [row for row, reason in not_applicable().items() if len(reason) <= 10] == []
