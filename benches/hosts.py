@@ -55,7 +55,7 @@ def ctrlhost_host(kubeconfig: str, seen: Seen) -> None:
         def ctrlhost_setup(self, plugin: ctrlhost.PluginContext) -> None:
             plugin.add_controller("noop", reconcile, ctrlhost.For("v1", "Pod"))
 
-    host = Host(plugins=[("noop", Noop())], client=ctrlhost.Client.load(kubeconfig=kubeconfig))
+    host = Host(plugins=[Noop()], client=ctrlhost.Client.load(kubeconfig))
     host.start()
     seen.all.wait(LIMIT)
 
