@@ -136,12 +136,16 @@ class PluginRuntime:
     def _install_crds(self, plugin: Plugin, context: PluginContext) -> bool:
         with self._contained("ctrlhost_crds"):
             crds = plugin.crds()
-            return install_crds(
+            installed = install_crds(
                 context.services.client,
                 crds,
                 self._ending,
                 lambda why: self._move("waiting", f"installing CRDs: {why}"),
             )
+            # Another plugin's start may have set informers of these kinds going before the server knew the kinds.
+            for group in {crd["spec"]["group"] for crd in crds}:
+                context.services.factory.poke(group)
+            return installed
         return False
 
     def _behind(self, context: PluginContext) -> tuple[list[str], list[str]]:

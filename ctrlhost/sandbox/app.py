@@ -68,7 +68,7 @@ class App:
         if head in _OPEN and request.method == "GET":
             return self._open(head, request)
         user = self._authenticate(request)
-        if head in ("api", "apis") and len(parts) > 1 + (head == "apis") + (head == "apis"):
+        if (head == "api" and len(parts) > 1) or (head == "apis" and len(parts) > 2):
             return self._resource(request, parts, user)
         if request.method != "GET":
             raise Failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
