@@ -82,7 +82,7 @@ class Context:
     @property
     def attempt(self) -> int:
         """Which try this is since the key last succeeded, counted from 1."""
-        return self._scope.queue.num_requeues(self.request) + 1
+        return 1 if self.request is None else self._scope.queue.num_requeues(self.request) + 1
 
     @property
     def leading(self) -> bool:

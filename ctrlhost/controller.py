@@ -217,7 +217,7 @@ class Controller:
         due = sum(ticker.due for ticker in self._tickers)
         if not (queued or snapshot.queued or snapshot.processing or active or due):
             return None
-        keys = [one.key for one in (*snapshot.processing, *snapshot.queued)]
+        keys = [one.key for one in snapshot.processing] + [one.key for one in snapshot.queued]
         return f"controller {self.name}: {queued} queued, {active} active, {due} timers due; {keys[:10]}"
 
     def status(self) -> ControllerStatus:
@@ -247,7 +247,8 @@ class Controller:
             limiter = self.options.rate_limiter or ItemExponentialFailureRateLimiter(
                 self.options.base_delay, self.options.max_delay
             )
-            self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=self._plugin.services.clock)
+            clock: Any = self._plugin.services.clock
+            self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=clock)
         return self._queue
 
     def _everything(self) -> Iterable[Request]:

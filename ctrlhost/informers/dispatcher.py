@@ -61,6 +61,7 @@ class Dispatcher:
         self._registrations: list[Registration] = []
         self._changed = threading.Condition()
         self._news = False
+        self._delivering = False
         self._stopped = False
         self._thread: threading.Thread | None = None
 
@@ -94,6 +95,12 @@ class Dispatcher:
                 self._news = True
                 self._changed.notify()
 
+    @property
+    def pending(self) -> int:
+        """How many notifications wait for handlers, one more while any is being delivered."""
+        waiting = sum(each.listener.pending for each in self._registrations)
+        return waiting + int(self._news or self._delivering)
+
     def stop(self, timeout: float | None = None) -> None:
         """End the thread after the callback that runs; what is buffered is dropped."""
         with self._changed:
@@ -110,7 +117,7 @@ class Dispatcher:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._news or self._stopped)
-                self._news = False
+                self._news, self._delivering = False, True
                 if self._stopped:
                     return
                 registrations = self._registrations
@@ -118,6 +125,7 @@ class Dispatcher:
             busy = list(registrations)
             while busy and not self._stopped:
                 busy = [each for each in busy if self._deliver(each)]
+            self._delivering = False
 
     def _deliver(self, registration: Registration) -> bool:
         """Hand one batch to a handler; False if nothing was there for it."""

@@ -166,6 +166,11 @@ class Informer:
         return min(versions, key=lambda version: (len(version), version), default="")
 
     @property
+    def pending(self) -> int:
+        """How many notifications wait for handlers in Python, or are being delivered to one."""
+        return sum(part.dispatcher.pending for part in self.parts)
+
+    @property
     def state(self) -> State:
         """What it does right now; of several namespaces the worst."""
         return self._worst()[0]

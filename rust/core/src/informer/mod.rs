@@ -86,6 +86,8 @@ pub struct SharedInformer {
     intake: Mutex<Intake>,
     /// Held while a batch is processed and while a handler is added.
     registry: Mutex<Registry>,
+    /// The version up to which everything was processed.
+    reached: Mutex<String>,
     counters: Arc<Counters>,
     started: AtomicBool,
     stopped: AtomicBool,
@@ -102,6 +104,7 @@ impl SharedInformer {
             fifo: DeltaFifo::new(true),
             config,
             store,
+            reached: Mutex::default(),
             counters,
             started: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -178,8 +181,10 @@ impl SharedInformer {
         let mut processed = 0;
         loop {
             let mut registry = self.registry.lock();
+            let reached = self.intake.lock().resource_version().to_owned();
             let now = std::time::Instant::now();
             let Taken::Items(popped) = self.fifo.take(BATCH, Some(now)) else {
+                *self.reached.lock() = reached;
                 break;
             };
             processed += popped.len();
@@ -293,9 +298,11 @@ impl SharedInformer {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// The resource version to go on from; empty before the first list.
+    /// The resource version that the store shows and that all handlers were told of; empty before the first list.
+    ///
+    /// What was fed since the last `process` does not count, so that whoever finds a version here finds its objects too.
     pub fn last_resource_version(&self) -> String {
-        self.intake.lock().resource_version().to_owned()
+        self.reached.lock().clone()
     }
 
     /// What the informer has seen and holds.
