@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import secrets
@@ -131,6 +132,23 @@ class Sandbox:
         group, _, version = api_version.rpartition("/")
         found = engine.registry.find_kind(group, version, kind)
         return 0 if found is None else engine.store.newest(found.table)
+
+    def send_bookmarks(self) -> None:
+        """Tell every watcher of the newest revision now, as a real server does about once a minute.
+
+        For tests that wait until informers are current: one with a selector hears of other objects' changes only so.
+        Only watches that asked for bookmarks, and do not know, get one; it returns before they are sent.
+        """
+        engine, loop = self._engine, self._loop
+        if engine is None or loop is None or loop.is_closed():
+            return
+
+        def send() -> None:
+            for watch in list(engine.watches):
+                watch.catch_up()
+
+        with contextlib.suppress(RuntimeError):  # The loop may be closed in this very moment.
+            loop.call_soon_threadsafe(send)
 
     def _run(self) -> None:
         try:

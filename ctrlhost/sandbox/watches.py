@@ -46,6 +46,8 @@ class Watch:
         self._channel: Channel | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._seen = self._from
+        #: The newest revision that the watcher was sent.
+        self._told = self._from
 
     @property
     def kind(self) -> Kind:
@@ -133,10 +135,17 @@ class Watch:
             if key:
                 event.frames[key] = frame
         self._channel.send(frame)
+        self._told = event.revision
 
     def _send(self, name: str, raw: bytes) -> None:
         if self._channel is not None:
             self._channel.send(_frame(name, raw if self._present is None else self._present(raw)))
+
+    def catch_up(self) -> None:
+        """Tell the watcher of the newest revision, if its selection kept that from it."""
+        newest = self._engine.store.newest(self._kind.table)
+        if self._bookmarks and self._told < newest:
+            self._bookmark()
 
     def _bookmark_again(self) -> None:
         self._bookmark()
@@ -150,6 +159,7 @@ class Watch:
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         kind = self._kind
+        self._told = self._engine.store.revision
         self._send("BOOKMARK", views.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}))
 
 
