@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import defaults, meta, structural, validation
-from ctrlhost.sandbox.call import Call, Object
 from ctrlhost.sandbox.conform import conform
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.kinds import Kind
 from ctrlhost.sandbox.schema_validation import validate
 from ctrlhost.sandbox.shapes import of_kind
 from ctrlhost.sandbox.status import Cause, bad_request
 from ctrlhost.sandbox.strategies import strategy_of
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import Kind
 
 
 def conform_object(call: Call, obj: Object) -> Object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 import uuid
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
@@ -13,9 +13,13 @@ import msgspec
 from ctrlhost.sandbox import openapi, resources, status
 from ctrlhost.sandbox.call import ADMIN, User
 from ctrlhost.sandbox.discovery import Discovery
-from ctrlhost.sandbox.engine import Engine
 from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream
 from ctrlhost.sandbox.status import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctrlhost.sandbox.engine import Engine
 
 _log = logging.getLogger(__name__)
 _OPEN = frozenset({"version", "healthz", "livez", "readyz"})
@@ -44,7 +48,7 @@ class App:
             raise
         except RecursionError:
             answer = self.refuse(status.bad_request("the request is nested too deeply"))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - one request must not end the server
             _log.exception("a request failed: %s %s", request.method, request.path)
             answer = self.refuse(status.internal(type(error).__name__))
         answer.headers.append(("Audit-Id", str(uuid.uuid4())))

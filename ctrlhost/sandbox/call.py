@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.kinds import Kind
 from ctrlhost.sandbox.messages import Query
 from ctrlhost.sandbox.names import check_manager
 from ctrlhost.sandbox.status import Cause, Failure, not_supported
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.kinds import Kind
 
 Object = dict[str, Any]
 
@@ -41,6 +43,8 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     dry_run: bool = False
     field_validation: str = "Warn"
+    applied: set[tuple[str, ...]] | None = None
+    """The fields that a server-side apply sets, where it creates the object."""
 
     def read_write_options(self, options: str, user_agent: str) -> None:
         """Take dryRun, fieldValidation and fieldManager from the query; 422 for values that are none."""

@@ -154,7 +154,7 @@ def quantity(text: str) -> str:
         return text
     sign, digits, exponent, suffix = match.groups()
     if suffix and suffix.endswith("i"):
-        return text if "." not in digits else text
+        return text
     whole, _, fraction = digits.partition(".")
     power = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}.get(suffix or "", 0)
     if exponent:

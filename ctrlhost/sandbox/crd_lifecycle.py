@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import times, views
 from ctrlhost.sandbox.call import Call, Object
 from ctrlhost.sandbox.custom import condition, is_true, kinds_of
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.kinds import Kind
 from ctrlhost.sandbox.messages import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import Kind
 
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -167,7 +170,7 @@ def _write_status(engine: Engine, crd: Object) -> None:
 
 def _call(engine: Engine, crd: Object, subresource: str = "") -> Call:
     kind = engine.registry.find_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
-    assert kind is not None  # noqa: S101 - it is built in
+    assert kind is not None
     return Call("update", kind, "", crd["metadata"]["name"], subresource, Query(), _MANAGER)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import status
-from ctrlhost.sandbox.call import Object
 from ctrlhost.sandbox.names import is_label_1035, is_subdomain
-from ctrlhost.sandbox.status import Cause
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.status import Cause
 
 
 def warn(crd: Object, warnings: list[str]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.call import Object
-from ctrlhost.sandbox.kinds import Kind
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.kinds import Kind
 
 Rule = tuple[str, Any]
 _PROBE: list[Rule] = [

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox.engine import Engine
 from ctrlhost.sandbox.kinds import Kind, content_hash, version_order
 from ctrlhost.sandbox.messages import Request, Response
 from ctrlhost.sandbox.negotiation import JSON
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.engine import Engine
 
 AGGREGATED = "APIGroupDiscoveryList"
 

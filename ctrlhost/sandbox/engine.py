@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.builtin import builtin_kinds
 from ctrlhost.sandbox.kinds import Registry
 from ctrlhost.sandbox.storage import Journal, Store
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
 
 CONTROLLERS = ("gc", "namespace", "workloads", "service")
 

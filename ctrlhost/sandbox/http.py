@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import httptools
 
 from ctrlhost.sandbox.messages import Handler, NotYet, Query, Request, Response, Stream
 from ctrlhost.sandbox.status import Failure, bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_HEADERS = 64 * 1024
 MAX_BODY = 3 * 1024 * 1024
@@ -71,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._handler = handler
         self._connections = connections
         self._parser = httptools.HttpRequestParser(self)
-        self._transport = cast(asyncio.Transport, None)
+        self._transport = cast("asyncio.Transport", None)
         self._waiting: deque[tuple[Request, bool]] = deque()
         self._busy = False
         self._stream: Stream | None = None
@@ -93,7 +95,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, at the cost of the longest idle one when there are too many."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=256 * 1024)
         if len(self._connections) >= MAX_CONNECTIONS:
             victim = next((other for other in self._connections if other.idle), None)
@@ -103,7 +105,7 @@ class Connection(asyncio.Protocol):
             victim.abort()
         self._connections[self] = None
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         """Forget the connection and stop its stream."""
         self._connections.pop(self, None)
         if self._channel is not None:
@@ -202,9 +204,8 @@ class Connection(asyncio.Protocol):
     def sweep(self, now: float) -> None:
         """Close what takes too long; called about once a second."""
         slow = {"headers": HEADER_SECONDS, "body": BODY_SECONDS}.get(self._phase)
-        if slow is not None and not self._busy and now - self._since > slow:
-            self.abort()
-        elif self._stalled is not None and now - self._stalled > STALL_SECONDS:
+        late = slow is not None and not self._busy and now - self._since > slow
+        if late or (self._stalled is not None and now - self._stalled > STALL_SECONDS):
             self.abort()
 
     def write_chunk(self, data: bytes) -> None:

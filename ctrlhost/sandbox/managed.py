@@ -1,19 +1,174 @@
-"""Who manages which field."""
+"""Who manages which field: the entries of metadata.managedFields."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox import fieldset, times
+from ctrlhost.sandbox.shapes import ANY, Shape, of_kind
+from ctrlhost.sandbox.status import bad_request
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.fieldset import FieldSet
+    from ctrlhost.sandbox.kinds import Kind
+
+APPLY, UPDATE = "Apply", "Update"
+MAX_UPDATE_ENTRIES = 10
+ANCIENT = "ancient-changes"
+_SERVER_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "resourceVersion",
+    "managedFields",
+    "selfLink",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+@dataclass(slots=True)
+class Manager:
+    """One entry."""
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str
+    time: str
+    fields: FieldSet
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What tells entries apart."""
+        return (self.name, self.operation, self.api_version, self.subresource)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the entry as it stands on the wire."""
+        entry: dict[str, Any] = {
+            "manager": self.name,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "time": self.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fieldset.encode(self.fields),
+        }
+        if self.subresource:
+            entry["subresource"] = self.subresource
+        return entry
+
+
+def shape_of(kind: Kind) -> Shape:
+    """Give the shape by which a kind's fields are tracked."""
+    if kind.custom is not None:
+        return kind.custom.shape
+    return of_kind(kind.group, kind.kind) or ANY
+
+
+def read(entries: Any) -> list[Manager]:
+    """Read the entries; 400 for what is none."""
+    found = []
+    for entry in entries or ():
+        if type(entry) is not dict or entry.get("operation") not in (APPLY, UPDATE):
+            raise bad_request("metadata.managedFields: an entry has no valid operation")
+        if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
+            raise bad_request("metadata.managedFields: fieldsType must be FieldsV1")
+        found.append(
+            Manager(
+                str(entry.get("manager", "")),
+                entry["operation"],
+                str(entry.get("apiVersion", "")),
+                str(entry.get("subresource") or ""),
+                str(entry.get("time") or ""),
+                fieldset.decode(entry.get("fieldsV1")),
+            )
+        )
+    return found
+
+
+def write(obj: Object, managers: list[Manager]) -> None:
+    """Store the entries that still have a field."""
+    entries = [manager.as_dict() for manager in managers if manager.fields]
+    if entries:
+        obj["metadata"]["managedFields"] = entries
+    else:
+        obj["metadata"].pop("managedFields", None)
+
+
+def trackable(kind: Kind, obj: Object, subresource: str = "") -> Object:
+    """Give the part of an object whose fields are tracked."""
+    result = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _SERVER_METADATA}
+    if metadata:
+        result["metadata"] = metadata
+    if subresource == "status":
+        result = {
+            key: value for key, value in result.items() if key == "status" or (key == "metadata" and not kind.custom)
+        }
+    elif kind.has_status:
+        result.pop("status", None)
+    return result
 
 
 def track_create(call: Call, obj: Object) -> None:
     """Note that the creator manages every field of a new object."""
     obj["metadata"].pop("managedFields", None)
+    kind = call.kind
+    if call.applied is not None:
+        write(obj, [Manager(call.manager, APPLY, kind.api_version, "", times.now(), call.applied)])
+        return
+    changed, _ = fieldset.differences(shape_of(kind), {}, trackable(kind, obj))
+    write(obj, [Manager(call.manager or "unknown", UPDATE, kind.api_version, "", times.now(), changed)])
 
 
 def track_update(call: Call, obj: Object, old: Object, sent: Any) -> None:
-    """Note that the writer manages the fields that it changed."""
+    """Note that the writer manages the fields that it changed; `sent` is the list that it wants to have, if any."""
+    if sent is not None and not any(sent):
+        obj["metadata"].pop("managedFields", None)
+        return
+    stored = old["metadata"].get("managedFields")
+    replaced = sent is not None and sent != stored
+    managers = read(sent if replaced else stored)
+    kind = call.kind
+    if stored is None and not replaced:
+        # Nobody is tracked after a reset until somebody applies.
+        obj["metadata"].pop("managedFields", None)
+        return
+    subresource = call.subresource if call.subresource in ("status", "scale") else ""
+    changed, removed = fieldset.differences(
+        shape_of(kind), trackable(kind, old, subresource), trackable(kind, obj, subresource)
+    )
+    if not changed and not removed:
+        write(obj, managers)
+        return
+    entry = Manager(call.manager or "unknown", UPDATE, kind.api_version, subresource, times.now(), set())
+    for manager in managers:
+        if manager.identity == entry.identity:
+            entry.fields = manager.fields
+        else:
+            manager.fields = manager.fields - changed
+        manager.fields = manager.fields - removed
+    entry.fields = (entry.fields | changed) - removed
+    managers = [manager for manager in managers if manager.identity != entry.identity]
+    write(obj, _bounded([*managers, entry]))
+
+
+def _bounded(managers: list[Manager]) -> list[Manager]:
+    """Keep the number of Update entries small by joining the oldest."""
+    updates = sorted((item for item in managers if item.operation == UPDATE), key=lambda item: item.time)
+    surplus = len(updates) - MAX_UPDATE_ENTRIES
+    if surplus <= 0:
+        return managers
+    joined = updates[: surplus + 1]
+    ancient = Manager(ANCIENT, UPDATE, joined[0].api_version, "", joined[-1].time, set())
+    for item in joined:
+        ancient.fields |= item.fields
+    gone = {id(item) for item in joined}
+    return [ancient, *(item for item in managers if id(item) not in gone)]
 
 
 def unchanged(obj: Object, old: Object) -> bool:
@@ -25,4 +180,5 @@ def unchanged(obj: Object, old: Object) -> bool:
 
 
 def _timeless(entries: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    return [{key: value for key, value in entry.items() if key != "time"} for entry in entries or ()]
+    timeless = [{key: value for key, value in entry.items() if key != "time"} for entry in entries or ()]
+    return sorted(timeless, key=lambda entry: (entry["manager"], entry["operation"], entry.get("subresource", "")))

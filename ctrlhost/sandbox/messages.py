@@ -83,7 +83,7 @@ class Stream(Protocol):
         """Stop sending: the client went away, or the channel was ended."""
 
 
-class NotYet(Exception):  # noqa: N818 - it is no error: the answer has to wait
+class NotYet(Exception):
     """Ask for the request to be handled again in a moment; at `until` (monotonic) `otherwise` is the answer."""
 
     def __init__(self, until: float, otherwise: Failure) -> None:

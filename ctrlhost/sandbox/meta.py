@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import random
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import status, times
-from ctrlhost.sandbox.call import Call, Object
 from ctrlhost.sandbox.conform import conform
 from ctrlhost.sandbox.shapes import builtin
 from ctrlhost.sandbox.status import Cause, bad_request
 
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX = 58
 # Names need to be different, not secret.
-_random = random.Random()  # noqa: S311
+_random = random.Random()
 SERVER_OWNED = (
     "uid",
     "creationTimestamp",

@@ -124,8 +124,8 @@ def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause
             )
         elif "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion", "kubernetes"):
             warnings.append(
-                f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name to avoid accidental conflicts '
-                "with other finalizer writers"
+                f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name to avoid accidental '
+                "conflicts with other finalizer writers"
             )
     causes += _owner_causes(metadata, warnings)
     if metadata.get("generation", 0) < 0:

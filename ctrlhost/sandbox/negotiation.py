@@ -131,10 +131,8 @@ _Loader.yaml_implicit_resolvers = {
 def decode_yaml(body: bytes) -> Any:
     """Read one YAML document as JSON; aliases may not blow it up."""
     try:
-        nodes = 0
         aliases = 0
-        for event in yaml.parse(body, Loader=_Loader):
-            nodes += 1
+        for nodes, event in enumerate(yaml.parse(body, Loader=_Loader)):
             aliases += isinstance(event, yaml.AliasEvent)
             if nodes > _MAX_YAML_NODES or aliases > 100:
                 raise bad_request("the YAML document is too large or has too many aliases")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ctrlhost.sandbox.engine import Engine
+from typing import TYPE_CHECKING
+
 from ctrlhost.sandbox.messages import Request, Response
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.engine import Engine
 
 # An almost empty document in protobuf: swagger "2.0", a title and a version. It lets kubectl validate by its own means.
 _V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import negotiation, reads, status, views, writes
+from ctrlhost.sandbox import applying, negotiation, reads, status, views, writes
 from ctrlhost.sandbox.call import Call, Object, bad_option
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.kinds import Kind
 from ctrlhost.sandbox.patches import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.shapes import ANY, of_kind
 from ctrlhost.sandbox.status import Failure, bad_request
 from ctrlhost.sandbox.strategic import strategic_merge
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import Kind
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -26,6 +28,8 @@ def patch(engine: Engine, call: Call, media: str, body: bytes) -> writes.Written
         types.insert(2, STRATEGIC_PATCH)
     if media not in types:
         raise negotiation.unsupported(", ".join(types))
+    if media == APPLY_PATCH:
+        return applying.apply(engine, call, body)
     if call.query.flag("force"):
         text = "may not be specified for non-apply patch"
         raise bad_option("PatchOptions", status.forbidden_field("force", text))

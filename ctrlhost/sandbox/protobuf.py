@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -201,7 +201,7 @@ def _time(data: bytes, *, micros: bool = False) -> str | None:
     seconds, nanos = _signed(found.get(1, 0)), _signed(found.get(2, 0))
     if not -62135596800 <= seconds < 253402300800 or not 0 <= nanos < 10**9:
         raise Malformed("a time is out of range")
-    moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=seconds)
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
     text = moment.strftime("%H:%M:%S")
     day = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
     return times.canonical(f"{day}T{text}.{nanos // 1000:06d}Z", micros=micros)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.sandbox import selectors, status, views
 from ctrlhost.sandbox.call import Call, bad_option
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.kinds import Kind
 from ctrlhost.sandbox.messages import NotYet
 from ctrlhost.sandbox.status import Failure, bad_request
-from ctrlhost.sandbox.storage import Snapshot, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.storage import Snapshot, Table
 
 WAIT_SECONDS = 1.0
 """How long a read waits for a revision of the future; short, since clients repeat the 504 themselves."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.sandbox import deletes, negotiation, patching, reads, reviews, status, subresources, tables, views, writes
 from ctrlhost.sandbox.admission import report_unknown
 from ctrlhost.sandbox.call import Call, User
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.kinds import Kind
 from ctrlhost.sandbox.messages import Request, Response, Stream
-from ctrlhost.sandbox.negotiation import Accepted
 from ctrlhost.sandbox.status import Failure
 from ctrlhost.sandbox.watches import Watch
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.negotiation import Accepted
 
 _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 _OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -111,10 +113,7 @@ def _collection(engine: Engine, request: Request, call: Call, accepted: Accepted
     else:
         options = deletes.read_options(call, _delete_body(request))
         page = deletes.delete_collection(engine, call, options, request.received)
-    if accepted.form:
-        body = tables.present_list(call, accepted, page)
-    else:
-        body = reads.encode_list(call.kind, page)
+    body = tables.present_list(call, accepted, page) if accepted.form else reads.encode_list(call.kind, page)
     return _finish(accepted, 200, body)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ctrlhost.sandbox import negotiation, resources, views
-from ctrlhost.sandbox.call import Call, Object
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.messages import Request, Response
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.messages import Request, Response
 
 
 def answer(engine: Engine, request: Request, call: Call) -> Response:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ctrlhost.sandbox import crd_lifecycle, writes
+from typing import TYPE_CHECKING
+
+from ctrlhost.sandbox import controllers, crd_lifecycle, writes
 from ctrlhost.sandbox.call import Call, Object
-from ctrlhost.sandbox.engine import Engine
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.engine import Engine
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NODE = "sandbox-node"
@@ -18,11 +22,12 @@ def plant(engine: Engine, port: int) -> None:
     crd_lifecycle.serve(engine)
     crd_lifecycle.watch_objects(engine)
     engine.loop.call_soon(crd_lifecycle.advance, engine)
+    controllers.start(engine)
 
 
 def _create(engine: Engine, obj: Object, namespace: str = "") -> None:
     group, _, version = obj["apiVersion"].rpartition("/")
     kind = engine.registry.find_kind(group, version, obj["kind"])
-    assert kind is not None  # noqa: S101 - only built-in kinds are planted
+    assert kind is not None
     if engine.store.table(kind.table).get(namespace, obj["metadata"]["name"]) is None:
         writes.create(engine, Call("create", kind, namespace, manager=_MANAGER), obj)

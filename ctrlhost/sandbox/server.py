@@ -10,9 +10,8 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox import kubeconfig as kubeconfig_file
@@ -21,6 +20,10 @@ from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.call import ADMIN
 from ctrlhost.sandbox.engine import CONTROLLERS, Engine, Options
 from ctrlhost.sandbox.http import Connection, listener
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +88,7 @@ class Sandbox:
         self.kubeconfig = Path()
         """The kubeconfig that was written."""
 
-    def start(self) -> Sandbox:
+    def start(self) -> Self:
         """Start serving; gives itself back when it is ready. Raises OSError if the port is taken."""
         if self._thread is not None:
             raise RuntimeError("the sandbox runs already")
@@ -94,10 +97,11 @@ class Sandbox:
         self._thread = threading.Thread(target=self._run, name="ctrlhost-sandbox", daemon=True)
         self._thread.start()
         self._started.wait()
-        if self._failed is not None:
+        failed = self._failure()
+        if failed is not None:
             self._thread.join()
             self._thread = None
-            raise self._failed
+            raise failed
         return self
 
     def stop(self) -> None:
@@ -114,7 +118,7 @@ class Sandbox:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
 
-    def __enter__(self) -> Sandbox:
+    def __enter__(self) -> Self:
         """Start."""
         return self.start()
 
@@ -125,7 +129,7 @@ class Sandbox:
         self.stop()
 
     def revision(self, api_version: str, kind: str) -> int:
-        """Give the newest revision that was written to a resource, 0 if none was. Cheap; for tests that wait for idleness."""
+        """Give the newest revision that was written to a resource, 0 if none was. Cheap, so tests can ask often."""
         engine = self._engine
         if engine is None:
             return 0
@@ -150,10 +154,13 @@ class Sandbox:
         with contextlib.suppress(RuntimeError):  # The loop may be closed in this very moment.
             loop.call_soon_threadsafe(send)
 
+    def _failure(self) -> BaseException | None:
+        return self._failed
+
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that started it
             if self._started.is_set():
                 _log.exception("the sandbox ended")
             else:

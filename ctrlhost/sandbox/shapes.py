@@ -6,11 +6,13 @@ Field tracking, strict decoding, pruning, strategic merge and OpenAPI all read t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SCALARS = {
     "string": "string",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Cause:
         return entry
 
 
-class Failure(Exception):  # noqa: N818 - it is the server's word for a Status that is no success
+class Failure(Exception):
     """Raised anywhere below the request handler; becomes the answer's `Status`."""
 
     def __init__(

@@ -6,20 +6,21 @@ Everything here runs in the server's own thread, so nothing needs a lock and eac
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from ctrlhost.sandbox.status import Failure, expired
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 FIRST_REVISION = 1000
 MAX_EVENTS = 10_000
 MAX_EVENT_BYTES = 32 * 1024 * 1024
 MAX_OBJECT_BYTES = 1_572_864
 
-Key = tuple[str, str]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -42,6 +43,9 @@ class Snapshot:
         """Give a fresh, mutable copy."""
         obj: dict[str, Any] = msgspec.json.decode(self.raw)
         return obj
+
+
+Snapshots = list[Snapshot]
 
 
 @dataclass(slots=True, eq=False)
@@ -85,14 +89,14 @@ class Table:
         """Find an object."""
         return self.namespaces.get(namespace, {}).get(name)
 
-    def list(self, namespace: str | None = None) -> list[Snapshot]:
+    def list(self, namespace: str | None = None) -> Snapshots:
         """Give the objects of one namespace or of all, by namespace and name."""
         if namespace is not None:
             inside = self.namespaces.get(namespace, {})
             return [inside[name] for name in sorted(inside)]
         return [inside[name] for _, inside in sorted(self.namespaces.items()) for name in sorted(inside)]
 
-    def list_at(self, revision: int, namespace: str | None = None) -> list[Snapshot]:
+    def list_at(self, revision: int, namespace: str | None = None) -> Snapshots:
         """Give the objects as they were at `revision`; 410 if that is forgotten."""
         if revision < self.compacted:
             raise expired(f"The provided resource version is too old: {revision} ({self.compacted})")

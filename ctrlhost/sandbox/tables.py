@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ctrlhost.sandbox import reads, views
-from ctrlhost.sandbox.call import Call
-from ctrlhost.sandbox.kinds import Kind
-from ctrlhost.sandbox.negotiation import Accepted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.sandbox.call import Call
+    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.negotiation import Accepted
 
 
 def partial(raw: bytes, version: str) -> bytes:

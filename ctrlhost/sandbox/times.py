@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 import time
 
@@ -21,24 +21,22 @@ def seconds(at: float) -> str:
 
 def micro(at: float | None = None) -> str:
     """Write a time since the epoch, the present by default, with six digits of its fraction."""
-    moment = datetime.datetime.fromtimestamp(time.time() if at is None else at, datetime.UTC)
+    moment = dt.datetime.fromtimestamp(time.time() if at is None else at, dt.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def parse(text: str) -> datetime.datetime:
+def parse(text: str) -> dt.datetime:
     """Read an RFC 3339 time; ValueError for anything else."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError(text)
     year, month, day, hour, minute, second, fraction, zone = match.groups()
-    offset = datetime.timedelta()
+    offset = dt.timedelta()
     if zone not in "Zz":
-        offset = datetime.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        offset = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
         offset = -offset if zone[0] == "-" else offset
     micros = int((fraction or "0")[:6].ljust(6, "0"))
-    moment = datetime.datetime(
-        int(year), int(month), int(day), int(hour), int(minute), int(second), micros, datetime.UTC
-    )
+    moment = dt.datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), micros, dt.UTC)
     return moment - offset
 
 

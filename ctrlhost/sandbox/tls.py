@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import ssl
 import tempfile
@@ -38,8 +38,8 @@ class Certificates:
 
 def issue(address: str) -> Certificates:
     """Make a fresh authority and a leaf for `address` and the loopback names, good for a year."""
-    now = datetime.datetime.now(datetime.UTC)
-    until = now + datetime.timedelta(days=364)
+    now = dt.datetime.now(dt.UTC)
+    until = now + dt.timedelta(days=364)
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca_name = _name("ctrlhost-sandbox-ca")
     ca_id = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
@@ -78,8 +78,8 @@ def _builder(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
-    now: datetime.datetime,
-    until: datetime.datetime,
+    now: dt.datetime,
+    until: dt.datetime,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -88,7 +88,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         # A client whose clock is a little behind must not refuse a certificate made this moment.
-        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_before(now - dt.timedelta(minutes=5))
         .not_valid_after(until)
     )
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.sandbox import structural
-from ctrlhost.sandbox.call import Object
-from ctrlhost.sandbox.kinds import Kind
-from ctrlhost.sandbox.storage import Snapshot
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.storage import Snapshot
 
 EVENTS_GROUP = "events.k8s.io"
 # What is called otherwise in events.k8s.io than in the core group, where events are stored.

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.sandbox import status, views
 from ctrlhost.sandbox.call import Call, bad_option
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.http import Channel
-from ctrlhost.sandbox.kinds import Kind
 from ctrlhost.sandbox.reads import Filter, make_filter, revision_of
-from ctrlhost.sandbox.storage import Event, Snapshot
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.http import Channel
+    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.storage import Event, Snapshot
 
 BOOKMARK_SECONDS = 60.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -42,7 +45,7 @@ class Watch:
         self._bookmarks = query.flag("allowWatchBookmarks")
         self._initial = _initial_events(call)
         seconds = query.number("timeoutSeconds")
-        self._seconds = float(seconds) if seconds else random.uniform(1800, 3600)  # noqa: S311 - no secret
+        self._seconds = float(seconds) if seconds else random.uniform(1800, 3600)
         self._channel: Channel | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._seen = self._from

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import admission, managed, meta, status, views
-from ctrlhost.sandbox.call import Call, Object
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.kinds import Kind
 from ctrlhost.sandbox.names import metadata_causes, name_causes
 from ctrlhost.sandbox.status import Cause, Failure, bad_request
-from ctrlhost.sandbox.storage import Snapshot
 from ctrlhost.sandbox.strategies import strategy_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.storage import Snapshot
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _NAME_ATTEMPTS = 8
@@ -60,6 +63,8 @@ def create(engine: Engine, call: Call, body: Any) -> Written:
     if sent.get("resourceVersion"):
         raise Failure(500, "", "resourceVersion should not be set on objects to be created")
     meta.place(call, obj)
+    if kind.has_status:
+        obj.pop("status", None)
     obj = admission.conform_object(call, obj)
     metadata = obj["metadata"]
     _check_namespace(engine, call, metadata)
@@ -67,8 +72,6 @@ def create(engine: Engine, call: Call, body: Any) -> Written:
     _name(engine, call, metadata)
     meta.begin(metadata, generation=kind.generation)
     strategy = strategy_of(kind)
-    if kind.has_status:
-        obj.pop("status", None)
     admission.default_object(call, obj)
     strategy.prepare_create(engine, call, obj)
     causes = name_causes(kind.name_rule, metadata.get("name", "")) + metadata_causes(metadata, call.warnings)
@@ -164,11 +167,12 @@ def replace(
 ) -> Written:
     """Commit `obj` in place of `old`, as far as the sub-resource lets it change anything."""
     kind = call.kind
-    check_preconditions(kind, snapshot, meta.metadata_of(obj))
+    sent_metadata = meta.metadata_of(obj)
+    check_preconditions(kind, snapshot, sent_metadata)
+    sent_managed = sent_metadata.pop("managedFields", None)
     obj = admission.conform_object(call, obj)
     metadata, before = obj["metadata"], old["metadata"]
     metadata["name"] = call.name
-    sent_managed = metadata.pop("managedFields", None)
     causes = meta.keep_identity(metadata, before)
     metadata["resourceVersion"] = before["resourceVersion"]
     strategy = strategy_of(kind)

@@ -1,0 +1,1 @@
+"""Tables that are generated, and what generates them."""

@@ -1,11 +1,11 @@
 """Write types.json from the Go modules that define the built-in kinds.
 
-    python -m ctrlhost.sandbox.data.generate "$(go env GOMODCACHE)/k8s.io" v0.36.3 > ctrlhost/sandbox/data/types.json
+    python -m ctrlhost.sandbox.data.generate "$(go env GOMODCACHE)/k8s.io" v0.36.3 > types.json
 
-For every type that a served kind reaches it lists the fields by their JSON name as `[type, protobuf number, flags]`. Types are scalars,
-names of other types, or one of the two behind `[]` or `{}`. Flags: `p` pointer, `w` always written, `z` left out when zero,
-`i` inlined, `m=KEY` merge key, `m` merged list of scalars, `r` keys are retained, `l=set`, `l=atomic`,
-`l=map:KEYS`, `a` atomic map or struct, `q` required.
+For every type that a served kind reaches it lists the fields by their JSON name as `[type, protobuf number, flags]`.
+Types are scalars, names of other types, or one of the two behind `[]` or `{}`. Flags: `p` pointer, `w` always written,
+`z` left out when zero, `i` inlined, `m=KEY` merge key, `m` merged list of scalars, `r` keys are retained, `l=set`,
+`l=atomic`, `l=map:KEYS`, `a` atomic map or struct, `q` required.
 """
 
 from __future__ import annotations

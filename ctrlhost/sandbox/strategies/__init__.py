@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.kinds import Kind
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy, Strategy
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.kinds import Kind
 
 _RULE = Strategy()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ctrlhost.sandbox.call import Call, Object
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.kinds import Kind
-from ctrlhost.sandbox.status import Cause
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.status import Cause
 
 
 class Strategy:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox import status
-from ctrlhost.sandbox.call import Call, Object
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.status import Cause
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.status import Cause
 
 IMMORTAL = ("default", "kube-system", "kube-public")
 _MAX_DATA = 1024 * 1024

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import crd_lifecycle, crd_validation, status
-from ctrlhost.sandbox.call import Call, Object
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.status import Cause
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.status import Cause
 
 _IMMUTABLE = "field is immutable"
 

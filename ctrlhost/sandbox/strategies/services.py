@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import status
-from ctrlhost.sandbox.call import Call, Object
-from ctrlhost.sandbox.engine import Engine
-from ctrlhost.sandbox.status import Cause
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.status import Cause
 
 NODE_PORTS = range(30000, 32768)
 _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")

@@ -1,0 +1,159 @@
+"""Server-side apply."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ctrlhost.sandbox import fieldset, managed, merging, negotiation, status, times, views, writes
+from ctrlhost.sandbox.call import Call, Object, bad_option
+from ctrlhost.sandbox.managed import APPLY, UPDATE, Manager
+from ctrlhost.sandbox.status import Cause, Failure, bad_request
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.fieldset import FieldSet
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def apply(engine: Engine, call: Call, body: bytes) -> writes.Written:
+    """Make the object say what the body says, where this manager may."""
+    if not call.query.first("fieldManager"):
+        raise bad_option("PatchOptions", status.required("fieldManager", "is required for apply patch"))
+    applied = negotiation.decode_yaml(body)
+    kind = call.kind
+    if type(applied) is not dict or not applied.get("apiVersion") or not applied.get("kind"):
+        raise bad_request("the applied object must have apiVersion and kind")
+    if applied["kind"] != kind.kind or applied["apiVersion"] != kind.api_version:
+        raise bad_request(
+            f"failed to create typed patch object: {applied['apiVersion']}, Kind={applied['kind']} is not what this "
+            f"path serves ({kind.api_version}, Kind={kind.kind})"
+        )
+    metadata = applied.get("metadata")
+    if type(metadata) is not dict or (metadata.get("name") or call.name) != call.name:
+        raise bad_request("the name of the applied object does not match the name on the URL")
+    if metadata.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    metadata["name"] = call.name
+    if kind.namespaced and metadata.setdefault("namespace", call.namespace) != call.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    wanted = _wanted(call, applied)
+    snapshot = engine.store.table(kind.table).get(call.namespace, call.name)
+    if snapshot is None:
+        return _create(engine, call, applied, wanted)
+    old = views.load(kind, snapshot)
+    managers = managed.read(old["metadata"].get("managedFields"))
+    if not managers:
+        everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old))
+        managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)]
+    merged, managers = _merge(call, old, applied, wanted, managers)
+    _refresh_last_applied(call, merged, applied)
+
+    def manage(obj: Object, _: Object) -> None:
+        managed.write(obj, managers)
+
+    return writes.replace(engine, call, snapshot, old, merged, manage=manage)
+
+
+def _wanted(call: Call, applied: Object) -> FieldSet:
+    subresource = call.subresource if call.subresource == "status" else ""
+    document = managed.trackable(call.kind, applied, subresource)
+    try:
+        return fieldset.fields_of(managed.shape_of(call.kind), document) if document else set()
+    except fieldset.DuplicateItem as twice:
+        cause = status.duplicate(fieldset.dotted(twice.path).lstrip("."), twice.path[-1][2:])
+        raise status.invalid(call.kind.kind, call.kind.group, call.name, [cause]) from twice
+
+
+def _create(engine: Engine, call: Call, applied: Object, wanted: FieldSet) -> writes.Written:
+    kind = call.kind
+    if call.subresource:
+        raise status.not_found(kind.plural, kind.group, call.name)
+    if applied["metadata"].get("uid"):
+        raise status.conflict(kind.plural, kind.group, call.name, "uid mismatch: there is no object of that name")
+    applied["metadata"].pop("resourceVersion", None)
+    call.applied = wanted
+    return writes.create(engine, call, applied)
+
+
+def _merge(
+    call: Call, old: Object, applied: Object, wanted: FieldSet, managers: list[Manager]
+) -> tuple[Object, list[Manager]]:
+    """Give the object and the entries as they become; 409 where another manager has a field that would change."""
+    shape, kind = managed.shape_of(call.kind), call.kind
+    subresource = call.subresource if call.subresource == "status" else ""
+    entry = Manager(call.manager, APPLY, kind.api_version, subresource, times.now(), wanted)
+    previous = next((item for item in managers if item.identity == entry.identity), None)
+    others = [item for item in managers if item.identity != entry.identity]
+    live = copy.deepcopy(old)
+    merged = merging.merge(shape, live, _without_status(call, applied))
+    merged["apiVersion"], merged["kind"] = kind.api_version, kind.kind
+    changed, _ = fieldset.differences(
+        shape, managed.trackable(kind, old, subresource), managed.trackable(kind, merged, subresource)
+    )
+    _resolve(call, others, changed)
+    if previous is not None:
+        kept = set().union(*(item.fields for item in others)) | wanted
+        gone = previous.fields - wanted
+        if gone:
+            merged = merging.remove(shape, merged, gone, kept) or merged
+            _, removed = fieldset.differences(shape, managed.trackable(kind, old), managed.trackable(kind, merged))
+            for item in others:
+                item.fields = item.fields - removed
+    return merged, [*others, entry] if wanted else others
+
+
+def _without_status(call: Call, applied: Object) -> Object:
+    """Leave out of the applied document what the end point does not write."""
+    if call.subresource == "status":
+        keys = {"apiVersion", "kind", "metadata", "status"}
+        return {key: value for key, value in applied.items() if key in keys}
+    if call.kind.has_status:
+        return {key: value for key, value in applied.items() if key != "status"}
+    return applied
+
+
+def _resolve(call: Call, others: list[Manager], changed: FieldSet) -> None:
+    conflicts: list[tuple[Manager, fieldset.Path]] = []
+    for item in others:
+        clashing = item.fields & changed
+        if not clashing:
+            continue
+        if call.query.flag("force"):
+            item.fields = item.fields - clashing
+        else:
+            conflicts += [(item, path) for path in sorted(clashing)]
+    if not conflicts:
+        return
+    causes = [
+        Cause("FieldManagerConflict", f"conflict with {_described(item)}", fieldset.dotted(path))
+        for item, path in conflicts
+    ]
+    if len(causes) == 1:
+        text = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+    else:
+        lines: list[str] = []
+        for cause in causes:
+            if f"{cause.message}:" not in lines:
+                lines.append(f"{cause.message}:")
+            lines.append(f"- {cause.field}")
+        text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+    raise Failure(409, "Conflict", text, causes=causes)
+
+
+def _described(item: Manager) -> str:
+    text = msgspec.json.encode(item.name).decode()
+    if item.subresource:
+        text += f' with subresource "{item.subresource}"'
+    return f"{text} using {item.api_version}" if item.operation == UPDATE else text
+
+
+def _refresh_last_applied(call: Call, merged: Object, applied: Object) -> None:
+    """Keep kubectl's annotation in step with what kubectl applies, so that it can go back to client-side apply."""
+    annotations = merged["metadata"].get("annotations") or {}
+    if call.manager == "kubectl" and LAST_APPLIED in annotations:
+        text = msgspec.json.encode(applied, order="sorted").decode() + "\n"
+        merged["metadata"]["annotations"] = {**annotations, LAST_APPLIED: text}

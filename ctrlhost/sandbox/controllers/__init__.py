@@ -1,0 +1,20 @@
+"""The controllers that a cluster has besides its API server. They act through the verbs that clients use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.engine import Engine
+
+
+def start(engine: Engine) -> None:
+    """Start the controllers that are switched on; they bring what is stored already into order first."""
+    from ctrlhost.sandbox.controllers.gc import GarbageCollector
+    from ctrlhost.sandbox.controllers.namespaces import NamespaceController
+
+    chosen = engine.options.controllers
+    if "gc" in chosen:
+        GarbageCollector(engine).start()
+    if "namespace" in chosen:
+        NamespaceController(engine).start()

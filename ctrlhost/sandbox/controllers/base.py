@@ -1,0 +1,129 @@
+"""A level-triggered controller in the server's own loop: keys go in, `reconcile` runs once per key and turn."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox import deletes, views, writes
+from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.status import Failure
+from ctrlhost.sandbox.storage import Event, Snapshot, Table
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import Kind
+
+_log = logging.getLogger(__name__)
+Key = tuple[str, ...]
+_RETRY_SECONDS = 0.1
+
+
+class Controller:
+    """The frame. A subclass says which keys an event touches, and brings one key into order."""
+
+    name = ""
+
+    def __init__(self, engine: Engine) -> None:
+        """Act on `engine`."""
+        self.engine = engine
+        self._dirty: dict[Key, None] = {}
+        self._scheduled = False
+
+    def start(self) -> None:
+        """Follow all commits, and look at what is stored already."""
+        self.engine.store.listeners.append(self._told)
+        for table in self.engine.store.tables():
+            for snapshot in table.list():
+                self._told(table, Event(snapshot.revision, None, snapshot, {}))
+
+    def touched(self, table: Table, event: Event) -> list[Key]:
+        """Give the keys that an event concerns; must be cheap."""
+        raise NotImplementedError
+
+    def reconcile(self, key: Key) -> None:
+        """Bring one key into order. A Failure is tried again in a moment."""
+        raise NotImplementedError
+
+    def add(self, key: Key) -> None:
+        """Have a key looked at in the loop's next turn."""
+        self._dirty[key] = None
+        if not self._scheduled:
+            self._scheduled = True
+            self.engine.loop.call_soon(self._work)
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Have a key looked at later."""
+        self.engine.later(seconds, lambda: self.add(key))
+
+    def _told(self, table: Table, event: Event) -> None:
+        for key in self.touched(table, event):
+            self.add(key)
+
+    def _work(self) -> None:
+        """Handle a few keys and let the loop turn, so that clients are served in between."""
+        for _ in range(50):
+            if not self._dirty:
+                self._scheduled = False
+                return
+            key = next(iter(self._dirty))
+            del self._dirty[key]
+            try:
+                self.reconcile(key)
+            except Failure as failure:
+                # A conflict or a name that is taken: what there is now is looked at again.
+                _log.debug("sandbox controller %s, %s: %s", self.name, key, failure.message)
+                self.add_after(key, _RETRY_SECONDS)
+            except Exception:  # noqa: BLE001 - one object must not end the controller
+                _log.exception("sandbox controller %s failed on %s", self.name, key)
+        self.engine.loop.call_soon(self._work)
+
+    # the verbs
+
+    def kind(self, group: str, kind: str) -> Kind:
+        """Find a built-in kind."""
+        found = self.engine.registry.find_kind(group, "v1", kind)
+        assert found is not None
+        return found
+
+    def table_kind(self, table: str) -> Kind | None:
+        """Find the kind whose objects a table holds."""
+        return self.engine.registry.tables().get(table)
+
+    def call(self, verb: str, kind: Kind, namespace: str, name: str = "", subresource: str = "") -> Call:
+        """Make a call in this controller's name."""
+        return Call(verb, kind, namespace, name, subresource, manager=f"sandbox-{self.name}")
+
+    def read(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """Read an object; None if there is none."""
+        found = self.engine.store.table(kind.table).get(namespace, name)
+        return None if found is None else views.load(kind, found)
+
+    def listed(self, kind: Kind, namespace: str | None = None) -> list[Object]:
+        """Read the objects of a namespace or of all."""
+        return [views.load(kind, item) for item in self.engine.store.table(kind.table).list(namespace)]
+
+    def create(self, kind: Kind, namespace: str, obj: Object) -> Object:
+        """Create an object."""
+        return writes.create(self.engine, self.call("create", kind, namespace), obj).obj
+
+    def update(self, kind: Kind, obj: Object, subresource: str = "") -> Object:
+        """Replace an object, or its sub-resource."""
+        metadata = obj["metadata"]
+        call = self.call("update", kind, metadata.get("namespace", ""), metadata["name"], subresource)
+        return writes.update(self.engine, call, obj).obj
+
+    def delete(self, kind: Kind, snapshot: Snapshot | Object, policy: str = "", grace: int | None = None) -> None:
+        """Delete exactly this object."""
+        if isinstance(snapshot, Snapshot):
+            namespace, name, uid = snapshot.namespace, snapshot.name, snapshot.uid
+        else:
+            metadata: dict[str, Any] = snapshot["metadata"]
+            namespace, name, uid = metadata.get("namespace", ""), metadata["name"], metadata["uid"]
+        options = deletes.DeleteOptions(grace, policy, uid)
+        deletes.delete(self.engine, self.call("delete", kind, namespace, name), options)
+
+
+def is_terminating(snapshot: Snapshot) -> bool:
+    """Tell whether the object is being deleted."""
+    return b'"deletionTimestamp"' in snapshot.raw and "deletionTimestamp" in snapshot.decode()["metadata"]

@@ -1,0 +1,129 @@
+"""Garbage collection by owner references."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox import views
+from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
+from ctrlhost.sandbox.deletes import FOREGROUND, ORPHAN
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.storage import Event, Snapshot, Table
+
+
+class GarbageCollector(Controller):
+    """Keys are uids."""
+
+    name = "gc"
+
+    def __init__(self, engine: Engine) -> None:
+        """Start without knowing any dependent."""
+        super().__init__(engine)
+        self._dependents: dict[str, set[str]] = {}
+
+    def touched(self, table: Table, event: Event) -> list[Key]:
+        """Look at an object with owners, at one that is going, and at what depends on one that is gone."""
+        old, new = event.old, event.new
+        keys: list[Key] = []
+        before = set(old.owners) if old else set()
+        after = set(new.owners) if new else set()
+        uid = (new or old).uid  # type: ignore[union-attr] # an event has one of the two
+        for owner in before - after:
+            self._dependents.get(owner, set()).discard(uid)
+            keys.append((owner,))
+        for owner in after - before:
+            self._dependents.setdefault(owner, set()).add(uid)
+        if new is None:
+            keys += [(dependent,) for dependent in self._dependents.pop(uid, ())]
+        elif after or b'"deletionTimestamp"' in new.raw:
+            keys.append((uid,))
+        return keys
+
+    def reconcile(self, key: Key) -> None:
+        """Delete an object without living owners; finish one that waits for its dependents."""
+        found = self.engine.store.uids.get(key[0])
+        if found is None:
+            return
+        table, snapshot = found
+        kind = self.table_kind(table)
+        if kind is None:
+            return
+        obj = views.load(kind, snapshot)
+        metadata = obj["metadata"]
+        if "deletionTimestamp" in metadata:
+            finalizers = metadata.get("finalizers") or []
+            if ORPHAN in finalizers:
+                self._orphan(kind, obj)
+            elif FOREGROUND in finalizers:
+                self._foreground(kind, obj)
+            return
+        if metadata.get("ownerReferences"):
+            self._check_owners(kind, snapshot, obj)
+
+    def _check_owners(self, kind: Kind, snapshot: Snapshot, obj: Object) -> None:
+        references = obj["metadata"]["ownerReferences"]
+        solid, waiting, dangling = [], [], []
+        for reference in references:
+            owner = self._owner(snapshot, reference)
+            if owner is None and not kind.namespaced and reference["uid"] in self.engine.store.uids:
+                # A cluster-scoped object can not be owned by a namespaced one; leave it alone.
+                return
+            if owner is None:
+                dangling.append(reference)
+            elif b'"foregroundDeletion"' in owner.raw and is_terminating(owner):
+                waiting.append(reference)
+            else:
+                solid.append(reference)
+        if solid:
+            if len(solid) != len(references):
+                obj["metadata"]["ownerReferences"] = solid
+                self.update(kind, obj)
+        elif waiting and self._dependents.get(snapshot.uid):
+            self.delete(kind, snapshot, "Foreground")
+        else:
+            self.delete(kind, snapshot, "Background")
+
+    def _owner(self, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
+        """Find the living owner: in the dependent's namespace or cluster-wide, with that very uid."""
+        found = self.engine.store.uids.get(reference["uid"])
+        if found is None:
+            return None
+        owner = found[1]
+        return owner if owner.name == reference["name"] and owner.namespace in ("", dependent.namespace) else None
+
+    def _of(self, uid: str) -> list[tuple[Kind, Snapshot]]:
+        found = []
+        for dependent in sorted(self._dependents.get(uid, ())):
+            table, snapshot = self.engine.store.uids.get(dependent, ("", None))
+            kind = self.table_kind(table)
+            if kind is not None and snapshot is not None:
+                found.append((kind, snapshot))
+        return found
+
+    def _orphan(self, kind: Kind, obj: Object) -> None:
+        uid = obj["metadata"]["uid"]
+        for dependent_kind, snapshot in self._of(uid):
+            dependent = views.load(dependent_kind, snapshot)
+            references = dependent["metadata"].get("ownerReferences") or []
+            dependent["metadata"]["ownerReferences"] = [item for item in references if item["uid"] != uid]
+            self.update(dependent_kind, dependent)
+        self._finish(kind, obj, ORPHAN)
+
+    def _foreground(self, kind: Kind, obj: Object) -> None:
+        uid = obj["metadata"]["uid"]
+        blocked = False
+        for dependent_kind, snapshot in self._of(uid):
+            references = views.load(dependent_kind, snapshot)["metadata"].get("ownerReferences") or []
+            blocked = blocked or any(item["uid"] == uid and item.get("blockOwnerDeletion") for item in references)
+            self.add((snapshot.uid,))
+        if not blocked:
+            self._finish(kind, obj, FOREGROUND)
+
+    def _finish(self, kind: Kind, obj: Object, finalizer: str) -> None:
+        metadata = obj["metadata"]
+        metadata["finalizers"] = [name for name in metadata["finalizers"] if name != finalizer]
+        self.update(kind, obj)

@@ -1,0 +1,118 @@
+"""The life of namespaces: an account when they begin, an empty house before they end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctrlhost.sandbox import times, views
+from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.storage import Event, Table
+
+TABLE = "namespaces"
+_CONDITIONS = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+
+
+class NamespaceController(Controller):
+    """Keys are names of namespaces."""
+
+    name = "namespace"
+
+    def touched(self, table: Table, event: Event) -> list[Key]:
+        """Look at a namespace that changes, and at the one that something goes from."""
+        if table.name == TABLE:
+            return [(event.new.name,)] if event.new else []
+        gone = event.old if event.new is None else None
+        # A finalizer that goes while another stays changes what the conditions say.
+        changed = event.new if event.old is not None and event.new is not None else None
+        found = gone or changed
+        if found is None or not found.namespace:
+            return []
+        return [(found.namespace,)] if self._terminates(found.namespace) else []
+
+    def _terminates(self, name: str) -> bool:
+        snapshot = self.engine.store.table(TABLE).get("", name)
+        return snapshot is not None and is_terminating(snapshot)
+
+    def reconcile(self, key: Key) -> None:
+        """Empty a terminating namespace and let it go; give an active one its account."""
+        kind = self.kind("", "Namespace")
+        namespace = self.read(kind, "", key[0])
+        if namespace is None:
+            return
+        if "deletionTimestamp" not in namespace["metadata"]:
+            self._account(key[0])
+            return
+        if not (namespace.get("spec") or {}).get("finalizers"):
+            return
+        remaining, finalizers = self._empty(key[0])
+        if remaining:
+            self._report(namespace, remaining, finalizers)
+            return
+        namespace["spec"] = {}
+        self.update(kind, namespace, "finalize")
+
+    def _account(self, name: str) -> None:
+        accounts = self.kind("", "ServiceAccount")
+        if self.read(accounts, name, "default") is None:
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+            self.create(accounts, name, account)
+
+    def _empty(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+        """Delete everything in the namespace; says how much of what is left, and by which finalizers it is held."""
+        remaining: dict[str, int] = {}
+        finalizers: dict[str, int] = {}
+        for kind in self.engine.registry.tables().values():
+            if not kind.namespaced:
+                continue
+            table = self.engine.store.table(kind.table)
+            for snapshot in table.list(name):
+                if not is_terminating(snapshot):
+                    self.delete(kind, snapshot)
+            for snapshot in table.list(name):
+                resource = f"{kind.plural}.{kind.group}"
+                remaining[resource] = remaining.get(resource, 0) + 1
+                for finalizer in views.load(kind, snapshot)["metadata"].get("finalizers") or ():
+                    finalizers[finalizer] = finalizers.get(finalizer, 0) + 1
+        return remaining, finalizers
+
+    def _report(self, namespace: Object, remaining: dict[str, int], finalizers: dict[str, int]) -> None:
+        texts = dict(_CONDITIONS)
+        values = dict.fromkeys(_CONDITIONS, "False")
+        listed = ", ".join(
+            f"{resource} has {count} resource instances" for resource, count in sorted(remaining.items())
+        )
+        texts["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {listed}")
+        values["NamespaceContentRemaining"] = "True"
+        if finalizers:
+            held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+            text = f"Some content in the namespace has finalizers remaining: {held}"
+            texts["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
+            values["NamespaceFinalizersRemaining"] = "True"
+        before = {item["type"]: item for item in (namespace.get("status") or {}).get("conditions") or ()}
+        conditions = []
+        for name, (reason, message) in texts.items():
+            known = before.get(name)
+            since = known["lastTransitionTime"] if known and known["status"] == values[name] else times.now()
+            conditions.append(
+                {
+                    "type": name,
+                    "status": values[name],
+                    "lastTransitionTime": since,
+                    "reason": reason,
+                    "message": message,
+                }
+            )
+        namespace["status"] = {"phase": "Terminating", "conditions": conditions}
+        self.update(self.kind("", "Namespace"), namespace, "status")
