@@ -208,6 +208,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _any(self) -> None:
+        if self.stub.on_peer is not None:
+            subject = self.connection.getpeercert()["subject"]
+            self.stub.on_peer(subject[0][0][1])
         parts = urlsplit(self.path)
         length = int(self.headers.get("Content-Length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -263,6 +266,8 @@ class StubApiServer:
     def __init__(self, *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.requests: list[Asked] = []
         self.stopping = threading.Event()
+        #: Called with the common name of the client's certificate for each request.
+        self.on_peer: Callable[[str], None] | None = None
         self._answers: dict[tuple[str, str], list[Answer]] = {}
         self._connections: list[socket.socket] = []
         self._lock = threading.Lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 import threading
@@ -12,7 +13,15 @@ from urllib.parse import urlencode, urlsplit
 
 import urllib3
 from urllib3.connection import HTTPConnection
-from urllib3.exceptions import HTTPError, MaxRetryError, NewConnectionError, ProxyError, ReadTimeoutError, SSLError
+from urllib3.exceptions import (
+    HTTPError,
+    InsecureRequestWarning,
+    MaxRetryError,
+    NewConnectionError,
+    ProxyError,
+    ReadTimeoutError,
+    SSLError,
+)
 
 from ctrlhost._core import __version__
 from ctrlhost.client.answers import error_from_answer
@@ -26,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ctrlhost.client.connection import Connection
+
+log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds for a whole request that names no timeout of its own."""
@@ -48,6 +59,10 @@ class Urllib3Transport:
         self._lock = threading.Lock()
         self._stamp: object = None
         self._manager: urllib3.PoolManager | None = None
+        if not connection.configuration.verify_ssl and self._base.startswith("https:"):
+            log.warning("the certificate of %s is not verified, as configured", self._base)
+            # Said once, and not with every connection.
+            urllib3.disable_warnings(InsecureRequestWarning)
 
     def request(
         self,

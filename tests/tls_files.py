@@ -1,0 +1,59 @@
+"""A certificate authority for tests, and what it issues."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import ssl
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+class Authority:
+    """Issues certificates that are good for a day."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+        builder = self._builder(self._name, self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.pem = _pem(builder.sign(self._key, hashes.SHA256()))
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        now = dt.datetime.now(dt.UTC)
+        day = dt.timedelta(days=1)
+        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
+        return builder.serial_number(x509.random_serial_number()).not_valid_before(now - day).not_valid_after(now + day)
+
+    def issue(self, name: str, *, address: str | None = None) -> tuple[str, str]:
+        """Give a certificate and its key, as PEM texts."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key())
+        names: list[x509.GeneralName] = [x509.DNSName(name)]
+        if address is not None:
+            names.append(x509.IPAddress(ipaddress.ip_address(address)))
+        certificate = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return _pem(certificate.sign(self._key, hashes.SHA256())), private.decode()
+
+    def server_context(self, *, name: str = "localhost", ask: bool = False) -> ssl.SSLContext:
+        """Give what a server needs: for 127.0.0.1, unless it has another name; `ask` wants a client certificate."""
+        cert, key = self.issue(name, address="127.0.0.1" if name == "localhost" else None)
+        (self._folder / f"{name}.pem").write_text(cert + key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self._folder / f"{name}.pem")
+        if ask:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(cadata=self.pem)
+        return context
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
