@@ -44,7 +44,7 @@ impl Histogram {
 pub struct Depth {
     known: Vec<(i32, i64)>,
     /// The keys of all priorities that came after the first [`PRIORITIES`] ones. Those keep their exact numbers.
-    beyond: i64,
+    beyond: Option<i64>,
     /// Where the last priority was found; most queues have one.
     last: usize,
 }
@@ -67,7 +67,7 @@ impl Depth {
             self.last = self.known.len();
             self.known.push((priority, change));
         } else {
-            self.beyond += change;
+            *self.beyond.get_or_insert(0) += change;
         }
     }
 
@@ -78,8 +78,7 @@ impl Depth {
 
     /// The depth of all other priorities together; `None` where there were none.
     pub fn beyond(&self) -> Option<i64> {
-        // Full and never exceeded looks like exceeded and empty: the series is then 0, as the placeholder should be.
-        (self.known.len() == PRIORITIES).then_some(self.beyond)
+        self.beyond
     }
 }
 
@@ -156,7 +155,7 @@ mod tests {
                 depth.add(priority.into(), 1);
             }
             assert_eq!(depth.by_priority().len(), distinct.unsigned_abs().into());
-            assert_eq!(depth.beyond().unwrap_or(0), 0);
+            assert_eq!(depth.beyond(), None);
         }
     }
 

@@ -3,26 +3,12 @@
 //! A key is hashed over its content, so that a request made in Rust is the same key as the tuple made in Python, and so
 //! that nothing under a queue's lock can call back into the interpreter.
 
-use std::ptr::NonNull;
-
 use ctrlhost_core::handlers::RequestRef;
-use ctrlhost_core::queue::{IntoKey, KeyRef, QueueKey, hash_bytes};
+use ctrlhost_core::queue::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
 use pyo3::prelude::*;
-use smallvec::SmallVec;
 
-use crate::key_codec::{self, Encoded};
-
-/// Bytes that belong to a Python `str`.
-#[derive(Clone, Copy)]
-pub(crate) struct StrBytes {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the bytes are immutable, and live as long as the `str` that stands beside them in `Key`.
-unsafe impl Send for StrBytes {}
-// SAFETY: as above.
-unsafe impl Sync for StrBytes {}
+use crate::key_codec::{self, Encoded, StrBytes};
+use crate::scratch::Scratch;
 
 enum Content {
     /// A `str`, whose bytes are those of the key's object.
@@ -53,7 +39,7 @@ impl View<'_> {
     fn hash(&self) -> u64 {
         match self {
             Self::Str(bytes) | Self::Encoded(bytes) => hash_bytes(bytes),
-            Self::Int(int) => hash_bytes(&int.to_le_bytes()),
+            Self::Int(int) => hash_number(int.cast_unsigned()),
         }
     }
 
@@ -69,10 +55,8 @@ impl View<'_> {
 impl Key {
     fn view(&self) -> View<'_> {
         match &self.content {
-            Content::Borrowed(bytes) => {
-                // SAFETY: `object` is the `str` whose bytes these are, and lives as long as `self`.
-                View::Str(unsafe { std::slice::from_raw_parts(bytes.start.as_ptr(), bytes.len) })
-            }
+            // SAFETY: `object` is the `str` whose bytes these are, and lives as long as `self`.
+            Content::Borrowed(bytes) => View::Str(unsafe { bytes.get() }),
             Content::Str(bytes) => View::Str(bytes),
             Content::Int(int) => View::Int(*int),
             Content::Encoded(bytes) => View::Encoded(bytes),
@@ -81,11 +65,12 @@ impl Key {
 
     /// The key of a request: equal to `ctrlhost.Request(name, namespace, cluster)`.
     pub(crate) fn of_request(request: &RequestRef<'_>) -> Self {
-        let mut bytes = SmallVec::new();
-        key_codec::encode_request(request, &mut bytes);
+        let mut scratch = Scratch::new();
+        key_codec::encode_request(request, &mut scratch);
+        let bytes = scratch.bytes();
         Self {
-            hash: hash_bytes(&bytes),
-            content: Content::Encoded(bytes.into_boxed_slice()),
+            hash: hash_bytes(bytes),
+            content: Content::Encoded(Box::from(bytes)),
             object: None,
         }
     }
@@ -154,20 +139,22 @@ impl QueueKey for Key {
 pub(crate) struct Probe<'a, 'py> {
     hash: u64,
     content: Encoded,
+    scratch: &'a Scratch,
     object: &'a Bound<'py, PyAny>,
 }
 
 impl<'a, 'py> Probe<'a, 'py> {
-    /// Reads a key.
+    /// Reads a key. What is not in the object itself is written to `scratch`, which is empty before.
     ///
     /// # Errors
     /// `TypeError` for what is no key.
     #[inline]
-    pub(crate) fn new(object: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-        let content = key_codec::encode(object)?;
+    pub(crate) fn new(object: &'a Bound<'py, PyAny>, scratch: &'a mut Scratch) -> PyResult<Self> {
+        let content = key_codec::encode(object, scratch)?;
         let mut probe = Self {
             hash: 0,
             content,
+            scratch,
             object,
         };
         probe.hash = probe.view().hash();
@@ -176,24 +163,20 @@ impl<'a, 'py> Probe<'a, 'py> {
 
     #[inline]
     fn view(&self) -> View<'_> {
-        match &self.content {
-            Encoded::Borrowed(start, len) => {
-                // SAFETY: `object` is the `str` whose bytes these are, and is borrowed as long as `self`.
-                View::Str(unsafe { std::slice::from_raw_parts(start.as_ptr(), *len) })
-            }
-            Encoded::Str(bytes) => View::Str(bytes),
-            Encoded::Int(int) => View::Int(*int),
-            Encoded::Bytes(bytes) => View::Encoded(bytes),
+        match self.content {
+            // SAFETY: `object` is the `str` whose bytes these are, and is borrowed as long as `self`.
+            Encoded::Borrowed(bytes) => View::Str(unsafe { bytes.get() }),
+            Encoded::Str => View::Str(self.scratch.bytes()),
+            Encoded::Int(int) => View::Int(int),
+            Encoded::Tagged => View::Encoded(self.scratch.bytes()),
         }
     }
 
-    /// A key to hold, for batches.
+    /// A key to hold.
+    #[inline]
     pub(crate) fn to_key(&self) -> Key {
-        let content = match &self.content {
-            Encoded::Borrowed(start, len) => Content::Borrowed(StrBytes {
-                start: *start,
-                len: *len,
-            }),
+        let content = match self.content {
+            Encoded::Borrowed(bytes) => Content::Borrowed(bytes),
             _ => self.view().to_content(),
         };
         Key {

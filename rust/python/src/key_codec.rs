@@ -5,15 +5,13 @@
 use std::ptr::NonNull;
 
 use ctrlhost_core::handlers::RequestRef;
-use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyString, PyTuple, PyType};
-use smallvec::SmallVec;
 
-/// Room for the usual request without an allocation.
-pub(crate) type Buffer = SmallVec<[u8; 128]>;
+use crate::scratch::Scratch;
 
 /// How deep tuples may be nested; Python itself gives up hashing a few levels later.
 const DEPTH: usize = 100;
@@ -23,14 +21,56 @@ const STR: u8 = b's';
 const INT: u8 = b'i';
 const BIG_INT: u8 = b'I';
 
-/// The content of a key, as read from its object.
+/// The content of a key, as read from its object; where it is not said here, it is in the scratch.
+#[derive(Clone, Copy)]
 pub(crate) enum Encoded {
     /// The UTF-8 that belongs to the `str` itself.
-    Borrowed(NonNull<u8>, usize),
+    Borrowed(StrBytes),
     /// A `str` with lone surrogates, in a form like UTF-8 that no other `str` has.
-    Str(Buffer),
+    Str,
     Int(i64),
-    Bytes(Buffer),
+    /// A tuple, or an `int` of more than 64 bits.
+    Tagged,
+}
+
+/// Bytes that belong to a Python `str`.
+#[derive(Clone, Copy)]
+pub(crate) struct StrBytes {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the bytes are immutable, and whoever keeps this keeps the `str`, too.
+unsafe impl Send for StrBytes {}
+// SAFETY: as above.
+unsafe impl Sync for StrBytes {}
+
+impl StrBytes {
+    /// The UTF-8 of an exact `str`, which it keeps; none if it holds lone surrogates.
+    #[inline]
+    fn of(object: &Bound<'_, PyAny>) -> Option<Self> {
+        let mut len: ffi::Py_ssize_t = 0;
+        // SAFETY: the object is a `str`, and `len` may be written to.
+        let start = unsafe { ffi::PyUnicode_AsUTF8AndSize(object.as_ptr(), &raw mut len) };
+        if let Some(start) = NonNull::new(start.cast_mut().cast::<u8>()) {
+            return Some(Self {
+                start,
+                len: len.unsigned_abs(),
+            });
+        }
+        drop(PyErr::take(object.py()));
+        None
+    }
+
+    /// The bytes.
+    ///
+    /// # Safety
+    /// The `str` has to live as long as the answer.
+    #[inline]
+    pub(crate) unsafe fn get<'a>(self) -> &'a [u8] {
+        // SAFETY: these are the bytes of a `str`, which lives.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
 }
 
 /// `ctrlhost.Request`.
@@ -41,53 +81,40 @@ pub(crate) fn request_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 
 /// Reads a key.
 #[inline]
-pub(crate) fn encode(object: &Bound<'_, PyAny>) -> PyResult<Encoded> {
+pub(crate) fn encode(object: &Bound<'_, PyAny>, scratch: &mut Scratch) -> PyResult<Encoded> {
     // SAFETY: the object is valid, and its type is only read.
     if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
-        return match utf8(object) {
-            Some((start, len)) => Ok(Encoded::Borrowed(start, len)),
-            None => Ok(Encoded::Str(with_surrogates(object)?)),
-        };
+        if let Some(bytes) = StrBytes::of(object) {
+            return Ok(Encoded::Borrowed(bytes));
+        }
+        scratch.push(&with_surrogates(object)?);
+        return Ok(Encoded::Str);
     }
     // SAFETY: as above.
     if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
         if let Some(int) = small(object) {
             return Ok(Encoded::Int(int));
         }
-        let mut bytes = Buffer::new();
-        write_big(object, &mut bytes)?;
-        return Ok(Encoded::Bytes(bytes));
+        write_big(object, scratch)?;
+        return Ok(Encoded::Tagged);
     }
-    let mut bytes = Buffer::new();
-    write_tuple(object, &mut bytes, 0)?;
-    Ok(Encoded::Bytes(bytes))
+    write_tuple(object, scratch, 0)?;
+    Ok(Encoded::Tagged)
 }
 
 /// Writes what `Request(name, namespace, cluster)` would be written as.
-pub(crate) fn encode_request(request: &RequestRef<'_>, bytes: &mut Buffer) {
-    write_head(TUPLE, 3, bytes);
+pub(crate) fn encode_request(request: &RequestRef<'_>, scratch: &mut Scratch) {
+    write_head(TUPLE, 3, scratch);
     for part in [request.name, request.namespace, request.cluster] {
-        write_head(STR, part.len(), bytes);
-        bytes.extend_from_slice(part.as_bytes());
+        write_head(STR, part.len(), scratch);
+        scratch.push(part.as_bytes());
     }
 }
 
-/// The UTF-8 of an exact `str`, which it keeps; none if it holds lone surrogates.
-#[inline]
-pub(crate) fn utf8(object: &Bound<'_, PyAny>) -> Option<(NonNull<u8>, usize)> {
-    let mut len: ffi::Py_ssize_t = 0;
-    // SAFETY: the object is a `str`, and `len` may be written to.
-    let start = unsafe { ffi::PyUnicode_AsUTF8AndSize(object.as_ptr(), &raw mut len) };
-    if let Some(start) = NonNull::new(start.cast_mut().cast::<u8>()) {
-        return Some((start, len.unsigned_abs()));
-    }
-    drop(PyErr::take(object.py()));
-    None
-}
-
-fn with_surrogates(object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
-    let bytes = object.call_method1("encode", ("utf-8", "surrogatepass"))?;
-    Ok(Buffer::from_slice(bytes.extract::<&[u8]>()?))
+fn with_surrogates(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    object
+        .call_method1("encode", ("utf-8", "surrogatepass"))?
+        .extract()
 }
 
 fn small(object: &Bound<'_, PyAny>) -> Option<i64> {
@@ -97,49 +124,52 @@ fn small(object: &Bound<'_, PyAny>) -> Option<i64> {
     (overflow == 0).then_some(int)
 }
 
-fn write_head(tag: u8, len: usize, bytes: &mut Buffer) {
-    bytes.push(tag);
-    bytes.extend_from_slice(&(len as u64).to_le_bytes()[..5]);
+/// Tag and length in one word: nothing is as long as 2^56.
+#[inline]
+fn write_head(tag: u8, len: usize, scratch: &mut Scratch) {
+    scratch.push(&((len as u64) << 8 | u64::from(tag)).to_le_bytes());
 }
 
-fn write_big(object: &Bound<'_, PyAny>, bytes: &mut Buffer) -> PyResult<()> {
+fn write_big(object: &Bound<'_, PyAny>, scratch: &mut Scratch) -> PyResult<()> {
     let bits: usize = object.call_method0("bit_length")?.extract()?;
     let signed = PyDict::new(object.py());
     signed.set_item("signed", true)?;
     let number = object.call_method("to_bytes", (bits / 8 + 1, "little"), Some(&signed))?;
     let number = number.extract::<&[u8]>()?;
-    write_head(BIG_INT, number.len(), bytes);
-    bytes.extend_from_slice(number);
+    write_head(BIG_INT, number.len(), scratch);
+    scratch.push(number);
     Ok(())
 }
 
-fn write_part(object: &Bound<'_, PyAny>, bytes: &mut Buffer, depth: usize) -> PyResult<()> {
+#[inline]
+fn write_part(object: &Bound<'_, PyAny>, scratch: &mut Scratch, depth: usize) -> PyResult<()> {
     // SAFETY: the object is valid, and its type is only read.
     if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
-        if let Some((start, len)) = utf8(object) {
-            write_head(STR, len, bytes);
-            // SAFETY: the bytes belong to the `str`, which is borrowed here.
-            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) });
-        } else {
-            let part = with_surrogates(object)?;
-            write_head(STR, part.len(), bytes);
-            bytes.extend_from_slice(&part);
+        if let Some(bytes) = StrBytes::of(object) {
+            // SAFETY: the `str` is borrowed here.
+            let bytes = unsafe { bytes.get() };
+            write_head(STR, bytes.len(), scratch);
+            scratch.push(bytes);
+            return Ok(());
         }
+        let part = with_surrogates(object)?;
+        write_head(STR, part.len(), scratch);
+        scratch.push(&part);
         return Ok(());
     }
     // SAFETY: as above.
     if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
         let Some(int) = small(object) else {
-            return write_big(object, bytes);
+            return write_big(object, scratch);
         };
-        bytes.push(INT);
-        bytes.extend_from_slice(&int.to_le_bytes());
+        write_head(INT, 0, scratch);
+        scratch.push(&int.to_le_bytes());
         return Ok(());
     }
-    write_tuple(object, bytes, depth)
+    write_tuple(object, scratch, depth)
 }
 
-fn write_tuple(object: &Bound<'_, PyAny>, bytes: &mut Buffer, depth: usize) -> PyResult<()> {
+fn write_tuple(object: &Bound<'_, PyAny>, scratch: &mut Scratch, depth: usize) -> PyResult<()> {
     let py = object.py();
     // SAFETY: the object is valid, and its type is only read.
     let exact = unsafe { ffi::PyTuple_CheckExact(object.as_ptr()) } != 0;
@@ -153,9 +183,9 @@ fn write_tuple(object: &Bound<'_, PyAny>, bytes: &mut Buffer, depth: usize) -> P
     }
     // SAFETY: all that gets here are tuples or of subclasses of it.
     let tuple = unsafe { object.cast_unchecked::<PyTuple>() };
-    write_head(TUPLE, tuple.len(), bytes);
+    write_head(TUPLE, tuple.len(), scratch);
     for part in tuple.iter_borrowed() {
-        write_part(&part, bytes, depth + 1)?;
+        write_part(&part, scratch, depth + 1)?;
     }
     Ok(())
 }
@@ -230,12 +260,10 @@ pub(crate) fn new_tuple(
 }
 
 fn read_part(py: Python<'_>, bytes: &mut &[u8]) -> PyResult<Py<PyAny>> {
-    match take(bytes, 1)? {
-        [STR] => {
-            let len = read_len(bytes)?;
-            decode_str(py, take(bytes, len)?)
-        }
-        [INT] => {
+    let (tag, len) = read_head(bytes)?;
+    match tag {
+        STR => decode_str(py, take(bytes, len)?),
+        INT => {
             let mut int = [0; 8];
             int.copy_from_slice(take(bytes, 8)?);
             Ok(i64::from_le_bytes(int)
@@ -243,8 +271,7 @@ fn read_part(py: Python<'_>, bytes: &mut &[u8]) -> PyResult<Py<PyAny>> {
                 .into_any()
                 .unbind())
         }
-        [BIG_INT] => {
-            let len = read_len(bytes)?;
+        BIG_INT => {
             let number = PyBytes::new(py, take(bytes, len)?);
             let signed = PyDict::new(py);
             signed.set_item("signed", true)?;
@@ -254,7 +281,6 @@ fn read_part(py: Python<'_>, bytes: &mut &[u8]) -> PyResult<Py<PyAny>> {
                 .unbind())
         }
         _ => {
-            let len = read_len(bytes)?;
             let parts = (0..len)
                 .map(|_| read_part(py, bytes))
                 .collect::<PyResult<Vec<_>>>()?;
@@ -263,16 +289,17 @@ fn read_part(py: Python<'_>, bytes: &mut &[u8]) -> PyResult<Py<PyAny>> {
     }
 }
 
-fn read_len(bytes: &mut &[u8]) -> PyResult<usize> {
-    let mut len = [0; 8];
-    len[..5].copy_from_slice(take(bytes, 5)?);
-    usize::try_from(u64::from_le_bytes(len)).map_err(Into::into)
+fn read_head(bytes: &mut &[u8]) -> PyResult<(u8, usize)> {
+    let mut head = [0; 8];
+    head.copy_from_slice(take(bytes, 8)?);
+    let head = u64::from_le_bytes(head);
+    Ok((head.to_le_bytes()[0], usize::try_from(head >> 8)?))
 }
 
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> PyResult<&'a [u8]> {
     let (part, rest) = bytes
         .split_at_checked(len)
-        .ok_or_else(|| PyUnicodeEncodeError::new_err("a key's content is cut"))?;
+        .ok_or_else(|| PyRuntimeError::new_err("a key's content is cut"))?;
     *bytes = rest;
     Ok(part)
 }

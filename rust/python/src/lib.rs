@@ -27,6 +27,7 @@ mod queue_metrics;
 mod queue_shared;
 mod queue_snapshot;
 mod ratelimit;
+mod scratch;
 mod store;
 mod tombstone;
 mod transform;

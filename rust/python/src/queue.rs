@@ -26,6 +26,7 @@ use crate::queue_arguments::{Priority, Seconds, timeout};
 use crate::queue_groups::FairBy;
 use crate::queue_shared::Shared;
 use crate::ratelimit::{SharedLimiter, core_limiter, into_py_err};
+use crate::scratch::Scratch;
 use crate::{queue_metrics, queue_snapshot};
 
 /// A queue of keys that need work.
@@ -91,14 +92,12 @@ impl WorkQueue {
         key: &Bound<'_, PyAny>,
         priority: Option<Priority>,
     ) -> PyResult<()> {
-        let probe = Probe::new(key)?;
+        let mut scratch = Scratch::new();
+        let probe = Probe::new(key, &mut scratch)?;
         let group = self.shared.fair_by.group(key)?;
         let priority = priority.map(|priority| priority.0);
-        let mut probe = Some(probe);
         self.shared.locked(py, |queue| {
-            if let Some(probe) = probe.take() {
-                queue.add(probe, priority, &group);
-            }
+            queue.add(probe, priority, &group);
         })
     }
 
@@ -136,15 +135,13 @@ impl WorkQueue {
         seconds: Seconds,
         priority: Option<Priority>,
     ) -> PyResult<()> {
-        let probe = Probe::new(key)?;
+        let mut scratch = Scratch::new();
+        let probe = Probe::new(key, &mut scratch)?;
         let delay = seconds.delay()?;
         let group = self.shared.fair_by.group(key)?;
         let priority = priority.map(|priority| priority.0);
-        let mut probe = Some(probe);
         self.shared.locked(py, |queue| {
-            if let Some(probe) = probe.take() {
-                queue.add_after(probe, delay, priority, &group);
-            }
+            queue.add_after(probe, delay, priority, &group);
         })
     }
 
@@ -161,13 +158,13 @@ impl WorkQueue {
     ) -> PyResult<()> {
         let priority = priority.map(|priority| priority.0);
         let group = self.shared.fair_by.group(key)?;
-        let probe = Probe::new(key)?;
-        let mut asked = Some(Probe::new(key)?);
-        let begun = self.shared.locked(py, |queue| {
-            asked
-                .take()
-                .is_some_and(|asked| queue.begin_rate_limited(asked).is_ok())
-        })?;
+        let mut scratch = Scratch::new();
+        let probe = Probe::new(key, &mut scratch)?;
+        let mut again = Scratch::new();
+        let asked = Probe::new(key, &mut again)?;
+        let begun = self
+            .shared
+            .locked(py, |queue| queue.begin_rate_limited(asked).is_ok())?;
         if !begun {
             return Ok(());
         }
@@ -240,7 +237,8 @@ impl WorkQueue {
 
     /// End the work on a key; it is queued again if it was added meanwhile. Does nothing for a key that nobody holds.
     fn done(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        let probe = Probe::new(key)?;
+        let mut scratch = Scratch::new();
+        let probe = Probe::new(key, &mut scratch)?;
         // The key that comes back is dropped after the lock is free.
         self.shared.locked(py, |queue| queue.done(&probe)).map(drop)
     }
@@ -257,12 +255,13 @@ impl WorkQueue {
     /// Tell the rate limiter to start over with a key: it is fine, or given up. A pending back-off stays.
     fn forget(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         self.shared.check(py)?;
-        let probe = Probe::new(key)?;
         let limiter = self.shared.queue.limiter();
-        if limiter.forgets_nothing() {
+        if limiter.forgets_nothing() && key.is_exact_instance_of::<PyString>() {
             return Ok(());
         }
-        limiter.forget(&probe).map_err(into_py_err)
+        limiter
+            .forget(&Probe::new(key, &mut Scratch::new())?)
+            .map_err(into_py_err)
     }
 
     /// Count how often the rate limiter was asked about a key since it was last forgotten.
@@ -271,7 +270,7 @@ impl WorkQueue {
         self.shared
             .queue
             .limiter()
-            .num_requeues(&Probe::new(key)?)
+            .num_requeues(&Probe::new(key, &mut Scratch::new())?)
             .map_err(into_py_err)
     }
 
@@ -424,7 +423,7 @@ fn read_keys<'py>(keys: &Bound<'py, PyAny>) -> PyResult<Vec<(Bound<'py, PyAny>, 
     let mut read = Vec::with_capacity(keys.len().unwrap_or(0));
     for object in keys.try_iter()? {
         let object = object?;
-        let key = Probe::new(&object)?.to_key();
+        let key = Probe::new(&object, &mut Scratch::new())?.to_key();
         read.push((object, key));
     }
     Ok(read)

@@ -8,6 +8,7 @@ use pyo3::types::{PyList, PyTuple, PyType};
 use crate::key::{Probe, Shown};
 use crate::key_codec::new_tuple;
 use crate::ratelimit::{SharedLimiter, into_py_err};
+use crate::scratch::Scratch;
 
 struct Types {
     snapshot: Py<PyType>,
@@ -45,7 +46,7 @@ pub(crate) fn into_object(
             return Ok(0);
         }
         limiter
-            .num_requeues(&Probe::new(key.bind(py))?)
+            .num_requeues(&Probe::new(key.bind(py), &mut Scratch::new())?)
             .map_err(into_py_err)
     };
     let queued = PyList::empty(py);

@@ -12,6 +12,7 @@ use pyo3::types::PyTuple;
 
 use crate::clock::core_clock;
 use crate::key::{Key, Probe};
+use crate::scratch::Scratch;
 
 /// A limiter of the core, for keys from Python.
 pub(crate) type SharedLimiter = Arc<dyn RateLimiter<Key>>;
@@ -27,19 +28,23 @@ impl Limiter {
     /// Say how many seconds `key` has to wait this time.
     fn when(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
         Ok(as_seconds(
-            self.limiter.when(&Probe::new(key)?).map_err(into_py_err)?,
+            self.limiter
+                .when(&Probe::new(key, &mut Scratch::new())?)
+                .map_err(into_py_err)?,
         ))
     }
 
     /// Start over with `key`: it is fine, or given up.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.limiter.forget(&Probe::new(key)?).map_err(into_py_err)
+        self.limiter
+            .forget(&Probe::new(key, &mut Scratch::new())?)
+            .map_err(into_py_err)
     }
 
     /// Count how often `key` was asked about since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.limiter
-            .num_requeues(&Probe::new(key)?)
+            .num_requeues(&Probe::new(key, &mut Scratch::new())?)
             .map_err(into_py_err)
     }
 }

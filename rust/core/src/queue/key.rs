@@ -1,6 +1,6 @@
 //! What a queue needs to know of its keys.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
@@ -52,12 +52,24 @@ impl<K: QueueKey> IntoKey<K> for K {
     }
 }
 
-/// The hash of bytes that keys are made of.
-///
 /// The seed is fixed: names in a cluster are chosen by those who may create objects there, who have cheaper ways to
 /// make work than to search for collisions, and the host's memory is theirs to fill anyway.
+const HASHER: FixedState = FixedState::with_seed(0x0063_7472_6c68_6f73);
+
+/// The hash of bytes that keys are made of.
+#[inline]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
-    FixedState::with_seed(0x0063_7472_6c68_6f73).hash_one(bytes)
+    let mut hasher = HASHER.build_hasher();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// The hash of a number that is a key.
+#[inline]
+pub fn hash_number(number: u64) -> u64 {
+    let mut hasher = HASHER.build_hasher();
+    hasher.write_u64(number);
+    hasher.finish()
 }
 
 impl QueueKey for String {
@@ -82,7 +94,7 @@ impl QueueKey for &'static str {
 
 impl QueueKey for u64 {
     fn hash64(&self) -> u64 {
-        FixedState::default().hash_one(self)
+        hash_number(*self)
     }
 
     fn content(&self) -> Self {

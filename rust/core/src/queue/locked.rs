@@ -140,21 +140,20 @@ impl<K: QueueKey> Locked<'_, K> {
     /// Hands out the next key: what `show` makes of it, under the lock, and its priority.
     #[inline]
     pub fn take<R>(&mut self, show: impl FnOnce(&K) -> R) -> Option<(R, Taken)> {
-        let mut now = None;
-        if self.state.metrics.is_some()
-            || !self.state.delays.is_empty()
-            || self.state.ready.len() > 0
-        {
-            now = Some(self.tick());
+        if self.state.ready.len() == 0 && self.state.delays.is_empty() {
+            return None;
         }
-        let (slot, taken) = self.state.take(now.unwrap_or_default())?;
+        let now = self.tick();
+        let (slot, taken) = self.state.take(now)?;
         Some((show(self.state.slab.key(slot)), taken))
     }
 
     /// Ends the work on a key, which comes into line again if it was added meanwhile. Harmless for any other key.
     #[inline]
     pub fn done(&mut self, key: &(impl KeyRef<K> + ?Sized)) -> Option<K> {
-        let now = self.tick();
+        // Without metrics nobody asks how long the work took.
+        let timed = self.state.metrics.is_some() || !self.state.delays.is_empty();
+        let now = if timed { self.tick() } else { Tick::ZERO };
         let unused = self.state.done(key, now);
         if self.state.drainers > 0 && self.state.is_drained() {
             self.queue.drained.notify_all();

@@ -19,7 +19,7 @@ mod waits;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub use key::{IntoKey, KeyRef, QueueKey, hash_bytes};
+pub use key::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
 pub use locked::Locked;
 pub use snapshot::{DelayedKey, HeldKey, QueuedKey, Snapshot};
 pub use waits::{Drained, Woken};

@@ -1,5 +1,6 @@
 //! Limiters that count the failures of each key.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -12,12 +13,15 @@ use crate::queue::{KeyRef, QueueKey};
 /// How often each key was asked about since it was forgotten.
 struct Counts<K> {
     table: Mutex<HashTable<(K, u64)>>,
+    /// How many keys the table has, to be read without the lock: most keys never fail.
+    known: AtomicUsize,
 }
 
 impl<K: QueueKey> Counts<K> {
     const fn new() -> Self {
         Self {
             table: Mutex::new(HashTable::new()),
+            known: AtomicUsize::new(0),
         }
     }
 
@@ -36,6 +40,7 @@ impl<K: QueueKey> Counts<K> {
             }
             Entry::Vacant(vacant) => {
                 vacant.insert((key.content(), 1));
+                self.known.fetch_add(1, Ordering::Relaxed);
                 0
             }
         }
@@ -52,6 +57,7 @@ impl<K: QueueKey> Counts<K> {
         let mut table = self.table.lock();
         if let Ok(found) = table.find_entry(key.hash64(), |(held, _)| key.matches(held)) {
             found.remove();
+            self.known.fetch_sub(1, Ordering::Relaxed);
             if table.is_empty() && table.capacity() > 4096 {
                 *table = HashTable::new();
             }
@@ -59,7 +65,7 @@ impl<K: QueueKey> Counts<K> {
     }
 
     fn is_empty(&self) -> bool {
-        self.table.lock().is_empty()
+        self.known.load(Ordering::Relaxed) == 0
     }
 }
 
