@@ -314,6 +314,12 @@ impl DeltaFifo {
         self.len() == 0
     }
 
+    /// Whether no key is queued and none is being processed.
+    pub fn is_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.queue.is_empty() && !state.taken
+    }
+
     /// The queued keys, in order.
     pub fn keys(&self) -> Vec<Key> {
         self.state.lock().queue.iter().cloned().collect()

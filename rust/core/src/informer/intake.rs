@@ -39,6 +39,8 @@ pub(super) struct Intake {
     /// The list that is being read, in order of arrival; of two objects of one key the last counts.
     staged: Option<HashMap<Key, Arc<Object>, RandomState>>,
     resource_version: String,
+    /// The version of the last bookmark among staged events.
+    staged_version: String,
     last_skip: String,
 }
 
@@ -58,6 +60,7 @@ impl Intake {
             frames: FrameDecoder::new(config.max_object_bytes),
             staged: None,
             resource_version: String::new(),
+            staged_version: String::new(),
             last_skip: String::new(),
         }
     }
@@ -66,6 +69,7 @@ impl Intake {
         self.pages.restart();
         self.frames.restart();
         self.staged = Some(HashMap::default());
+        self.staged_version.clear();
     }
 
     pub(super) fn abort_list(&mut self) {
@@ -161,9 +165,16 @@ impl Intake {
             frames,
             staged,
             resource_version,
+            staged_version,
             last_skip,
             ..
         } = self;
+        // What is staged is not the content yet, so it moves no version but its own.
+        let resource_version = if staged.is_some() {
+            staged_version
+        } else {
+            resource_version
+        };
         let mut progress = WatchProgress::default();
         let result = run(frames, &mut |frame| {
             match frame.kind {
@@ -183,7 +194,7 @@ impl Intake {
                     counters.bookmarks.fetch_add(1, Ordering::Relaxed);
                     progress.bookmarks += 1;
                     progress.initial_events_end |=
-                        bookmark(frame.value, staged.is_some(), resource_version, counters);
+                        bookmark(frame.value, resource_version, counters);
                     return true;
                 }
                 FrameKind::Added | FrameKind::Modified | FrameKind::Deleted => {}
@@ -253,19 +264,14 @@ fn take_in(
 }
 
 /// Note a bookmark; true if it ends the initial events.
-fn bookmark(
-    object: Value<'_>,
-    staging: bool,
-    resource_version: &mut String,
-    counters: &Counters,
-) -> bool {
+fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counters) -> bool {
     let metadata = object.get("metadata").unwrap_or(Value("null"));
     let version = metadata
         .get("resourceVersion")
         .and_then(Value::as_str)
         .unwrap_or_default();
     if !version.is_empty() {
-        if !staging && is_older(&version, resource_version) {
+        if is_older(&version, resource_version) {
             // Going on from there would bring events a second time; the newer version stands.
             counters.backward_bookmarks.fetch_add(1, Ordering::Relaxed);
         } else {

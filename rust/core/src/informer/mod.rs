@@ -152,10 +152,10 @@ impl SharedInformer {
 
     /// Make what is staged the whole content: the next `process` tells handlers of the difference.
     pub fn replace(&self, resource_version: &str) {
-        let staged = self.intake.lock().take_staged(resource_version);
         self.counters.relists.fetch_add(1, Ordering::Relaxed);
+        let mut intake = self.intake.lock();
+        let staged = intake.take_staged(resource_version);
         self.fifo.replace(staged, Some(&*self.store), true);
-        self.store.bookmark(resource_version);
     }
 
     /// Take more of a watch stream: deltas for `process`, or staged objects between `begin_list` and `replace`.
@@ -196,6 +196,13 @@ impl SharedInformer {
             self.registry.lock().informer_synced();
             self.synced.store(true, Ordering::Release);
         }
+        // Everything that was taken in is in the store now, so the store is as current as the stream. Another thread may
+        // have fed meanwhile; then its own `process` says so.
+        let intake = self.intake.lock();
+        if self.fifo.is_idle() && !intake.resource_version().is_empty() {
+            self.store.bookmark(intake.resource_version());
+        }
+        drop(intake);
         self.counters
             .processed
             .fetch_add(processed as u64, Ordering::Relaxed);

@@ -187,10 +187,15 @@ impl Builder {
         };
         let mut out = std::mem::take(&mut self.scratch);
         out.clear();
-        out.extend_from_slice(b"{\"apiVersion\":");
-        quote_into(&mut out, &object.api_version);
-        out.extend_from_slice(b",\"kind\":");
-        quote_into(&mut out, &object.kind);
+        // Each member brings the comma before it; the first one gives way to the brace.
+        for (name, value) in [("apiVersion", &object.api_version), ("kind", &object.kind)] {
+            if !value.is_empty() {
+                out.push(b',');
+                quote_into(&mut out, name);
+                out.push(b':');
+                quote_into(&mut out, value);
+            }
+        }
         let mut metadata_written = false;
         let last = LastOfName::new(text, root);
         for (index, member) in root.iter().enumerate() {
@@ -216,6 +221,9 @@ impl Builder {
                     }
                 }
             }
+        }
+        if let Some(first) = out.first_mut() {
+            *first = b'{';
         }
         out.push(b'}');
         let built = u32::try_from(out.len()).map_err(|_| ObjectError::TooLarge);
