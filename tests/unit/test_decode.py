@@ -140,9 +140,13 @@ def test_a_list_may_be_empty(informer: SharedInformer, body: bytes) -> None:
 )
 def test_a_bad_page_is_an_error_that_says_where(informer: SharedInformer, body: bytes, what: str) -> None:
     informer.begin_list()
-    with pytest.raises(DecodeError, match=what) as caught:
+
+    def read() -> None:
         informer.feed_list(body)
         informer.end_page()
+
+    with pytest.raises(DecodeError, match=what) as caught:
+        read()
     error = caught.value
     assert error.resource == "pods"
     assert str(error).startswith(f"pods: byte {error.offset}: ")
@@ -322,14 +326,18 @@ def test_an_endless_body_beside_the_items_is_an_error() -> None:
     informer = SharedInformer("pods", "v1", "Pod", max_object_bytes=10_000)
     informer.begin_list()
     informer.feed_list(b"{")
-    with pytest.raises(DecodeError, match="larger"):
+
+    def feed() -> None:
         for number in range(100_000):
             informer.feed_list(b'"member%d":"xxxxxxxxxxxxxxxx",' % number)
 
+    with pytest.raises(DecodeError, match="larger"):
+        feed()
+
 
 def test_hostile_values_are_kept_as_they_are(informer: SharedInformer) -> None:
-    body = rb'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"},"n":1e400,"s":"\ud800","i":123456789012345678901234567890}}'
-    informer.feed_watch(body + b"\n")
+    values = rb'"n":1e400,"s":"\ud800","i":123456789012345678901234567890'
+    informer.feed_watch(b'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"},' + values + b"}}\n")
     (obj,) = content(informer).values()
     assert obj["n"] == float("inf")
     assert obj["s"] == "\ufffd"

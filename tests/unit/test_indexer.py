@@ -115,20 +115,20 @@ def test_replace_leaves_nothing_of_what_was_there(store: Indexer) -> None:
 
 @behaviour("informers/ST6")
 def test_the_cause_of_a_key_error_can_be_reached() -> None:
-    class NoKey(Exception):
+    class NoKeyError(Exception):
         pass
 
     def key_func(_obj: Object) -> str:
         try:
-            raise NoKey
-        except NoKey as inner:
+            raise NoKeyError
+        except NoKeyError as inner:
             raise LookupError("wrapped") from inner
 
     store = Indexer(key_func=key_func)
     with pytest.raises(KeyFuncError) as caught:
         store.add(thing("a"))
     assert isinstance(caught.value.__cause__, LookupError)
-    assert isinstance(caught.value.__cause__.__cause__, NoKey)
+    assert isinstance(caught.value.__cause__.__cause__, NoKeyError)
     with pytest.raises(KeyFuncError):
         store.replace([thing("a")], "5")
     assert len(store) == 0
