@@ -18,7 +18,7 @@ use registry::Registry;
 pub use registry::{Handler, HandlerId, Resync};
 
 use crate::decode::{DecodeError, ListMeta};
-use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped, Taken};
+use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped};
 use crate::handlers::Change;
 use crate::object::{Object, Projection};
 use crate::store::{Store, Write};
@@ -181,12 +181,10 @@ impl SharedInformer {
         let mut processed = 0;
         loop {
             let mut registry = self.registry.lock();
-            let reached = self.intake.lock().resource_version().to_owned();
-            let now = std::time::Instant::now();
-            let Taken::Items(popped) = self.fifo.take(BATCH, Some(now)) else {
-                *self.reached.lock() = reached;
+            let popped = self.fifo.take_ready(BATCH);
+            if popped.is_empty() {
                 break;
-            };
+            }
             processed += popped.len();
             let changes = self.apply(popped);
             registry.tell(&changes);
@@ -201,6 +199,9 @@ impl SharedInformer {
         let intake = self.intake.lock();
         if self.fifo.is_idle() && !intake.resource_version().is_empty() {
             self.store.bookmark(intake.resource_version());
+            intake
+                .resource_version()
+                .clone_into(&mut self.reached.lock());
         }
         drop(intake);
         self.counters

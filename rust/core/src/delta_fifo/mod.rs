@@ -3,7 +3,8 @@
 //! Upstream's `DeltaFIFO` with two changes: no lock is held while deltas are processed, and `replace` is one step. So a
 //! key whose deltas are being processed counts as queued, or a resync could bring back a state that is just being replaced.
 
-use std::collections::VecDeque;
+mod state;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 pub use crate::delta::{Delta, DeltaObject, DeltaType};
 use crate::object::{Key, Object};
 use crate::store::Store;
+use state::State;
 
 /// What the consumer believes to exist, which `replace`, `delete` and `resync` compare with. Called without locks.
 pub trait KnownObjects {
@@ -53,26 +55,6 @@ pub enum Taken {
     Closed,
     /// The deadline passed.
     TimedOut,
-}
-
-#[derive(Default)]
-struct State {
-    /// A key is in `queue` exactly when it is in `items`, once.
-    items: HashMap<Key, Vec<Delta>, RandomState>,
-    queue: VecDeque<Key>,
-    /// Keys that were handed out and are not finished, with their newest delta.
-    in_flight: HashMap<Key, Delta, RandomState>,
-    /// Whether anything ever came in.
-    populated: bool,
-    /// Keys of the first list that are not processed yet.
-    initial: usize,
-    /// How many of `initial` are in flight.
-    initial_in_flight: usize,
-    /// Somebody processes; others wait with `take`.
-    taken: bool,
-    /// Comparisons with the known objects that are under way; nothing is handed out meanwhile.
-    comparing: usize,
-    closed: bool,
 }
 
 /// See the module.
@@ -276,6 +258,19 @@ impl DeltaFifo {
         }
     }
 
+    /// Take up to `max` keys if there are any, waiting only for others to finish. [`DeltaFifo::finish`] must be called
+    /// unless nothing came.
+    pub fn take_ready(&self, max: usize) -> Vec<Popped> {
+        let mut state = self.state.lock();
+        while state.taken || state.comparing > 0 {
+            self.changed.wait(&mut state);
+        }
+        if state.queue.is_empty() {
+            return Vec::new();
+        }
+        state.hand_out(max)
+    }
+
     /// What was taken is processed, or its processing failed: either way it is not queued again.
     pub fn finish(&self) {
         let mut state = self.state.lock();
@@ -348,55 +343,4 @@ fn known_of(known: &dyn KnownObjects) -> Option<Known> {
             .map(|key| (key.clone(), known.get_by_key(&key)))
             .collect(),
     )
-}
-
-impl State {
-    /// Whether the key is queued or being processed.
-    fn holds(&self, key: &str) -> bool {
-        self.items.contains_key(key) || self.in_flight.contains_key(key)
-    }
-
-    fn push(&mut self, key: Key, delta: Delta) {
-        if let Some(deltas) = self.items.get_mut(&key) {
-            if let Some(last) = deltas
-                .last_mut()
-                .filter(|_| delta.kind == DeltaType::Deleted)
-                && last.kind == DeltaType::Deleted
-            {
-                // Of two deletions the one that says more stays: a tombstone only guesses the last state.
-                if matches!(last.object, DeltaObject::Tombstone(_)) {
-                    *last = delta;
-                }
-                return;
-            }
-            deltas.push(delta);
-        } else {
-            self.queue.push_back(key.clone());
-            self.items.insert(key, vec![delta]);
-        }
-    }
-
-    fn hand_out(&mut self, max: usize) -> Vec<Popped> {
-        let mut popped = Vec::with_capacity(max.min(self.queue.len()));
-        while popped.len() < max
-            && let Some(key) = self.queue.pop_front()
-        {
-            let Some(deltas) = self.items.remove(&key) else {
-                continue;
-            };
-            if let Some(newest) = deltas.last() {
-                self.in_flight.insert(key.clone(), newest.clone());
-            }
-            // The flag is that of before the key was taken; nothing is synced before the first population.
-            let is_initial = self.initial > self.initial_in_flight;
-            self.initial_in_flight += usize::from(is_initial);
-            popped.push(Popped {
-                key,
-                deltas,
-                is_initial,
-            });
-        }
-        self.taken = true;
-        popped
-    }
 }
