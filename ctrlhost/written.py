@@ -29,6 +29,8 @@ class Entry:
     version: int
     #: The uid of what was deleted, or of what was written.
     uid: str
+    #: Whether the informer's selectors leave the object out, as it is since the write.
+    outside: bool = False
 
 
 class WrittenKind:
@@ -72,8 +74,11 @@ class WrittenKind:
         if version is None:
             return
         from ctrlhost.cache import Object
+        from ctrlhost.selected import selects
 
-        self._remember(_key(answer["metadata"]), Entry(Object(answer), version, answer["metadata"].get("uid", "")))
+        outside = not selects(self.informer.scope, answer)
+        entry = Entry(Object(answer), version, answer["metadata"].get("uid", ""), outside)
+        self._remember(_key(answer["metadata"]), entry)
 
     def deleted(self, key: tuple[str, str], uid: str) -> None:
         """Remember that the object of this uid is gone."""
@@ -122,6 +127,9 @@ class WrittenKind:
     def _caught_up(self, entry: Entry, cached: Object | None) -> bool:
         if entry.object is None:
             return cached is None or cached.uid != entry.uid
+        if entry.outside and cached is None:
+            # Nothing will come of it, and there is nothing left to go.
+            return True
         if cached is not None:
             version = _version(cached.resource_version)
             return version is None or version >= entry.version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from ctrlhost.client import Response
 from ctrlhost.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ctrlhost.client import Stream, StreamTimeouts, Transport
     from ctrlhost.client.transport import Query
@@ -47,6 +48,8 @@ class Faults:
         """Let everything through."""
         self._lock = threading.Lock()
         self._waiting: list[_Fault] = []
+        self._flowing = threading.Event()
+        self._flowing.set()
 
     def next(
         self, verb: str, error: Exception, *, resource: str | None = None, name: str | None = None, times: int = 1
@@ -62,6 +65,20 @@ class Faults:
             raise ValueError(f"`{verb}` is no verb; verbs are {', '.join(VERBS)}")
         with self._lock:
             self._waiting += [_Fault(verb, error, resource, name)] * times
+
+    @contextmanager
+    def hold_watches(self) -> Iterator[None]:
+        """Let watches bring nothing inside the `with`, as a slow network would; what was held back comes afterwards."""
+        self._flowing.clear()
+        try:
+            yield
+        finally:
+            self._flowing.set()
+
+    def let_through(self, closed: threading.Event) -> None:
+        """Wait until watches may bring something again, or the stream is closed; called by the streams."""
+        while not self._flowing.wait(0.05) and not closed.is_set():
+            pass
 
     def left(self) -> int:
         """Give how many faults have hit nothing yet."""
@@ -123,11 +140,32 @@ class FaultyTransport:
         error = self._faults.take(Asked(verb, about.resource, about.name))
         if error is not None:
             raise error
-        return self._transport.stream(path, query=query, headers=headers, timeouts=timeouts)
+        return HeldStream(self._transport.stream(path, query=query, headers=headers, timeouts=timeouts), self._faults)
 
     def close(self) -> None:
         """Close the transport behind."""
         self._transport.close()
+
+
+class HeldStream:
+    """A stream whose bytes wait while watches are held."""
+
+    def __init__(self, stream: Stream, faults: Faults) -> None:
+        """Stand before a stream."""
+        self._stream = stream
+        self._faults = faults
+        self._closed = threading.Event()
+
+    def read(self) -> bytes:
+        """Give the next bytes, once they may come."""
+        data = self._stream.read()
+        self._faults.let_through(self._closed)
+        return data
+
+    def close(self) -> None:
+        """Close the stream behind."""
+        self._closed.set()
+        self._stream.close()
 
 
 def asked(method: str, path: str, content_type: str) -> Asked:

@@ -1,0 +1,498 @@
+"""Controllers of plugins on a real API server: what wakes them, what they see, what they may do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import ctrlhost
+from ctrlhost import Every, For, Owns, Request, Result, UndeclaredRead, Watches, predicates, written
+from ctrlhost.testing import ManualClock, NotIdle
+from plugin_modules import config_map, plugin_of
+
+
+class Seen:
+    """A reconciler that keeps what it was asked for, and may do something each time."""
+
+    def __init__(self, act: Any = None) -> None:
+        self.requests: list[Request] = []
+        self.priorities: list[int] = []
+        self.act = act
+
+    def __call__(self, ctx: ctrlhost.Context, request: Request) -> Result | None:
+        self.requests.append(request)
+        self.priorities.append(ctx.priority)
+        return self.act(ctx, request) if self.act is not None else None
+
+    def names(self) -> list[str]:
+        return [request.name for request in self.requests]
+
+    def forget(self) -> None:
+        self.requests.clear()
+        self.priorities.clear()
+
+
+def controller(reconcile: Any, *sources: Any, **options: Any) -> Any:
+    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *sources, **options))
+
+
+# What wakes a controller.
+
+
+@pytest.mark.behaviour("workqueue/K52")
+@pytest.mark.behaviour("workqueue/K27")
+def test_changes_of_the_object_and_of_what_it_owns_wake_its_controller(ctrlhost_host) -> None:
+    seen = Seen()
+    host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="own=er"), Owns("v1", "Secret")))
+    host.client.create(config_map("ann", labels={"own": "er"}))
+    host.run_until_idle()
+    assert seen.names() == ["ann"]
+    seen.forget()
+    ann = host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"a": "1"}})
+    host.run_until_idle()
+    assert seen.names() == ["ann"]
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "default"}}
+    for change in (
+        lambda: host.client.create(secret, owner=ann),
+        lambda: host.client.patch("v1", "Secret", "key", "default", {"stringData": {"a": "1"}}),
+        lambda: host.client.delete("v1", "Secret", "key", "default"),
+        lambda: host.client.delete("v1", "ConfigMap", "ann", "default"),
+    ):
+        seen.forget()
+        change()
+        host.run_until_idle()
+        assert seen.requests == [Request("ann", "default")]
+
+
+@pytest.mark.behaviour("workqueue/K25")
+def test_no_worker_runs_before_the_first_list_was_handed_over(ctrlhost_host, sandbox) -> None:
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    for number in range(20):
+        client.create(config_map(f"cm-{number}", labels={"mine": "yes"}))
+    found: list[int] = []
+
+    def count(ctx: ctrlhost.Context, request: Request) -> None:
+        found.append(len(ctx.lister("v1", "ConfigMap").list()))
+
+    host = ctrlhost_host(controller(count, For("v1", "ConfigMap", label_selector="mine=yes")), sandbox=sandbox)
+    host.run_until_idle()
+    assert found == [20] * 20
+
+
+def test_what_is_there_at_the_start_comes_after_what_changes(ctrlhost_host, sandbox) -> None:
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    client.create(config_map("old", labels={"mine": "yes"}))
+    seen = Seen()
+    host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="mine=yes")), sandbox=sandbox)
+    host.run_until_idle()
+    client.create(config_map("new", labels={"mine": "yes"}))
+    host.run_until_idle()
+    assert dict(zip(seen.names(), seen.priorities, strict=True)) == {"old": -100, "new": 0}
+
+
+def test_a_map_is_asked_for_the_old_and_the_new_object(ctrlhost_host) -> None:
+    seen = Seen()
+
+    def by_team(obj: Any) -> list[Request]:
+        return [Request(obj.labels["team"])] if "team" in obj.labels else []
+
+    host = ctrlhost_host(controller(seen, Watches("v1", "ConfigMap", map=by_team)))
+    host.client.create(config_map("ann", labels={"team": "red"}))
+    host.run_until_idle()
+    assert seen.requests == [Request("red")]
+    seen.forget()
+    host.client.patch("v1", "ConfigMap", "ann", "default", {"metadata": {"labels": {"team": "blue"}}})
+    host.run_until_idle()
+    assert sorted(seen.names()) == ["blue", "red"]
+
+
+def test_a_predicate_keeps_a_change_from_waking_but_not_from_being_seen(ctrlhost_host) -> None:
+    seen = Seen(lambda ctx, request: labels.append(dict(ctx.get(request).labels)))
+    labels: list[dict[str, str]] = []
+    source = For("v1", "ConfigMap", label_selector="mine", predicates=[predicates.labels_changed])
+    host = ctrlhost_host(controller(seen, source))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"a": "1"}})
+    host.run_until_idle()
+    assert labels == [{"mine": "1"}]
+    host.client.patch("v1", "ConfigMap", "ann", "default", {"metadata": {"labels": {"mine": "2"}}})
+    host.run_until_idle()
+    assert labels == [{"mine": "1"}, {"mine": "2"}]
+
+
+def test_a_predicate_may_be_a_function(ctrlhost_host) -> None:
+    seen = Seen()
+    source = For(
+        "v1", "ConfigMap", label_selector="mine", predicates=[lambda old, new: new is not None and "x" in new["data"]]
+    )
+    host = ctrlhost_host(controller(seen, source))
+    host.client.create(config_map("ann", labels={"mine": "1"}, y="1"))
+    host.client.create(config_map("bob", labels={"mine": "1"}, x="1"))
+    host.run_until_idle()
+    assert seen.names() == ["bob"]
+
+
+def test_a_timer_goes_through_all_objects_at_low_priority(ctrlhost_host, manual_clock: ManualClock) -> None:
+    seen = Seen()
+    host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="mine"), Every(60)), clock=manual_clock)
+    for name in ("ann", "bob"):
+        host.client.create(config_map(name, labels={"mine": "1"}))
+    host.run_until_idle()
+    seen.forget()
+    manual_clock.advance(59)
+    host.run_until_idle()
+    assert seen.requests == []
+    manual_clock.advance(1)
+    host.run_until_idle()
+    assert sorted(seen.names()) == ["ann", "bob"]
+    assert seen.priorities == [-100, -100]
+
+
+def test_a_timer_with_requests_ticks_at_the_start_too(ctrlhost_host, manual_clock: ManualClock) -> None:
+    seen = Seen()
+    host = ctrlhost_host(controller(seen, Every(10, lambda: [Request("all")])), clock=manual_clock)
+    host.run_until_idle()
+    assert seen.names() == ["all"]
+    for count in (2, 3):
+        manual_clock.advance(10)
+        host.run_until_idle()
+        assert seen.names() == ["all"] * count
+
+
+def test_only_the_declared_namespaces_count(ctrlhost_host) -> None:
+    seen = Seen()
+    host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", namespaces=["one"], label_selector="mine")))
+    for namespace in ("one", "two"):
+        host.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        host.client.create(config_map("ann", namespace, labels={"mine": "1"}))
+    host.run_until_idle()
+    assert seen.requests == [Request("ann", "one")]
+
+
+def test_the_operator_can_narrow_the_namespaces(ctrlhost_host) -> None:
+    seen = Seen()
+    host = ctrlhost_host(
+        controller(seen, For("v1", "ConfigMap", label_selector="mine")),
+        controllers={"demo/c": {"namespaces": ["two"], "workers": 3}},
+    )
+    for namespace in ("one", "two"):
+        host.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        host.client.create(config_map("ann", namespace, labels={"mine": "1"}))
+    host.run_until_idle()
+    assert seen.requests == [Request("ann", "two")]
+    assert host.controllers["demo/c"].status().workers == 3
+
+
+# What a controller sees.
+
+
+def test_an_undeclared_kind_can_not_be_read(ctrlhost_host) -> None:
+    errors: list[Exception] = []
+
+    def read(ctx: ctrlhost.Context, request: Request) -> None:
+        for attempt in (lambda: ctx.lister("v1", "Secret"), lambda: ctx.get(request)):
+            try:
+                attempt()
+            except UndeclaredRead as error:
+                errors.append(error)
+
+    host = ctrlhost_host(controller(read, Watches("v1", "ConfigMap"), Every(60, lambda: [Request("x")])))
+    host.run_until_idle()
+    assert [type(error) for error in errors] == [UndeclaredRead, UndeclaredRead]
+    assert "controller `demo/c` reads Secret (v1) without declaring it" in str(errors[0])
+    assert errors[0].hint == 'add `ctrlhost.Watches("v1", "Secret")` to its sources'
+    assert "has no `For`" in str(errors[1])
+
+
+def test_an_index_finds_objects_and_is_private_to_its_plugin(ctrlhost_host) -> None:
+    found: dict[str, list[str]] = {}
+
+    def plugin(name: str, key: str) -> Any:
+        def look(ctx: ctrlhost.Context, request: Request) -> None:
+            found[name] = sorted(obj.name for obj in ctx.lister("v1", "ConfigMap").by_index("who", "ann"))
+
+        source = For("v1", "ConfigMap", label_selector="mine", indexes={"who": f"data.{key}"})
+        return plugin_of(lambda plugin: plugin.add_controller("c", look, source), name)
+
+    host = ctrlhost_host(plugin("one", "first"), plugin("two", "last"))
+    host.client.create(config_map("a", labels={"mine": "1"}, first="ann", last="bob"))
+    host.client.create(config_map("b", labels={"mine": "1"}, first="bob", last="ann"))
+    host.client.create(config_map("c", labels={"mine": "1"}, first="ann", last="ann"))
+    host.run_until_idle()
+    assert found == {"one": ["a", "c"], "two": ["b", "c"]}
+
+
+def test_a_source_that_reads_metadata_gets_no_more(ctrlhost_host) -> None:
+    got: list[Any] = []
+    source = For("v1", "ConfigMap", label_selector="mine", reads="metadata")
+    host = ctrlhost_host(controller(lambda ctx, request: got.append(ctx.get(request)), source))
+    host.client.create(config_map("ann", labels={"mine": "1"}, a="1"))
+    host.run_until_idle()
+    assert got[0].partial
+    assert got[0].labels == {"mine": "1"}
+    with pytest.raises(ctrlhost.PartialObject):
+        got[0].to_dict()
+
+
+@pytest.mark.behaviour("informers/CR10")
+def test_get_sees_a_write_of_its_own_before_the_cache_does(ctrlhost_host) -> None:
+    seen: list[Any] = []
+
+    def write(ctx: ctrlhost.Context, request: Request) -> None:
+        if request.name != "ann" or seen:
+            return
+        other = Request("copy", request.namespace)
+        with host.faults.hold_watches():
+            ctx.client.create(config_map("copy", labels={"mine": "1"}, a="1"))
+            seen.append(ctx.get(other)["data"]["a"])
+            ctx.client.patch("v1", "ConfigMap", "copy", "default", {"data": {"a": "2"}})
+            seen.append(ctx.get(other)["data"]["a"])
+            ctx.client.replace({**ctx.get(other).to_dict(), "data": {"a": "3"}})
+            seen.append(ctx.get(other)["data"]["a"])
+            ctx.client.delete("v1", "ConfigMap", "copy", "default")
+            seen.append(ctx.get(other))
+
+    host = ctrlhost_host(controller(write, For("v1", "ConfigMap", label_selector="mine")))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert seen == ["1", "2", "3", None]
+    assert host.controllers["demo/c"].status().errors == 0
+
+
+@pytest.mark.behaviour("informers/CR10")
+def test_an_object_that_its_finalizer_keeps_is_seen_as_being_deleted(ctrlhost_host) -> None:
+    seen: list[Any] = []
+
+    def write(ctx: ctrlhost.Context, request: Request) -> None:
+        if seen:
+            return
+        with host.faults.hold_watches():
+            ctx.client.delete("v1", "ConfigMap", "ann", "default")
+            seen.append(ctx.get(request).deletion_timestamp)
+
+    host = ctrlhost_host(controller(write, For("v1", "ConfigMap", label_selector="mine")))
+    kept = config_map("ann", labels={"mine": "1"})
+    kept["metadata"]["finalizers"] = ["example.com/keep"]
+    host.client.create(kept)
+    host.run_until_idle()
+    assert seen[0] is not None
+
+
+@pytest.mark.behaviour("informers/CR10")
+def test_a_list_waits_for_a_write_of_its_own_and_is_retried_when_that_takes_too_long(
+    ctrlhost_host, manual_clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "WAIT_SECONDS", 0.05)
+    lists: list[list[str]] = []
+
+    def write(ctx: ctrlhost.Context, request: Request) -> None:
+        if request.name != "ann":
+            return
+        if ctx.client.find("v1", "ConfigMap", "copy", "default") is None:
+            with host.faults.hold_watches():
+                ctx.client.create(config_map("copy", labels={"mine": "1"}))
+                ctx.lister("v1", "ConfigMap").list()
+        lists.append(sorted(obj.name for obj in ctx.lister("v1", "ConfigMap").list()))
+
+    host = ctrlhost_host(controller(write, For("v1", "ConfigMap", label_selector="mine")), clock=manual_clock)
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert host.controllers["demo/c"].status().last_error.startswith("Stale: ")
+    manual_clock.advance(1)
+    host.run_until_idle()
+    assert lists == [["ann", "copy"]]
+
+
+def count_up(ctx: ctrlhost.Context, request: Request) -> None:
+    """Write something into the object itself, once."""
+    obj = ctx.get(request)
+    if obj is not None and "seen" not in obj.annotations:
+        ctx.client.patch(
+            "v1", "ConfigMap", request.name, request.namespace, {"metadata": {"annotations": {"seen": "1"}}}
+        )
+
+
+@pytest.mark.parametrize(("suppress", "runs"), [(False, 2), (True, 1)])
+def test_the_echo_of_a_write_of_its_own_can_be_kept_from_waking_a_controller(
+    ctrlhost_host, suppress: bool, runs: int
+) -> None:
+    seen = Seen(count_up)
+    host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="mine"), suppress_echo=suppress))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert seen.names() == ["ann"] * runs
+    host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"a": "1"}})
+    host.run_until_idle()
+    assert seen.names() == ["ann"] * (runs + 1)
+
+
+def test_an_echo_that_brings_another_ones_change_wakes(ctrlhost_host) -> None:
+    def act(ctx: ctrlhost.Context, request: Request) -> None:
+        if len(seen.requests) == 1:
+            with host.faults.hold_watches():
+                host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"theirs": "1"}})
+                count_up(ctx, request)
+
+    seen = Seen(act)
+    host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="mine"), suppress_echo=True))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert len(seen.requests) > 1
+
+
+# Failures stay where they are.
+
+
+def test_a_plugin_that_fails_in_every_reconcile_leaves_the_others_running(
+    ctrlhost_host, manual_clock: ManualClock
+) -> None:
+    seen = Seen()
+
+    def fail(ctx: ctrlhost.Context, request: Request) -> None:
+        raise RuntimeError("never")
+
+    source = For("v1", "ConfigMap", label_selector="mine")
+    broken = plugin_of(lambda plugin: plugin.add_controller("c", fail, source), "broken")
+    host = ctrlhost_host(broken, controller(seen, source), clock=manual_clock)
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert seen.names() == ["ann"]
+    assert host.controllers["broken/c"].status().last_error == "RuntimeError: never"
+
+
+def test_a_reconciler_that_blocks_for_ever_holds_up_neither_others_nor_the_end(ctrlhost_host) -> None:
+    begun, never, seen = threading.Event(), threading.Event(), Seen()
+
+    def block(ctx: ctrlhost.Context, request: Request) -> None:
+        begun.set()
+        never.wait(60)
+
+    source = For("v1", "ConfigMap", label_selector="mine")
+    stuck = plugin_of(lambda plugin: plugin.add_controller("c", block, source), "stuck")
+    host = ctrlhost_host(stuck, controller(seen, source))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    assert begun.wait(10)
+    host.wait_for(lambda: seen.names() == ["ann"])
+    with pytest.raises(NotIdle, match="controller stuck/c: 0 queued, 1 active"):
+        host.run_until_idle(0.1)
+    assert not host.stop(0.1)
+    never.set()
+
+
+def test_writes_are_refused_when_the_replica_does_not_lead(ctrlhost_host, manual_clock: ManualClock) -> None:
+    leading = [True]
+
+    def write(ctx: ctrlhost.Context, request: Request) -> None:
+        # The lease is lost while the reconcile runs.
+        leading[0] = False
+        ctx.client.create(config_map("copy"))
+
+    source = For("v1", "ConfigMap", label_selector="mine")
+    host = ctrlhost_host(controller(write, source), clock=manual_clock, start=False)
+    host.host._leading = lambda: leading[0]
+    host.start()
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert host.client.find("v1", "ConfigMap", "copy", "default") is None
+    assert "this replica does not lead" in host.controllers["demo/c"].status().last_error
+
+
+# Events, async, tasks.
+
+
+def test_events_of_a_reconcile_are_in_the_cluster(ctrlhost_host) -> None:
+    def tell(ctx: ctrlhost.Context, request: Request) -> None:
+        obj = ctx.get(request)
+        ctx.events.normal(obj, "Seen", "have seen it", action="Look")
+        ctx.events.warning(obj, "Odd", "it looks odd")
+
+    host = ctrlhost_host(controller(tell, For("v1", "ConfigMap", label_selector="mine")))
+    ann = host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    events = host.events("default")
+    assert sorted((event["type"], event["reason"], event["note"]) for event in events) == [
+        ("Normal", "Seen", "have seen it"),
+        ("Warning", "Odd", "it looks odd"),
+    ]
+    assert {event["regarding"]["uid"] for event in events} == {ann["metadata"]["uid"]}
+    assert {event["reportingController"] for event in events} == {"demo"}
+
+
+def test_an_event_that_occurs_again_becomes_a_series(ctrlhost_host) -> None:
+    def tell(ctx: ctrlhost.Context, request: Request) -> None:
+        ctx.events.normal(ctx.get(request), "Seen", "have seen it")
+
+    host = ctrlhost_host(controller(tell, For("v1", "ConfigMap", label_selector="mine")))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"a": "1"}})
+    host.run_until_idle()
+    (event,) = host.events("default")
+    assert event["series"]["count"] == 2
+
+
+def test_an_async_reconciler_awaits_its_client(ctrlhost_host) -> None:
+    async def copy(ctx: ctrlhost.Context, request: Request) -> None:
+        if request.name != "ann":
+            return
+        await asyncio.sleep(0)
+        await ctx.async_client.create(config_map("copy", labels={"mine": "1"}))
+
+    host = ctrlhost_host(controller(copy, For("v1", "ConfigMap", label_selector="mine"), workers=4))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert host.client.get("v1", "ConfigMap", "copy", "default")["metadata"]["labels"] == {"mine": "1"}
+
+
+def test_a_task_runs_at_its_period_and_is_retried_when_it_fails(ctrlhost_host, manual_clock: ManualClock) -> None:
+    calls: list[float] = []
+
+    def run(stop: threading.Event) -> None:
+        calls.append(manual_clock.now())
+        if len(calls) == 2:
+            raise RuntimeError("once")
+
+    host = ctrlhost_host(plugin_of(lambda plugin: plugin.add_task("sweep", run, every=60)), clock=manual_clock)
+    host.wait_for(lambda: len(calls) == 1 and manual_clock.waiters())
+    manual_clock.advance(60)
+    host.wait_for(lambda: len(calls) == 2)
+    (task,) = host.host.plugins[0].context.tasks
+    host.wait_for(lambda: task.error == "RuntimeError: once")
+
+    def third() -> bool:
+        manual_clock.advance(0.5)
+        return len(calls) == 3
+
+    host.wait_for(third)
+    assert calls[2] < 120
+    host.wait_for(lambda: task.error is None)
+
+
+# Finalizers.
+
+
+def test_a_finalizer_is_added_once_and_removed_before_the_end(ctrlhost_host) -> None:
+    name, cleaned = "example.com/demo", []
+
+    def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
+        obj = ctx.get(request)
+        if obj is None:
+            return
+        if obj.deletion_timestamp:
+            cleaned.append(request.name)
+            ctrlhost.finalizers.remove(ctx.client, obj, name)
+        else:
+            ctrlhost.finalizers.add(ctx.client, obj, name)
+
+    host = ctrlhost_host(controller(reconcile, For("v1", "ConfigMap", label_selector="mine")))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert host.client.get("v1", "ConfigMap", "ann", "default")["metadata"]["finalizers"] == [name]
+    host.client.delete("v1", "ConfigMap", "ann", "default")
+    host.run_until_idle()
+    assert cleaned == ["ann"]
+    assert host.client.find("v1", "ConfigMap", "ann", "default") is None
