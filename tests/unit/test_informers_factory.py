@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import pytest
+from informer_rig import PODS, QUICK, Rig, until
+from stub_api_server import (
+    Answer,
+    Asked,
+    Computed,
+    Failure,
+    Frames,
+    Hang,
+    Json,
+    StubApiServer,
+    bookmark,
+    event,
+    pod,
+    pod_list,
+    serve,
+)
+
+import ctrlhost
+from ctrlhost import predicates
+from ctrlhost.client import Client
+from ctrlhost.informers import InformerFactory, Owner, ReflectorOptions
+from ctrlhost.request import Request
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import WorkQueue
+
+PAGED = ReflectorOptions(watch_list=False, backoff=QUICK)
+
+
+@pytest.fixture
+def server():
+    with StubApiServer() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    return Client(server.url)
+
+
+@pytest.fixture
+def factory(client):
+    made = InformerFactory(client, options=PAGED)
+    yield made
+    made.stop()
+
+
+def in_namespace(namespace: str, name: str, version: int, **metadata):
+    made = pod(name, version)
+    made["metadata"].update(namespace=namespace, **metadata)
+    return made
+
+
+def keys(queue: WorkQueue) -> list[Request]:
+    found = [queue.get(timeout=0) for _ in range(len(queue))]
+    queue.done_many(found)
+    return sorted(found)
+
+
+def synced(factory: InformerFactory) -> None:
+    factory.start()
+    assert factory.wait_for_sync(10)
+
+
+def test_equal_requests_share_one_informer_and_others_do_not(factory):
+    pods = factory.informer("v1", "Pod")
+    assert factory.informer("v1", "Pod", label_selector="") is pods
+    assert factory.informer("v1", "Pod", namespaces=["b", "a"]) is factory.informer(
+        "v1", "Pod", namespaces=("a", "b", "a")
+    )
+    others = [
+        factory.informer("v1", "Pod", namespaces=["a"]),
+        factory.informer("v1", "Pod", label_selector="a=b"),
+        factory.informer("v1", "Pod", field_selector="spec.nodeName=n"),
+        factory.informer("v1", "Pod", transform=lambda obj: obj),
+        factory.informer("v1", "Node"),
+    ]
+    assert len({id(each) for each in [pods, *others]}) == 6
+    assert len({each.key for each in [pods, *others]}) == 6
+    with pytest.raises(TypeError, match="a list of names"):
+        factory.informer("v1", "Pod", namespaces="default")
+
+
+def test_the_last_user_to_leave_stops_the_informer(server, factory):
+    frames = Frames()
+    serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [frames])
+    first, second = factory.informer("v1", "Pod"), factory.informer("v1", "Pod")
+    synced(factory)
+    assert frames.opened.wait(10)
+    first.release()
+    assert first.state == "watching"
+    assert second.users == 1
+    second.release()
+    assert frames.closed.wait(10)
+    assert second.state == "stopped"
+    second.release()
+    fresh = factory.informer("v1", "Pod")
+    assert fresh is not first
+    serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [Frames()])
+    synced(factory)
+    assert [each.name for each in fresh.lister.list()] == ["a"]
+
+
+def test_an_informer_keeps_enough_for_all_who_declared_what_they_read(factory):
+    factory.declare("v1", "Pod", reads=["spec.nodeName"])
+    factory.declare("v1", "Pod", reads="metadata")
+    pods = factory.informer("v1", "Pod", reads=["status"])
+    assert pods.scope.reads == ("spec.nodeName", "status")
+    assert factory.informer("v1", "Pod", reads="metadata") is pods
+    assert factory.informer("v1", "Pod", reads=["status"]) is pods
+    whole = factory.informer("v1", "Pod")
+    assert whole is not pods
+    assert factory.informer("v1", "Pod", reads=["spec"]) is whole
+
+
+def test_metadata_alone_is_asked_for_and_kept_where_nobody_reads_more(server, factory):
+    def answer(asked: Asked) -> Answer:
+        if asked.query.get("watch"):
+            return Frames()
+        assert asked.headers["accept"].startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+        return Json(pod_list(1, pod("a", 1, app="x")))
+
+    server.on("GET", PODS, Computed(answer))
+    pods = factory.informer("v1", "Pod", reads="metadata")
+    synced(factory)
+    (found,) = pods.lister.list(label_selector="app=x")
+    assert found.partial
+    assert (found.kind, found.name) == ("Pod", "a")
+
+
+def test_metadata_objects_of_the_server_are_taken_for_what_they_stand_for(server, factory):
+    meta = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1"}}
+    item = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("a", 1)["metadata"]}
+    later = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("b", 2)["metadata"]}
+    serve(server, PODS, [Json({**meta, "items": [item]})], [Frames({"type": "ADDED", "object": later})])
+    pods = factory.informer("v1", "Pod", reads="metadata")
+    synced(factory)
+    until(lambda: len(pods.lister.list()) == 2)
+    assert {(each.api_version, each.kind, each.name) for each in pods.lister.list()} == {
+        ("v1", "Pod", "a"),
+        ("v1", "Pod", "b"),
+    }
+
+
+def test_several_namespaces_are_watched_apart_and_read_as_one(server, factory):
+    frames = Frames()
+    one, two = "/api/v1/namespaces/one/pods", "/api/v1/namespaces/two/pods"
+    serve(server, one, [Json(pod_list(5, in_namespace("one", "a", 1)))], [frames])
+    serve(server, two, [Json(pod_list(7, in_namespace("two", "a", 2), in_namespace("two", "b", 3)))], [Frames()])
+    pods = factory.informer("v1", "Pod", namespaces=["one", "two"])
+    pods.indexer.add_indexers({"node": lambda obj: [obj.get_path("spec", "nodeName")]})
+    queue = WorkQueue()
+    pods.enqueue_to(queue)
+    heard = []
+    handle = pods.add_handler(lambda obj, initial: heard.append(obj.key))
+    synced(factory)
+    until(lambda: handle.has_synced)
+    assert sorted(heard) == ["one/a", "two/a", "two/b"]
+    assert sorted(each.key for each in pods.lister.list()) == ["one/a", "two/a", "two/b"]
+    assert [each.key for each in pods.lister.list("one")] == ["one/a"]
+    assert pods.lister.get("b", "two").resource_version == "3"
+    assert pods.lister.get("b", "one") is None
+    assert sorted(each.key for each in pods.lister.by_index("node", "n1")) == ["one/a", "two/a", "two/b"]
+    assert keys(queue) == [Request("a", "one"), Request("a", "two"), Request("b", "two")]
+    assert pods.last_resource_version == "5"
+    assert (len(pods.indexer), sorted(pods.indexer.list_keys())) == (3, ["one/a", "two/a", "two/b"])
+    frames.send_event(event("DELETED", in_namespace("one", "a", 9)))
+    until(lambda: len(pods.indexer) == 2)
+    with pytest.raises(KeyError):
+        pods.lister.by_index("nope", "x")
+
+
+def test_no_namespace_at_all_is_an_informer_of_nothing(server, factory):
+    pods = factory.informer("v1", "Pod", namespaces=[])
+    synced(factory)
+    assert (pods.lister.list(), pods.state, pods.last_resource_version) == ([], "watching", "")
+    assert server.requests == []
+
+
+def test_selectors_are_the_servers_business_and_listers_have_their_own(server, factory):
+    serve(server, PODS, [Json(pod_list(1, pod("a", 1, app="x", tier="1"), pod("b", 1, app="x")))], [Frames()])
+    pods = factory.informer("v1", "Pod", label_selector="app=x", field_selector="spec.nodeName=n1")
+    synced(factory)
+    assert server.requests[0].query["labelSelector"] == "app=x"
+    assert server.requests[0].query["fieldSelector"] == "spec.nodeName=n1"
+    assert [each.name for each in pods.lister.list(label_selector="tier in (1,2)")] == ["a"]
+    assert [each.name for each in pods.lister.list("default", "!tier")] == ["b"]
+
+
+OWNED = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u", "controller": True}
+
+
+def test_objects_and_their_owners_reach_queues_without_python(server, factory):
+    objects, owners, mapped = WorkQueue(), WorkQueue(), WorkQueue()
+    owned = in_namespace("default", "a", 1, ownerReferences=[OWNED])
+    serve(server, PODS, [Json(pod_list(1, owned, pod("b", 1)))], [Frames()])
+    pods = factory.informer("v1", "Pod")
+    handles = [
+        pods.enqueue_to(objects),
+        pods.enqueue_to(owners, Owner("apps/v1beta1", "ReplicaSet")),
+        pods.enqueue_to(mapped, lambda obj: [Request(f"of-{obj.name}")]),
+    ]
+    synced(factory)
+    assert all(handle.has_synced for handle in handles)
+    assert keys(objects) == [Request("a", "default"), Request("b", "default")]
+    assert keys(owners) == [Request("rs", "default")]
+    assert keys(mapped) == [Request("of-a"), Request("of-b")]
+
+
+def test_a_cluster_scoped_owner_is_known_by_its_kind(server, factory):
+    node = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": False}
+    serve(server, PODS, [Json(pod_list(1, in_namespace("default", "a", 1, ownerReferences=[node])))], [Frames()])
+    pods, controllers, owners = factory.informer("v1", "Pod"), WorkQueue(), WorkQueue()
+    pods.enqueue_to(controllers, Owner("v1", "Node"))
+    pods.enqueue_to(owners, Owner("v1", "Node", controller=False))
+    synced(factory)
+    assert keys(controllers) == []
+    assert keys(owners) == [Request("n1")]
+
+
+def test_predicates_decide_what_is_enqueued(server, factory):
+    frames = Frames()
+    serve(server, PODS, [Json(pod_list(1, in_namespace("default", "a", 1, generation=1)))], [frames])
+    pods, by_generation, by_function = factory.informer("v1", "Pod"), WorkQueue(), WorkQueue()
+    wanted = predicates.or_(predicates.generation_changed, predicates.and_(predicates.labels_changed))
+    pods.enqueue_to(by_generation, predicates=[wanted])
+    pods.enqueue_to(by_function, predicates=[lambda old, new: old is not None])
+    synced(factory)
+    assert keys(by_generation) == [Request("a", "default")]
+    assert keys(by_function) == []
+    frames.send_event(event("MODIFIED", in_namespace("default", "a", 2, generation=1)))
+    until(lambda: pods.last_resource_version == "2")
+    assert keys(by_generation) == []
+    assert keys(by_function) == [Request("a", "default")]
+    frames.send_event(event("MODIFIED", in_namespace("default", "a", 3, generation=2)))
+    until(lambda: pods.last_resource_version == "3")
+    assert keys(by_generation) == [Request("a", "default")]
+
+
+def test_a_queue_that_is_attached_late_gets_what_is_there_and_one_that_is_removed_gets_nothing_more(server, factory):
+    frames = Frames()
+    serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [frames])
+    pods = factory.informer("v1", "Pod")
+    synced(factory)
+    queue = WorkQueue()
+    handle = pods.enqueue_to(queue)
+    assert keys(queue) == [Request("a", "default")]
+    handle.remove()
+    handle.remove()
+    frames.send_event(event("ADDED", pod("b", 2)))
+    until(lambda: pods.last_resource_version == "2")
+    assert keys(queue) == []
+
+
+def test_first_lists_are_enqueued_after_what_really_changed(server, factory):
+    frames = Frames()
+    serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [frames])
+    pods, queue = factory.informer("v1", "Pod"), WorkQueue()
+    pods.enqueue_to(queue)
+    synced(factory)
+    frames.send_event(event("ADDED", pod("b", 2)))
+    until(lambda: len(queue) == 2)
+    assert [queue.get_with_priority(timeout=0) for _ in range(2)] == [
+        (Request("b", "default"), 0),
+        (Request("a", "default"), -100),
+    ]
+
+
+@pytest.mark.behaviour("informers/WT1")
+@pytest.mark.behaviour("informers/WT2")
+def test_waiting_for_sync_names_those_that_are_late(server, factory, caplog):
+    assert factory.wait_for_sync(0)
+    serve(server, PODS, [Json(pod_list(1))], [Frames()])
+    server.on("GET", "/api/v1/nodes", Hang())
+    server.on("GET", "/api/v1/secrets", Hang())
+    for kind in ("Pod", "Secret", "Node"):
+        factory.informer("v1", kind)
+    assert factory.wait_for_sync(0)
+    factory.start()
+    assert not factory.wait_for_sync(0.2)
+    assert caplog.messages[-1] == "timed out waiting for Node.v1 (listing), Secret.v1 (listing)"
+
+
+def test_stopping_does_not_wait_for_a_server_that_hangs(server, factory):
+    serve(server, PODS, [Json(pod_list(1))], [Frames()])
+    factory.informer("v1", "Pod")
+    synced(factory)
+    factory.stop()
+    assert factory.informers()[0].state == "stopped"
+
+
+def test_a_factory_is_a_context_manager(server, client):
+    frames = Frames(event("ADDED", pod("a", 1)), bookmark(1, initial_end=True))
+    serve(server, PODS, [Failure(500)], [frames])
+    factory = ctrlhost.InformerFactory(client)
+    pods = factory.informer("v1", "Pod")
+    with factory as entered:
+        assert entered is factory
+        assert factory.wait_for_sync(10)
+        assert len(pods.lister.list()) == 1
+    assert pods.state == "stopped"
+
+
+def test_the_state_of_an_informer_can_be_read(server):
+    clock = ManualClock()
+    rig = Rig(server, clock=clock)
+    frames = Frames()
+    rig.serve([Json(pod_list(5, pod("a", 1), pod("b", 2)))], [frames]).synced()
+    try:
+        frames.send_event(event("ADDED", pod("c", 6)))
+        until(lambda: rig.status.events == 1)
+        clock.advance(10)
+        frames.send_event(bookmark(9))
+        until(lambda: rig.status.bookmarks == 1)
+        clock.advance(5)
+        status = rig.pods.status()
+        assert (status.state, status.reason, status.has_synced, status.users) == ("watching", "", True, 1)
+        assert (status.objects, status.resource_version, status.relists, status.errors) == (3, "9", 0, 0)
+        assert (status.last_list_age, status.last_event_age) == (15, 15)
+        assert (status.last_bookmark_age, status.last_byte_age) == (5, 5)
+        assert status.bytes > 100
+    finally:
+        rig.stop()
+
+
+def test_the_metrics_have_upstreams_names_where_there_are_some(server):
+    from prometheus_client import CollectorRegistry
+
+    rig = Rig(server)
+    rig.serve(
+        [Failure(500, "InternalError"), Json(pod_list(5, pod("a", 1)))], [Frames(event("ADDED", pod("c", 6)))]
+    ).start()
+    rig.holds(a=1, c=6)
+    registry = CollectorRegistry()
+    registry.register(rig.factory.metrics)
+    try:
+        labels = {"name": "Pod.v1", "group": "", "version": "v1", "resource": "pods"}
+
+        def value(name: str, **more: str) -> float | None:
+            return registry.get_sample_value(name, {**labels, **more})
+
+        until(lambda: value("ctrlhost_informer_state", state="watching") == 1)
+        assert value("informer_queued_items") == 0
+        assert value("informer_store_resource_version") == 6
+        assert value("ctrlhost_informer_objects") == 2
+        assert value("ctrlhost_informer_events_total") == 1
+        assert value("ctrlhost_informer_lists_total") == 1
+        assert value("ctrlhost_informer_errors_total", error="ServerError") == 1
+        assert value("ctrlhost_informer_state", state="waiting") == 0
+    finally:
+        rig.stop()
+
+
+def test_a_server_that_is_down_at_the_start_and_comes_later_is_found():
+    away = StubApiServer().start()
+    away.stop()
+    rig = Rig(away)
+    rig.start()
+    until(lambda: len(rig.errors) >= 3)
+    back = StubApiServer(port=away.port)
+    serve(back, PODS, [Json(pod_list(1, pod("a", 1)))], [Frames()])
+    with back:
+        rig.holds(a=1)
+        rig.stop()

@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+
+import pytest
+from informer_rig import Rig, until
+from stub_api_server import Frames, Json, StubApiServer, error_event, event, pod, pod_list
+
+from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers.dispatcher import handler_name
+from ctrlhost.testing import ManualClock
+
+
+@pytest.fixture
+def server():
+    with StubApiServer() as running:
+        yield running
+
+
+@pytest.fixture
+def rig_with(server):
+    made: list[Rig] = []
+
+    def make(**options):
+        made.append(Rig(server, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture
+def rig(rig_with):
+    return rig_with()
+
+
+class Heard:
+    """A handler that writes down what it hears, without saying when."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.initial: list[str] = []
+
+    def on_add(self, obj, initial):
+        self.events.append(("add", obj.name))
+        if initial:
+            self.initial.append(obj.name)
+
+    def on_update(self, old, new):
+        self.events.append(("update", new.name))
+
+    def on_delete(self, obj):
+        self.events.append(("delete", obj.name))
+
+    def to(self, pods, **options):
+        return pods.add_handler(self.on_add, self.on_update, self.on_delete, **options)
+
+
+def names(heard: Heard) -> list[str]:
+    return sorted(name for _, name in heard.events)
+
+
+TWO = [Json(pod_list(2, pod("pod1", 1), pod("pod2", 2)))]
+
+
+def stepped(clock: ManualClock, seconds: float) -> None:
+    """Step the clock once its one sleeper, the resync thread, sleeps."""
+    until(lambda: clock.waiters() >= 1)
+    clock.advance(seconds)
+
+
+@pytest.mark.behaviour("informers/SI1")
+@pytest.mark.behaviour("informers/SI2")
+def test_each_handler_is_told_of_everything_again_in_its_own_time(rig_with):
+    clock = ManualClock()
+    rig = rig_with(clock=clock, resync=1.0)
+    never, every_2, every_3 = Heard(), Heard(), Heard()
+    for heard, resync in ((never, 0.0), (every_2, 2.0), (every_3, 3.0)):
+        heard.to(rig.pods, resync=resync)
+    rig.serve(TWO).synced()
+    until(lambda: all(len(heard.events) == 2 for heard in (never, every_2, every_3)))
+    stepped(clock, 1.001)
+    stepped(clock, 1.001)
+    until(lambda: len(every_2.events) == 4)
+    assert (len(never.events), len(every_3.events)) == (2, 2)
+    stepped(clock, 1.001)
+    until(lambda: len(every_3.events) == 4)
+    assert (len(never.events), len(every_2.events)) == (2, 4)
+    assert every_2.events[2:] == [("update", name) for _, name in every_2.events[2:]]
+
+
+@pytest.mark.behaviour("informers/SI3")
+def test_a_handler_with_a_shorter_period_shortens_that_of_the_informer(rig_with):
+    rig = rig_with(resync=43_200.0)
+    period = []
+    for resync in (0.0, 60.0, 55.0, 5.0):
+        rig.pods.add_handler(resync=resync)
+        period.append(rig.pods.parts[0].resync_period)
+    assert period == [43_200.0, 60.0, 55.0, 5.0]
+
+
+@pytest.mark.behaviour("informers/SI4")
+@pytest.mark.behaviour("informers/SI7")
+def test_handlers_may_be_added_while_the_informer_starts(rig):
+    rig.serve(TWO)
+    all_heard = [Heard() for _ in range(20)]
+    adders = [threading.Thread(target=heard.to, args=(rig.pods,)) for heard in all_heard]
+    for adder in adders:
+        adder.start()
+    rig.synced()
+    for adder in adders:
+        adder.join()
+    until(lambda: all(names(heard) == ["pod1", "pod2"] for heard in all_heard))
+
+
+@pytest.mark.behaviour("informers/CT11")
+def test_what_changed_during_a_gap_is_told_to_every_handler(rig_with):
+    clock = ManualClock()
+    rig = rig_with(clock=clock, resync=10.0)
+    without, with_resync = Heard(), Heard()
+    without.to(rig.pods, resync=0.0)
+    with_resync.to(rig.pods, resync=10.0)
+    frames = Frames()
+    rig.serve([*TWO, Json(pod_list(9, pod("pod1", 1), pod("pod2", 8), pod("pod3", 9)))], [frames, Frames()]).synced()
+    until(lambda: len(without.events) == 2 and len(with_resync.events) == 2)
+    stepped(clock, 10.001)
+    until(lambda: len(with_resync.events) == 4)
+    frames.send_event(error_event(410, "Expired"))
+    until(lambda: rig.errors)
+    until(lambda: clock.waiters() == 2)
+    clock.advance(1)
+    until(lambda: len(with_resync.events) == 6 and len(without.events) == 4)
+    # What the new list shows unchanged is told to nobody.
+    assert sorted(without.events[2:]) == sorted(with_resync.events[4:]) == [("add", "pod3"), ("update", "pod2")]
+    assert sorted(without.initial) == ["pod1", "pod2"]
+
+
+@pytest.mark.behaviour("informers/SI8")
+def test_handlers_see_what_a_transform_made(server):
+    from stub_api_server import serve
+
+    from ctrlhost.client import Client
+    from ctrlhost.informers import InformerFactory, ReflectorOptions
+
+    def shout(obj):
+        changed = obj.to_dict()
+        changed["metadata"]["labels"] = {"name": obj.name.upper()}
+        return changed
+
+    factory = InformerFactory(Client(server.url), options=ReflectorOptions(watch_list=False))
+    pods = factory.informer("v1", "Pod", transform=shout)
+    seen = []
+    pods.add_handler(lambda obj, _: seen.append(obj.labels["name"]))
+    serve(server, "/api/v1/pods", TWO, [Frames()])
+    with factory:
+        until(lambda: sorted(seen) == ["POD1", "POD2"])
+
+
+@pytest.mark.behaviour("informers/SI9")
+@pytest.mark.behaviour("informers/SI12")
+def test_handlers_are_counted_and_may_be_removed_twice(rig):
+    engine = rig.pods.parts[0].engine
+    first, second = rig.pods.add_handler(), rig.pods.add_handler()
+    assert engine.handler_count == 2
+    second.remove()
+    assert engine.handler_count == 1
+    second.remove()
+    first.remove()
+    first.remove()
+    assert engine.handler_count == 0
+
+
+@pytest.mark.behaviour("informers/SI10")
+def test_removing_a_handler_leaves_those_of_other_informers_alone(rig):
+    other = rig.factory.informer("v1", "Node")
+    mine, theirs = rig.pods.add_handler(), other.add_handler()
+    rig.pods.parts[0].engine.remove_handler(10**9)
+    theirs.remove()
+    assert rig.pods.parts[0].engine.handler_count == 1
+    assert other.parts[0].engine.handler_count == 0
+    mine.remove()
+
+
+@pytest.mark.behaviour("informers/SI11")
+def test_a_handler_that_is_added_twice_hears_everything_twice(rig):
+    heard = Heard()
+    first, _ = heard.to(rig.pods), heard.to(rig.pods)
+    frames = Frames()
+    rig.serve(TWO, [frames]).synced()
+    until(lambda: names(heard) == ["pod1", "pod1", "pod2", "pod2"])
+    first.remove()
+    frames.send_event(event("ADDED", pod("pod3", 3)))
+    until(lambda: names(heard).count("pod3") == 1)
+
+
+@pytest.mark.behaviour("informers/SI13")
+def test_handlers_come_and_go_while_events_flow(rig):
+    frames = Frames()
+    rig.serve(TWO, [frames]).synced()
+    problems: list[Exception] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20):
+                rig.pods.add_handler(lambda *_: None).remove()
+        except CtrlhostError as error:
+            problems.append(error)
+
+    workers = [threading.Thread(target=work) for _ in range(20)]
+    for worker in workers:
+        worker.start()
+    for number in range(1_000):
+        frames.send_event(event("MODIFIED", pod("pod1", 10 + number)))
+    for worker in workers:
+        worker.join()
+    rig.holds(pod1=1009, pod2=2)
+    rig.stop()
+    assert not problems
+    with pytest.raises(CtrlhostError, match="stopped already"):
+        rig.pods.add_handler()
+
+
+@pytest.mark.behaviour("informers/SI14")
+def test_an_informer_knows_whether_it_runs(rig):
+    engine = rig.pods.parts[0].engine
+    assert (engine.started, engine.stopped, rig.pods.state) == (False, False, "listing")
+    rig.serve(TWO).synced()
+    until(lambda: rig.pods.state == "watching")
+    rig.stop()
+    assert (engine.started, engine.stopped, rig.pods.state) == (True, True, "stopped")
+
+
+@pytest.mark.behaviour("informers/SI15")
+@pytest.mark.behaviour("informers/SI16")
+def test_a_stopped_informer_takes_no_handlers_and_gives_them_back(rig):
+    handle = rig.pods.add_handler()
+    rig.serve(TWO).synced()
+    rig.stop()
+    with pytest.raises(CtrlhostError, match=r"was not added to shared informer because it has stopped already$"):
+        rig.pods.add_handler()
+    with pytest.raises(CtrlhostError, match="has stopped already"):
+        rig.factory.informer("v1", "Node")
+    handle.remove()
+
+
+@pytest.mark.behaviour("informers/SI17")
+def test_a_removed_handler_hears_nothing_more(rig):
+    gone, stays = Heard(), Heard()
+    handle, _ = gone.to(rig.pods), stays.to(rig.pods)
+    frames = Frames()
+    rig.serve(TWO, [frames]).synced()
+    until(lambda: len(gone.events) == 2)
+    handle.remove(wait=True)
+    frames.send_event(event("ADDED", pod("pod3", 3)))
+    until(lambda: len(stays.events) == 3)
+    assert len(gone.events) == 2
+
+
+@pytest.mark.behaviour("informers/SI18")
+@pytest.mark.behaviour("informers/WT3")
+def test_a_late_handler_is_synced_once_it_has_dealt_with_what_was_there(rig):
+    frames = Frames()
+    early, late = Heard(), Heard()
+    early.to(rig.pods)
+    rig.serve(TWO, [frames]).synced()
+    go_on = threading.Event()
+
+    def slow(obj, initial):
+        go_on.wait()
+        late.on_add(obj, initial)
+
+    handle = rig.pods.add_handler(slow)
+    assert rig.pods.has_synced
+    assert not handle.has_synced
+    go_on.set()
+    until(lambda: handle.has_synced)
+    assert sorted(late.initial) == ["pod1", "pod2"]
+    frames.send_event(event("ADDED", pod("pod3", 3)))
+    until(lambda: len(early.events) == 3 and len(late.events) == 3)
+    assert sorted(late.initial) == ["pod1", "pod2"]
+
+
+@pytest.mark.behaviour("informers/SI19")
+@pytest.mark.parametrize("when", ["before", "after", "never run"])
+def test_no_thread_is_left_behind(server, when):
+    rig = Rig(server)
+    rig.serve(TWO)
+    if when == "before":
+        rig.pods.add_handler()
+    if when != "never run":
+        rig.synced()
+    rig.pods.add_handler()
+    rig.stop()
+    gc.collect()
+    left = [thread.name for thread in threading.enumerate() if thread.name.startswith(("reflector", "handlers"))]
+    assert left == []
+
+
+@pytest.mark.behaviour("informers/SI20")
+def test_a_handler_that_fails_is_named_for_each_object_and_keeps_nothing_up(rig, caplog):
+    # Unlike upstream's: no pause after each, and the handler counts as synced, since it will not be told again.
+    def bad(obj, initial):
+        raise RuntimeError(f"no {obj.name}")
+
+    heard = Heard()
+    failing, fine = rig.pods.add_handler(bad, name="plugin/bad"), heard.to(rig.pods)
+    rig.serve([Json(pod_list(5, *(pod(f"p{n}", n) for n in range(1, 6))))]).synced()
+    until(lambda: failing.has_synced and fine.has_synced)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert sorted(said) == [f"handler plugin/bad failed on add of default/p{n}" for n in range(1, 6)]
+    assert len(heard.events) == 5
+
+
+@pytest.mark.behaviour("informers/SI21")
+@pytest.mark.behaviour("informers/SI22")
+def test_removing_a_handler_waits_for_its_callback_only_if_it_is_told_to(rig):
+    entered, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def blocked(obj, initial):
+        entered.set()
+        go_on.wait()
+        ended.set()
+
+    handle = rig.pods.add_handler(blocked)
+    rig.serve(TWO).synced()
+    assert entered.wait(10)
+    handle.remove()
+    assert not ended.is_set()
+    go_on.set()
+    assert ended.wait(10)
+
+    entered.clear()
+    go_on.clear()
+    ended.clear()
+    handle = rig.pods.add_handler(blocked)
+    assert entered.wait(10)
+    threading.Timer(0.05, go_on.set).start()
+    handle.remove(wait=True)
+    assert ended.is_set()
+
+
+@pytest.mark.behaviour("informers/SI22")
+def test_a_handler_may_remove_itself(rig):
+    heard: list[str] = []
+
+    def once(obj, initial):
+        heard.append(obj.name)
+        handle.remove(wait=True)
+
+    handle = rig.pods.add_handler(once)
+    rig.serve(TWO).synced()
+    until(lambda: heard)
+    other = Heard()
+    late = other.to(rig.pods)
+    until(lambda: late.has_synced)
+    assert len(heard) == 1
+
+
+@pytest.mark.behaviour("informers/SI23")
+def test_callbacks_that_are_left_out_are_not_missed(rig):
+    initial: list[bool] = []
+    rig.pods.add_handler()
+    rig.pods.add_handler(lambda obj, is_initial: initial.append(is_initial))
+    frames = Frames(event("MODIFIED", pod("pod1", 5)), event("DELETED", pod("pod2", 6)), event("ADDED", pod("pod3", 7)))
+    rig.serve(TWO, [frames]).start()
+    until(lambda: initial == [True, True, False])
+
+
+@pytest.mark.behaviour("informers/SI27")
+def test_a_handlers_name_is_readable_whatever_it_is():
+    class Callable:
+        def __call__(self, *_):
+            return None
+
+        def method(self, *_):
+            return None
+
+    assert handler_name(test_a_handlers_name_is_readable_whatever_it_is, None).endswith(
+        "test_a_handlers_name_is_readable_whatever_it_is"
+    )
+    assert handler_name(None, Callable().method).endswith("Callable.method")
+    assert handler_name(Callable()).endswith("Callable")
+    assert handler_name(functools.partial(len)).endswith("len")
+    assert handler_name(None, None, None) == "an empty handler"
+    assert handler_name(len) == "builtins.len"
+
+
+@pytest.mark.behaviour("informers/SI28")
+def test_a_factory_shares_informers_starts_new_ones_only_and_waits_at_its_end(rig):
+    assert rig.factory.informer("v1", "Pod") is rig.pods
+    rig.serve(TWO).synced()
+    assert len(rig.lists) == 1
+    rig.server.on("GET", "/api/v1/nodes", Json({"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}))
+    nodes = rig.factory.informer("v1", "Node")
+    assert not nodes.has_synced
+    rig.synced()
+    assert nodes.has_synced
+    assert len(rig.server.asked_for(watch=False)) >= 2
+    assert sum(each.path.endswith("/pods") for each in rig.lists) == 1
+    rig.stop()
+    rig.stop()
+    assert all(part.reflector.join(0) for informer in (rig.pods, nodes) for part in informer.parts)
+    rig.factory.start()
+    assert rig.pods.state == "stopped"
