@@ -1,12 +1,16 @@
-"""Objects as tables and as metadata alone."""
+"""Objects as tables, and as metadata alone."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.sandbox import reads, views
+from ctrlhost.sandbox.humanise import age
+from ctrlhost.sandbox.json_path import find
+from ctrlhost.sandbox.status import bad_request
+from ctrlhost.sandbox.table_columns import columns_of, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,34 +19,135 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.kinds import Kind
     from ctrlhost.sandbox.negotiation import Accepted
 
+_NAME = definition("Name", format_="name", text="the object's name, unique within its namespace")
+_AGE_COLUMN = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
-def partial(raw: bytes, version: str) -> bytes:
+
+def partial(obj: Any, version: str) -> dict[str, Any]:
     """Keep an object's metadata only."""
-    obj = msgspec.json.decode(raw)
-    return views.encode(
-        {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
-    )
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
+
+
+class Tabulator:
+    """Makes tables of one kind's objects."""
+
+    def __init__(self, kind: Kind, call: Call, version: str) -> None:
+        """Read what rows are to include; 400 for what is no choice."""
+        self._version = version
+        self._include = call.query.first("includeObject") or "Metadata"
+        if self._include not in ("None", "Metadata", "Object"):
+            raise bad_request(f"unrecognized includeObject value: {self._include!r}")
+        self._custom = None
+        if call.subresource == "scale":
+            heads, self._cells = columns_of("Scale")
+        elif kind.custom is not None:
+            self._custom = kind.custom.columns or (_AGE_COLUMN,)
+            heads = [
+                definition(
+                    column["name"],
+                    column["type"],
+                    priority=column.get("priority", 0),
+                    format_=column.get("format", ""),
+                    text=column.get("description", ""),
+                )
+                for column in self._custom
+            ]
+        else:
+            heads, self._cells = columns_of(kind.kind)
+        # An event's name is of no interest, so it comes last.
+        self._named_last = kind.table == "events"
+        self.definitions = heads if self._named_last else [_NAME, *heads]
+
+    def row(self, obj: Any) -> dict[str, Any]:
+        """Give one object's row."""
+        if self._custom is not None:
+            cells = [_custom_cell(column, obj) for column in self._custom]
+        else:
+            cells = list(self._cells(obj))
+        row: dict[str, Any] = {"cells": cells if self._named_last else [obj["metadata"]["name"], *cells]}
+        phase = (obj.get("status") or {}).get("phase") if obj.get("kind") == "Pod" else None
+        if phase in ("Succeeded", "Failed"):
+            reason = "Succeeded" if phase == "Succeeded" else "Failed"
+            text = "The pod has completed successfully." if phase == "Succeeded" else "The pod failed."
+            row["conditions"] = [{"type": "Completed", "status": "True", "reason": reason, "message": text}]
+        row["object"] = self._included(obj)
+        return row
+
+    def _included(self, obj: Any) -> Any:
+        if self._include == "None":
+            return None
+        return obj if self._include == "Object" else partial(obj, self._version)
+
+    def table(self, rows: list[dict[str, Any]], metadata: dict[str, Any], *, heads: bool = True) -> bytes:
+        """Put rows into a table."""
+        body: dict[str, Any] = {"kind": "Table", "apiVersion": f"meta.k8s.io/{self._version}", "metadata": metadata}
+        body["columnDefinitions"] = self.definitions if heads else None
+        body["rows"] = rows
+        return msgspec.json.encode(body)
+
+
+def _custom_cell(column: Any, obj: Any) -> Any:
+    found = find(obj, column["jsonPath"])
+    if found is None:
+        return None
+    kind = column["type"]
+    if kind == "date":
+        return age(found)
+    if kind == "string":
+        return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    if kind == "boolean":
+        return found if isinstance(found, bool) else None
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        return None
+    return int(found) if kind == "integer" else found
 
 
 def presenter(kind: Kind, call: Call, accepted: Accepted) -> Callable[[bytes], bytes] | None:
     """Give what turns a watched object into the form that was asked for; None if it stays as it is."""
     if accepted.form == "PartialObjectMetadata":
-        return lambda raw: partial(raw, accepted.version)
-    return None
+        return lambda raw: views.encode(partial(msgspec.json.decode(raw), accepted.version))
+    if accepted.form != "Table":
+        return None
+    tabulator = Tabulator(kind, call, accepted.version)
+    sent = False
+
+    def present(raw: bytes) -> bytes:
+        nonlocal sent
+        obj = msgspec.json.decode(raw)
+        heads, sent = not sent, True
+        metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+        if "uid" in obj["metadata"]:
+            return tabulator.table([tabulator.row(obj)], metadata, heads=heads)
+        # A bookmark has metadata and nothing that could fill cells.
+        cells = [""] * len(tabulator.definitions)
+        row = {"cells": cells, "object": partial(obj, accepted.version)}
+        return tabulator.table([row], metadata, heads=heads)
+
+    return present
 
 
 def present_object(call: Call, accepted: Accepted, raw: bytes) -> bytes:
     """Put one object into the form that was asked for."""
-    return partial(raw, accepted.version) if accepted.form == "PartialObjectMetadata" else raw
+    obj = msgspec.json.decode(raw)
+    if accepted.form == "PartialObjectMetadata":
+        return views.encode(partial(obj, accepted.version))
+    if obj.get("kind") == "Status":
+        return raw
+    tabulator = Tabulator(call.kind, call, accepted.version)
+    return tabulator.table([tabulator.row(obj)], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
 
 
 def present_list(call: Call, accepted: Accepted, page: reads.Page) -> bytes:
     """Put a list into the form that was asked for."""
-    if accepted.form == "PartialObjectMetadataList":
-        metadata: dict[str, object] = {"resourceVersion": str(page.revision)}
-        if page.continue_:
-            metadata["continue"] = page.continue_
-        head = {"kind": accepted.form, "apiVersion": f"meta.k8s.io/{accepted.version}", "metadata": metadata}
-        items = [partial(views.raw(call.kind, item), accepted.version) for item in page.items]
-        return msgspec.json.encode(head)[:-1] + b',"items":[' + b",".join(items) + b"]}"
-    return reads.encode_list(call.kind, page)
+    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if page.continue_:
+        metadata["continue"] = page.continue_
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+    objects = [msgspec.json.decode(views.raw(call.kind, item)) for item in page.items]
+    if accepted.form == "Table":
+        tabulator = Tabulator(call.kind, call, accepted.version)
+        return tabulator.table([tabulator.row(obj) for obj in objects], metadata)
+    items = [partial(obj, accepted.version) for obj in objects]
+    head = {"kind": accepted.form, "apiVersion": f"meta.k8s.io/{accepted.version}", "metadata": metadata}
+    return msgspec.json.encode({**head, "items": items})

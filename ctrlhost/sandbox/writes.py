@@ -178,7 +178,7 @@ def replace(
     strategy = strategy_of(kind)
     if call.subresource == "status":
         obj = strategy.only_status(kind, obj, old)
-    elif kind.has_status:
+    elif kind.has_status and call.subresource != "binding":
         _put(obj, "status", old.get("status"))
     admission.default_object(call, obj)
     strategy.prepare_update(engine, call, obj, old)

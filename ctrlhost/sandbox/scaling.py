@@ -1,0 +1,103 @@
+"""The scale sub-resource: a small object that reads and writes one number of its parent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox import meta, negotiation, patching, reads, selectors, status, views, writes
+from ctrlhost.sandbox.status import Failure, bad_request
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.kinds import FieldPath, Kind
+
+API_VERSION = "autoscaling/v1"
+
+
+def read(engine: Engine, call: Call) -> Object:
+    """Give the Scale of an object."""
+    return scale_of(call.kind, views.load(call.kind, reads.find(engine, call)))
+
+
+def scale_of(kind: Kind, obj: Object) -> Object:
+    """Give the Scale that shows an object's numbers; 500 if it has none."""
+    paths = kind.scale
+    assert paths is not None
+    replicas = at(obj, paths.replicas)
+    if not isinstance(replicas, int):
+        raise status.internal(f"the spec replicas field {'.'.join(paths.replicas)!r} does not exist")
+    metadata = obj["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    shown: dict[str, Any] = {"replicas": at(obj, paths.status_replicas) or 0}
+    selector = at(obj, paths.selector) if paths.selector else None
+    text = selectors.selector_text(selector) if isinstance(selector, dict) else selector
+    if text:
+        shown["selector"] = text
+    return {
+        "kind": "Scale",
+        "apiVersion": API_VERSION,
+        "metadata": {name: metadata[name] for name in kept if name in metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": shown,
+    }
+
+
+def at(obj: Any, path: FieldPath) -> Any:
+    """Read a path; None where it ends early."""
+    for part in path:
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj
+
+
+def update(engine: Engine, call: Call, body: Any) -> Object:
+    """Replace the Scale of an object."""
+    if type(body) is not dict or body.get("kind", "Scale") != "Scale":
+        raise bad_request("the request body must be a Scale")
+    if body.get("apiVersion", API_VERSION) != API_VERSION:
+        raise bad_request(f"the API version in the data must be {API_VERSION}")
+    metadata = meta.metadata_of(body)
+    if (metadata.get("name") or call.name) != call.name:
+        raise bad_request("the name of the object does not match the name on the URL")
+    return _write(engine, call, body)
+
+
+def patch(engine: Engine, call: Call, media: str, body: bytes) -> Object:
+    """Patch the Scale of an object."""
+    types = [patching.JSON_PATCH, patching.MERGE_PATCH, patching.STRATEGIC_PATCH, patching.APPLY_PATCH]
+    if media not in types:
+        raise negotiation.unsupported(", ".join(types))
+    old = read(engine, call)
+    old["spec"].setdefault("replicas", 0)
+    if media == patching.APPLY_PATCH:
+        return _write(engine, call, negotiation.decode_yaml(body))
+    document = negotiation.decode_json(body)
+    if media != patching.JSON_PATCH and type(document) is not dict:
+        raise bad_request("the patch must be an object")
+    wanted = patching.changed(call.kind, old, media, document)
+    if type(wanted) is not dict:
+        raise bad_request("the patch does not leave an object")
+    return _write(engine, call, wanted)
+
+
+def _write(engine: Engine, call: Call, scale: Any) -> Object:
+    kind = call.kind
+    assert kind.scale is not None
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if type(replicas) is not int:
+        raise bad_request("json: cannot unmarshal value into Go struct field ScaleSpec.spec.replicas of type int32")
+    if replicas < 0:
+        text = "must be greater than or equal to 0"
+        raise status.invalid("Scale", "autoscaling", call.name, [status.invalid_value("spec.replicas", replicas, text)])
+    snapshot = reads.find(engine, call)
+    writes.check_preconditions(kind, snapshot, meta.metadata_of(scale))
+    old = views.load(kind, snapshot)
+    obj = views.load(kind, snapshot)
+    *parents, last = kind.scale.replicas
+    node = obj
+    for part in parents:
+        node = node.setdefault(part, {})
+        if type(node) is not dict:
+            raise Failure(500, "InternalError", "the parent of the replicas field is no object")
+    node[last] = replicas
+    return scale_of(kind, writes.replace(engine, call, snapshot, old, obj).obj)
