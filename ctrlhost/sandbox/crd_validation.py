@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import status
+from ctrlhost.sandbox import json_path, schema_rules, status
 from ctrlhost.sandbox.names import is_label_1035, is_subdomain
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.call import Object
     from ctrlhost.sandbox.status import Cause
+
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
 def warn(crd: Object, warnings: list[str]) -> None:
@@ -74,6 +76,9 @@ def _version_causes(versions: list[dict[str, Any]]) -> list[Cause]:
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if not isinstance(schema, dict):
             found.append(status.required(f"{field}.schema.openAPIV3Schema", "schemas are required"))
+        else:
+            found += schema_rules.causes(schema, f"{field}.schema.openAPIV3Schema")
+        found += _column_causes(version, field) + _scale_causes(version, field)
         if version.get("deprecationWarning") is not None and not version.get("deprecated"):
             text = "can only be set for deprecated versions"
             found.append(status.invalid_value(f"{field}.deprecationWarning", version["deprecationWarning"], text))
@@ -82,4 +87,34 @@ def _version_causes(versions: list[dict[str, Any]]) -> list[Cause]:
         found.append(
             status.invalid_value("spec.versions", storage, "must have exactly one version marked as storage version")
         )
+    return found
+
+
+def _column_causes(version: dict[str, Any], field: str) -> list[Cause]:
+    found: list[Cause] = []
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        where = f"{field}.additionalPrinterColumns[{index}]"
+        for name in ("name", "type", "jsonPath"):
+            if not column.get(name):
+                found.append(status.required(f"{where}.{name}"))
+        if column.get("type") and column["type"] not in _COLUMN_TYPES:
+            found.append(status.not_supported(f"{where}.type", column["type"], _COLUMN_TYPES))
+        path = column.get("jsonPath", "")
+        if path and json_path.parse(path) is None:
+            found.append(status.invalid_value(f"{where}.jsonPath", path, "is an invalid json path"))
+    return found
+
+
+def _scale_causes(version: dict[str, Any], field: str) -> list[Cause]:
+    scale = (version.get("subresources") or {}).get("scale")
+    if scale is None:
+        return []
+    found: list[Cause] = []
+    for name, start in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status."), ("labelSelectorPath", ".")):
+        path = scale.get(name, "")
+        if not path and name != "labelSelectorPath":
+            found.append(status.required(f"{field}.subresources.scale.{name}"))
+        elif path and not path.startswith(start):
+            text = f"should be a json path under {start.rstrip('.') or '.'}"
+            found.append(status.invalid_value(f"{field}.subresources.scale.{name}", path, text))
     return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import controllers, crd_lifecycle, writes
-from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox import controllers, crd_lifecycle, times, writes
+from ctrlhost.sandbox.call import Call
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Object
     from ctrlhost.sandbox.engine import Engine
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -19,15 +21,92 @@ def plant(engine: Engine, port: int) -> None:
     """Create what is missing of it, and start what keeps the server's own affairs going."""
     for name in NAMESPACES:
         _create(engine, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    _node(engine)
+    _kubernetes(engine, port)
     crd_lifecycle.serve(engine)
     crd_lifecycle.watch_objects(engine)
     engine.loop.call_soon(crd_lifecycle.advance, engine)
     controllers.start(engine)
 
 
-def _create(engine: Engine, obj: Object, namespace: str = "") -> None:
+def _create(engine: Engine, obj: Object, namespace: str = "") -> bool:
     group, _, version = obj["apiVersion"].rpartition("/")
     kind = engine.registry.find_kind(group, version, obj["kind"])
     assert kind is not None
-    if engine.store.table(kind.table).get(namespace, obj["metadata"]["name"]) is None:
-        writes.create(engine, Call("create", kind, namespace, manager=_MANAGER), obj)
+    if engine.store.table(kind.table).get(namespace, obj["metadata"]["name"]) is not None:
+        return False
+    writes.create(engine, Call("create", kind, namespace, manager=_MANAGER), obj)
+    return True
+
+
+def _node(engine: Engine) -> None:
+    labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    node: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}, "spec": {}}
+    if not _create(engine, node):
+        return
+    kind = engine.registry.find_kind("", "v1", "Node")
+    assert kind is not None
+    stored = engine.store.table(kind.table).get("", NODE)
+    assert stored is not None
+    node = stored.decode()
+    now = times.now()
+    release = f"v{engine.options.version}"
+    capacity = {"cpu": "8", "memory": "16Gi", "pods": "1000"}
+    node["status"] = {
+        "capacity": capacity,
+        "allocatable": capacity,
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": NODE}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": now,
+                "reason": "KubeletReady",
+                "message": "the sandbox's node is always ready",
+            }
+        ],
+        "nodeInfo": {
+            "architecture": "amd64",
+            "bootID": node["metadata"]["uid"],
+            "containerRuntimeVersion": "sandbox://1",
+            "kernelVersion": platform.release() or "unknown",
+            "kubeProxyVersion": release,
+            "kubeletVersion": release,
+            "machineID": node["metadata"]["uid"].replace("-", ""),
+            "operatingSystem": "linux",
+            "osImage": "ctrlhost sandbox",
+            "systemUUID": node["metadata"]["uid"],
+        },
+    }
+    writes.update(engine, Call("update", kind, "", NODE, "status", manager=_MANAGER), node)
+
+
+def _kubernetes(engine: Engine, port: int) -> None:
+    """The Service by which pods find the server."""
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kubernetes", "labels": labels},
+        "spec": {"ports": ports, "clusterIP": _first_address(engine), "type": "ClusterIP"},
+    }
+    _create(engine, service, "default")
+    slice_labels = {"kubernetes.io/service-name": "kubernetes"}
+    endpoint_slice = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "kubernetes", "labels": slice_labels},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    }
+    _create(engine, endpoint_slice, "default")
+
+
+def _first_address(engine: Engine) -> str:
+    import ipaddress
+
+    return str(ipaddress.ip_network(engine.options.service_cidr)[1])
