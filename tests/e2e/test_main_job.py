@@ -1,0 +1,135 @@
+"""The main job through the command line: `ctrlhost run --plugins hostname,naming`, on the sandbox and on kube-apiserver."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from ctrlhost import NotFound
+from tests.e2e.host_process import HostProcess, eventually
+
+if TYPE_CHECKING:
+    import ctrlhost
+    from tests.control_plane import ControlPlane, KubeApiserver
+
+EXAMPLES = Path(__file__).parents[2] / "plugins" / "hostname" / "examples"
+INGRESS = ("networking.k8s.io/v1", "Ingress")
+RBAC = "rbac.authorization.k8s.io/v1"
+OPTIONS = (
+    "--plugins=hostname,naming",
+    "--install-crds",
+    "--set=hostname.rest-address=127.0.0.1",
+    "--set=hostname.rest-port=0",
+)
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all((EXAMPLES / name).read_text()) if one]
+
+
+def apply(client: ctrlhost.Client, name: str) -> None:
+    for one in documents(name):
+        client.apply(one, field_manager="test")
+
+
+def namespaces_of_routes(client: ctrlhost.Client) -> dict[str, str]:
+    routes = client.list(*INGRESS, label_selector="akash.network=true")
+    return {one["metadata"]["name"]: one["metadata"]["namespace"] for one in routes}
+
+
+def release_everything(client: ctrlhost.Client) -> None:
+    for one in client.list("akash.network/v2beta2", "ProviderHost", "lease"):
+        client.delete("akash.network/v2beta2", "ProviderHost", one["metadata"]["name"], "lease")
+
+
+def test_hostnames_are_connected_swapped_and_released(control_plane: ControlPlane) -> None:
+    client = control_plane.client
+    with HostProcess(f"--kubeconfig={control_plane.kubeconfig}", *OPTIONS) as host:
+        host.wait_for_log("plugin hostname running")
+        apply(client, "01-leases.yaml")
+        apply(client, "02-connect.yaml")
+        eventually(lambda: len(namespaces_of_routes(client)) == 2, "two hostnames have their Ingresses")
+        before = namespaces_of_routes(client)["shop.example.com"]
+
+        apply(client, "03-swap.yaml")
+        eventually(lambda: namespaces_of_routes(client).get("shop.example.com", before) != before, "the shop has moved")
+
+        release_everything(client)
+        eventually(lambda: namespaces_of_routes(client) == {}, "no Ingress is left")
+        status, text = host.get("/readyz?verbose")
+        assert status == 200, text
+        assert "plugin/hostname ok: running" in text
+        host.signal(signal.SIGTERM)
+        assert host.wait() == 0
+
+
+@pytest.fixture
+def server(own_kube_apiserver: KubeApiserver) -> KubeApiserver:
+    return own_kube_apiserver
+
+
+def test_a_host_that_starts_before_its_server_begins_when_the_server_comes(server: KubeApiserver) -> None:
+    server.kill()
+    with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:
+        host.wait_for_log("refused")
+        server.start()
+        host.wait_for_log("plugin hostname running")
+        host.signal(signal.SIGTERM)
+        assert host.wait() == 0
+
+
+def test_a_host_outlives_its_server_and_hears_of_what_happened_meanwhile(server: KubeApiserver) -> None:
+    client = server.client
+    with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:
+        host.wait_for_log("plugin hostname running")
+        apply(client, "01-leases.yaml")
+        apply(client, "02-connect.yaml")
+        eventually(lambda: len(namespaces_of_routes(client)) == 2, "two hostnames have their Ingresses")
+
+        server.kill()
+        eventually(lambda: host.get("/readyz")[0] == 503, "a host without its server says that it is not ready")
+        server.start()
+        # The server is back before the host is: the host must hear of this from its next list.
+        release_everything(client)
+        eventually(lambda: namespaces_of_routes(client) == {}, "the Ingresses of released hostnames are gone")
+        eventually(lambda: host.get("/readyz")[0] == 200, "the host is ready again")
+
+
+def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeApiserver) -> None:
+    """The user `limited` has no rights at all, then exactly those that `ctrlhost manifests` prints."""
+    client = server.client
+    printed = subprocess.run(
+        [sys.executable, "-m", "ctrlhost", "manifests", "--plugins=hostname"], check=True, capture_output=True, text=True
+    ).stdout
+    objects = [one for one in yaml.safe_load_all(printed) if one]
+    for one in objects:
+        if one["kind"] == "CustomResourceDefinition":
+            client.create(one)
+    options = [option for option in OPTIONS if "--plugins" not in option and "--install" not in option]
+    with HostProcess(f"--kubeconfig={server.kubeconfig}", "--context=limited", "--plugins=hostname", *options) as host:
+        host.wait_for_log("plugin hostname waiting: .*no right to list ")
+        assert host.get("/readyz")[0] == 200, "a plugin that waits does not make the host unready"
+
+        client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lease"}}, field_manager="test")
+        for one in objects:
+            if one["apiVersion"] != RBAC:
+                continue
+            if one["kind"].endswith("Binding"):
+                one["subjects"] = [{"kind": "User", "name": "limited", "apiGroup": "rbac.authorization.k8s.io"}]
+            client.apply(one, field_manager="test")
+        host.wait_for_log("plugin hostname running")
+        apply(client, "01-leases.yaml")
+        apply(client, "02-connect.yaml")
+        eventually(lambda: len(namespaces_of_routes(client)) == 2, "two hostnames have their Ingresses")
+        assert "forbidden" not in host.log.split("plugin hostname running")[-1].lower()
+
+
+def test_an_object_that_is_gone_is_not_found(control_plane: ControlPlane, namespace: str) -> None:
+    with pytest.raises(NotFound, match="nobody"):
+        control_plane.client.get("v1", "ConfigMap", "nobody", namespace)
