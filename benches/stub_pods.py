@@ -150,8 +150,13 @@ class StubServer:
         self._chunks = []
         lines: list[bytes] = []
         for step in range(events):
-            changed = {"kind": "Pod", "apiVersion": "v1", **pod(step % pods, FIRST_REVISION + 1 + step)}
-            lines.append(encode({"type": "MODIFIED", "object": changed}) + b"\n")
+            # A change of a pod: its version and its restart counts, the rest as it was.
+            changed = self._items[step % pods].replace(
+                b'"resourceVersion":"%d"' % (FIRST_REVISION - pods + step % pods),
+                b'"resourceVersion":"%d"' % (FIRST_REVISION + 1 + step),
+            )
+            changed = changed.replace(b'"restartCount":', b'"restartCount":%d' % (1 + step % 9))
+            lines.append(b'{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1",%b}\n' % changed[1:])
             if len(lines) == CHUNK_EVENTS or step == events - 1:
                 body = b"".join(lines)
                 self._chunks.append(b"%x\r\n%b\r\n" % (len(body), body))
