@@ -124,6 +124,9 @@ class App:
         text = "ok"
         if request.query.flag("verbose") or not good:
             mark = "[+]ready ok" if good else "[-]ready failed"
+            if self.engine.options.crd_conditions == "builtin":
+                # As kube-apiserver tells that it judges the names of CRDs itself.
+                mark += "\n[+]poststarthook/start-apiextensions-controllers ok"
             text = f"{mark}\n{head} check {'passed' if good else 'failed'}\n"
         return Response(200 if good else 500, text.encode(), "text/plain; charset=utf-8")
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import times, views
+from ctrlhost.sandbox import crd_names, times, views
 from ctrlhost.sandbox.call import Call, Object
 from ctrlhost.sandbox.custom import condition, is_true, kinds_of
 from ctrlhost.sandbox.messages import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
 
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
@@ -93,8 +92,10 @@ def advance(engine: Engine) -> None:
             _clean_up(engine, crd)
             continue
         before = (crd.get("status") or {}).get("conditions"), (crd.get("status") or {}).get("acceptedNames")
-        if engine.options.crd_conditions == "builtin":
-            judge_names(crd, crds)
+        if engine.options.crd_conditions == "builtin" and (judgement := crd_names.judged(crd, crds)):
+            crd["status"]["acceptedNames"], conditions = judgement
+            for one in conditions:
+                set_condition(crd, *one)
         status = crd.get("status") or {}
         if before != (status.get("conditions"), status.get("acceptedNames")):
             _write_status(engine, crd)
@@ -102,64 +103,6 @@ def advance(engine: Engine) -> None:
             text = "the initial names have been accepted"
             set_condition(crd, "Established", "True", "InitialNamesAccepted", text)
             _write_status(engine, crd)
-
-
-def judge_names(crd: Object, crds: Iterable[Object]) -> None:
-    """Accept the names that no other CRD of the group has."""
-    wanted = crd["spec"]["names"]
-    accepted = dict((crd.get("status") or {}).get("acceptedNames") or {})
-    if accepted == wanted and is_true(crd, "NamesAccepted"):
-        return
-    resources, kinds = _taken(crd, crds)
-    reason, message = "", ""
-    for field, taken, why in (
-        ("plural", resources, "PluralConflict"),
-        ("singular", resources, "SingularConflict"),
-        ("shortNames", resources, "ShortNamesConflict"),
-        ("kind", kinds, "KindConflict"),
-        ("listKind", kinds, "ListKindConflict"),
-    ):
-        want, have = wanted.get(field), accepted.get(field)
-        clashes = _clashes(want, have, taken)
-        if clashes:
-            reason, message = why, ", ".join(f'"{name}" is already in use' for name in clashes)
-        elif want:
-            accepted[field] = want
-        else:
-            accepted.pop(field, None)
-    if wanted.get("categories"):
-        accepted["categories"] = wanted["categories"]
-    else:
-        accepted.pop("categories", None)
-    crd["status"]["acceptedNames"] = accepted
-    if reason:
-        set_condition(crd, "NamesAccepted", "False", reason, message)
-        if not is_established(crd):
-            set_condition(crd, "Established", "False", "NotAccepted", "not all names are accepted")
-        return
-    set_condition(crd, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
-    if not is_established(crd):
-        text = "the initial names have been accepted"
-        set_condition(crd, "Established", "False", "Installing", text)
-
-
-def _taken(crd: Object, crds: Iterable[Object]) -> tuple[set[str], set[str]]:
-    resources: set[str] = set()
-    kinds: set[str] = set()
-    for other in crds:
-        if other["metadata"]["uid"] == crd["metadata"]["uid"] or other["spec"]["group"] != crd["spec"]["group"]:
-            continue
-        names = (other.get("status") or {}).get("acceptedNames") or {}
-        resources.update(name for name in (names.get("plural"), names.get("singular")) if name)
-        resources.update(names.get("shortNames") or ())
-        kinds.update(name for name in (names.get("kind"), names.get("listKind")) if name)
-    return resources, kinds
-
-
-def _clashes(want: Any, have: Any, taken: set[str]) -> list[str]:
-    if isinstance(want, list):
-        return sorted(name for name in want if name not in (have or ()) and name in taken)
-    return [want] if want and want != have and want in taken else []
 
 
 def _write_status(engine: Engine, crd: Object) -> None:

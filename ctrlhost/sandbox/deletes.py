@@ -86,6 +86,7 @@ def delete(engine: Engine, call: Call, options: DeleteOptions) -> Written:
     strategy.begin_deletion(engine, obj)
     if not call.dry_run:
         _store(engine, call, obj)
+        strategy.updated(engine, obj, old)
     return _answer(call, obj, gone=False)
 
 

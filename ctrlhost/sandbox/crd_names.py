@@ -1,0 +1,82 @@
+"""Which of the names that a CRD asks for it gets: those that no CRD of its group has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.custom import condition, is_true
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctrlhost.sandbox.call import Object
+
+_FIELDS = (
+    ("plural", "PluralConflict"),
+    ("singular", "SingularConflict"),
+    ("shortNames", "ShortNamesConflict"),
+    ("kind", "KindConflict"),
+    ("listKind", "ListKindConflict"),
+)
+_KINDS = frozenset({"kind", "listKind"})
+
+
+def judged(crd: Object, crds: Iterable[Object]) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
+    """Give the accepted names and the conditions to set, None if all is well.
+
+    As in kube-apiserver a CRD's own accepted names count as used, except in the field that they are in; the short names
+    are one block; and the last field in conflict is the one that is told.
+    """
+    wanted = crd["spec"]["names"]
+    accepted = (crd.get("status") or {}).get("acceptedNames") or {}
+    if _same(wanted, accepted) and is_true(crd, "NamesAccepted"):
+        return None
+    used = _used(crd["spec"]["group"], crds)
+    result: Object = {"plural": "", "kind": ""}
+    reason, message = "", ""
+    for field, why in _FIELDS:
+        want, have = wanted.get(field) or "", accepted.get(field) or ""
+        own = have if isinstance(have, list) else [have]
+        clashes = [
+            name
+            for name in (want if isinstance(want, list) else [want])
+            if name and want != have and name not in own and name in used[field in _KINDS]
+        ]
+        if clashes:
+            texts = list(dict.fromkeys(f'"{name}" is already in use' for name in clashes))
+            reason, message = why, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        if kept := have if clashes else want:
+            result[field] = kept
+    if wanted.get("categories"):
+        result["categories"] = wanted["categories"]
+    return result, _conditions(crd, reason, message)
+
+
+def _conditions(crd: Object, reason: str, message: str) -> list[tuple[str, str, str, str]]:
+    """Give the conditions; a CRD that is established stays so, and one that is being installed does too."""
+    established = condition(crd, "Established")
+    if reason:
+        conditions = [("NamesAccepted", "False", reason, message)]
+        if established is None:
+            conditions.append(("Established", "False", "NotAccepted", "not all names are accepted"))
+        return conditions
+    conditions = [("NamesAccepted", "True", "NoConflicts", "no conflicts found")]
+    if established is None or established.get("status") != "True":
+        conditions.append(("Established", "False", "Installing", "the initial names have been accepted"))
+    return conditions
+
+
+def _used(group: str, crds: Iterable[Object]) -> tuple[set[str], set[str]]:
+    """Give what is accepted in a group: names of resources, and of kinds."""
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for crd in crds:
+        if crd["spec"]["group"] == group:
+            names = (crd.get("status") or {}).get("acceptedNames") or {}
+            resources.update((names.get("plural") or "", names.get("singular") or "", *(names.get("shortNames") or ())))
+            kinds.update((names.get("kind") or "", names.get("listKind") or ""))
+    return resources, kinds
+
+
+def _same(wanted: dict[str, Any], accepted: dict[str, Any]) -> bool:
+    return all((wanted.get(key) or None) == (accepted.get(key) or None) for key in {*wanted, *accepted})
