@@ -19,7 +19,7 @@ def documented() -> set[str]:
     return {f"{page.stem}/{row}" for page in PAGES for row in ROW.findall(page.read_text(encoding="utf-8"))}
 
 
-def tested() -> set[str]:
+def rows_of_tests() -> set[str]:
     specs = "|".join(re.escape(page.stem) for page in PAGES)
     named = re.compile(rf"\b(?:{specs})/[A-Za-z]{{0,3}}-?\d+[a-z]?\b")
     found: set[str] = set()
@@ -37,11 +37,11 @@ def not_applicable() -> dict[str, str]:
 
 @pytest.mark.skipif(not PAGES, reason="there is no page of behaviour yet")
 def test_each_documented_row_has_a_test_or_a_reason() -> None:
-    assert sorted(documented() - tested() - set(not_applicable())) == []
+    assert sorted(documented() - rows_of_tests() - set(not_applicable())) == []
 
 
 def test_each_row_that_a_test_names_is_documented() -> None:
-    assert sorted(tested() - documented()) == []
+    assert sorted(rows_of_tests() - documented()) == []
 
 
 def test_a_row_that_does_not_apply_says_why() -> None:

@@ -222,6 +222,12 @@ def new_world() -> Callable[..., World]:
     return World
 
 
+@pytest.fixture(name="spell")
+def spell_fixture() -> Callable[..., str]:
+    """Write names down as the tests spell them."""
+    return spell
+
+
 @pytest.fixture
 def new_crd() -> Callable[..., dict[str, Any]]:
     """Build CustomResourceDefinitions from their spelling."""

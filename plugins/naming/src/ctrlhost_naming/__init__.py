@@ -38,7 +38,7 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
     # Imported here, so that asking for settings and rights stays cheap.
     from ctrlhost_naming.controller import NamingController
 
-    NamingController(plugin)
+    plugin.state = NamingController(plugin)
 
 
 @ctrlhost.hookimpl
@@ -46,7 +46,8 @@ def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
     """Refuse to be a second naming controller unless told to."""
     settings: NamingSettings = plugin.settings
     if settings.how is Mode.ENFORCE and not settings.force and has_own_controller(plugin.client):
-        raise ctrlhost.ConfigError(
+        raise ctrlhost.PluginError(
+            plugin.name,
             "the API server has a naming controller of its own, so `naming` does not start in mode enforce",
             hint="use `--set naming.mode=repair` or observe, or `--set naming.force=true` if you know that it is off",
         )

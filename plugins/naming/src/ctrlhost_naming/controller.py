@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.workqueue import default_controller_rate_limiter
-
 import ctrlhost
+from ctrlhost.workqueue import default_controller_rate_limiter
 from ctrlhost_naming import establishing
 from ctrlhost_naming.builtin import has_own_controller
 from ctrlhost_naming.crd import API_VERSION, KIND, Crd, group_of
@@ -21,7 +20,6 @@ from ctrlhost_naming.page import page
 
 if TYPE_CHECKING:
     from ctrlhost.cache import DeletedFinalStateUnknown, Object
-
     from ctrlhost_naming.settings import NamingSettings
 
 #: What is needed of a CRD. Its schemas, which may be a megabyte, are not.
@@ -58,8 +56,8 @@ class NamingController:
         )
         if self._names.workers != 1:
             raise ctrlhost.ConfigError(
-                f'controllers."{self._names.name}".workers is {self._names.workers}: names are given away one at a time, '
-                "or two CustomResourceDefinitions could get the same one",
+                f'controllers."{self._names.name}".workers is {self._names.workers}: names are given away one at a '
+                "time, or two CustomResourceDefinitions could get the same one",
                 hint="leave `workers` out, or set it to 1",
             )
         if self.settings.how is Mode.ENFORCE and self.settings.establish == "auto":
@@ -215,7 +213,10 @@ class NamingController:
 
     def _on_delete(self, gone: Object | DeletedFinalStateUnknown) -> None:
         """Free the names of what was deleted, seen or found missing."""
-        obj = getattr(gone, "object", gone)
+        obj: Any = getattr(gone, "object", gone)
+        if obj is None:
+            self._forget(gone.key)
+            return
         if getattr(obj, "kind", None) != KIND:
             self._log.warning("ignoring the deletion of something that is no CustomResourceDefinition: %r", gone)
             return

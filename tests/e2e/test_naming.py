@@ -1,0 +1,299 @@
+"""The naming plugin beside the controller that an API server has of its own: same rules, same outcome."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import ctrlhost_naming
+import pytest
+
+from ctrlhost import Client
+from ctrlhost.configuration import Configuration
+from ctrlhost.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.control_plane import ControlPlane, KubeApiserver
+
+behaviour = pytest.mark.behaviour
+
+API, KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+LIMIT = 60.0
+_groups = itertools.count(1)
+
+
+def names(spelled: str) -> dict[str, Any]:
+    """Read `as/a/A/AList[x, y]`."""
+    single, _, short = spelled.partition("[")
+    plural, singular, kind, list_kind = single.split("/")
+    listed = [one.strip() for one in short.rstrip("]").split(",") if one.strip()]
+    return {"plural": plural, "singular": singular, "kind": kind, "listKind": list_kind, "shortNames": listed}
+
+
+def spell(raw: dict[str, Any]) -> str:
+    text = "/".join(raw.get(key) or "" for key in ("plural", "singular", "kind", "listKind"))
+    return text + (f"[{', '.join(raw['shortNames'])}]" if raw.get("shortNames") else "")
+
+
+def wait_for(look: Callable[[], Any], wanted: Any) -> None:
+    """Wait until a look gives what is wanted; fail with what it gave last."""
+    deadline = time.monotonic() + LIMIT
+    while (found := look()) != wanted:
+        assert time.monotonic() < deadline, f"wanted {wanted!r}, found {found!r}"
+        time.sleep(0.02)
+
+
+class Group:
+    """An API group of the test's own on a server, and the plugin that watches over it."""
+
+    def __init__(self, client: Client, kubeconfig: Any, **settings: Any) -> None:
+        self.client = client
+        self.name = f"names{next(_groups)}.example.com"
+        naming = {"diff_grace": "0s", "groups": [self.name], **settings}
+        configuration = Configuration({"host": {"listen": ""}, "plugins": {"naming": naming}, "controllers": {}}, "")
+        self.host = Host(
+            configuration.host(), [ctrlhost_naming], configuration=configuration, client=Client.load(kubeconfig)
+        )
+
+    def start(self) -> Group:
+        self.host.start()
+        assert self.host.wait_ready(LIMIT), self.host.plugins
+        return self
+
+    @property
+    def naming(self) -> Any:
+        context = self.host.plugins[0].context
+        assert context is not None
+        return context.state
+
+    def written(self) -> float:
+        context = self.host.plugins[0].context
+        assert context is not None
+        return context.metrics.get_sample_value("ctrlhost_naming_syncs_total", {"result": "written"}) or 0.0
+
+    def create(self, *spelled: str) -> None:
+        """Create CRDs one after the other, each judged before the next."""
+        for one in spelled:
+            wanted = names(one)
+            schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+            version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+            self.client.create(
+                {
+                    "apiVersion": API,
+                    "kind": KIND,
+                    "metadata": {"name": f"{wanted['plural']}.{self.name}"},
+                    "spec": {"group": self.name, "scope": "Namespaced", "names": wanted, "versions": [version]},
+                }
+            )
+            self.wait_until_judged(wanted["plural"])
+
+    def wait_until_judged(self, plural: str) -> None:
+        wait_for(lambda: self.condition(plural, "NamesAccepted") is not None, True)
+
+    def edit(self, plural: str, **changed: Any) -> None:
+        self.client.patch(API, KIND, f"{plural}.{self.name}", None, {"spec": {"names": changed}})
+
+    def delete(self, plural: str) -> None:
+        """Delete a CRD and wait until it is gone, which its names are only then."""
+        self.client.delete(API, KIND, f"{plural}.{self.name}")
+        wait_for(lambda: self.client.find(API, KIND, f"{plural}.{self.name}"), None)
+
+    def status(self, plural: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(API, KIND, f"{plural}.{self.name}")["status"]
+        return found
+
+    def condition(self, plural: str, type_: str) -> dict[str, Any] | None:
+        return next((one for one in self.status(plural).get("conditions") or () if one["type"] == type_), None)
+
+    def outcome(self, plural: str) -> tuple[str, str]:
+        """Give the accepted names, and reason and message of a conflict."""
+        found = self.condition(plural, "NamesAccepted")
+        conflict = "" if found is None or found["status"] == "True" else f"{found['reason']} {found['message']}"
+        return spell(self.status(plural).get("acceptedNames") or {}), conflict
+
+    def expect(self, plural: str, accepted: str, conflict: str = "") -> None:
+        wait_for(lambda: self.outcome(plural), (accepted, conflict))
+
+    def findings(self) -> dict[str, str]:
+        """Give what the plugin finds, by plural."""
+        naming = self.naming
+        return {one.crd.partition(".")[0]: one.kind.value for one in naming.ledger.report(naming._clock.now())}
+
+    def expect_findings(self, **wanted: str) -> None:
+        """Wait until the plugin finds this and nothing else: it agrees with every judgement of the server."""
+        wait_for(self.findings, wanted)
+
+    def close(self) -> None:
+        self.host.stop(10)
+        for crd in list(self.client.list(API, KIND)):
+            if crd["spec"]["group"] == self.name:
+                self.client.delete(API, KIND, crd["metadata"]["name"])
+
+
+@pytest.fixture
+def group(control_plane: ControlPlane) -> Iterator[Group]:
+    """A group on each server, which the plugin observes."""
+    observed = Group(control_plane.client, control_plane.kubeconfig).start()
+    yield observed
+    observed.close()
+
+
+@behaviour("naming/X2")
+@behaviour("naming/X3")
+def test_a_twin_waits_for_its_names(group: Group) -> None:
+    group.create("foos/foo/Foo/FooList[f]", "bars/foo/Foo/FooList[f]")
+    group.expect("bars", "bars///", 'ListKindConflict "FooList" is already in use')
+    group.expect_findings(bars="conflict")
+    group.delete("foos")
+    group.expect("bars", "bars/foo/Foo/FooList[f]")
+    group.expect_findings()
+
+
+@behaviour("naming/X6")
+@behaviour("naming/X7")
+@behaviour("naming/X8")
+@behaviour("naming/X9")
+def test_fields_of_one_name_space_conflict_and_of_two_do_not(group: Group) -> None:
+    group.create("as/a/A/AList[ds]", "bs/b/B/BList[a]", "cs/c/a/aList", "ds/d/D/DList", "es/e/AList/EList")
+    group.expect("bs", "bs/b/B/BList", 'ShortNamesConflict "a" is already in use')
+    group.expect("cs", "cs/c/a/aList")
+    group.expect("ds", "/d/D/DList", 'PluralConflict "ds" is already in use')
+    group.expect("es", "es/e//EList", 'KindConflict "AList" is already in use')
+    group.expect_findings(bs="conflict", ds="conflict", es="conflict")
+
+
+@behaviour("naming/X11")
+@behaviour("naming/X12")
+@behaviour("naming/X19")
+@behaviour("naming/I1")
+def test_short_names_are_judged_together_and_told_in_the_order_of_the_request(group: Group) -> None:
+    group.create("as/a/A/AList[x]", "bs/b/B/BList[y, z, x]")
+    group.expect("bs", "bs/b/B/BList", 'ShortNamesConflict "x" is already in use')
+    group.create("cs/c/C/CList[y]")
+    group.expect("cs", "cs/c/C/CList[y]")
+    group.expect("bs", "bs/b/B/BList", 'ShortNamesConflict ["y" is already in use, "x" is already in use]')
+    group.expect_findings(bs="conflict")
+
+
+@behaviour("naming/X13")
+@behaviour("naming/X15")
+@behaviour("naming/X16")
+def test_a_crd_may_be_in_its_own_way(group: Group) -> None:
+    group.create("as/a/A/AList[a]", "bs/b/B/BList", "cs/c/C/CList[x]", "ds/d/D/DList")
+    group.expect("as", "as/a/A/AList[a]")
+    group.edit("bs", shortNames=["b", "bs"])
+    group.expect("bs", "bs/b/B/BList", 'ShortNamesConflict ["b" is already in use, "bs" is already in use]')
+    group.edit("cs", singular="x", shortNames=["c"])
+    group.expect("cs", "cs/c/C/CList[x]", 'ShortNamesConflict "c" is already in use')
+    group.edit("ds", singular="dd", shortNames=["d"])
+    group.expect("ds", "ds/dd/D/DList[d]")
+    group.expect_findings(bs="self_conflict", cs="self_conflict")
+
+
+@behaviour("naming/X18")
+def test_a_swap_between_two_is_a_cycle_until_one_steps_out(group: Group) -> None:
+    group.create("as/a/A/AList", "bs/b/B/BList")
+    group.edit("as", singular="b")
+    group.expect("as", "as/a/A/AList", 'SingularConflict "b" is already in use')
+    group.edit("bs", singular="a")
+    group.expect("bs", "bs/b/B/BList", 'SingularConflict "a" is already in use')
+    group.expect_findings(**{"as": "cycle", "bs": "cycle"})
+    group.edit("as", singular="third")
+    group.expect("as", "as/third/A/AList")
+    group.expect("bs", "bs/a/B/BList")
+    group.expect_findings()
+
+
+@behaviour("naming/X24")
+@behaviour("naming/X28")
+def test_a_conflict_of_an_established_crd_leaves_it_served(group: Group) -> None:
+    group.create("as/a/A/AList[x]", "bs/b/B/BList[y]")
+    wait_for(lambda: (group.condition("bs", "Established") or {}).get("status"), "True")
+    group.edit("bs", shortNames=["x", "w"])
+    group.expect("bs", "bs/b/B/BList[y]", 'ShortNamesConflict "x" is already in use')
+    assert (group.condition("bs", "Established") or {})["status"] == "True"
+    assert list(group.client.list(f"{group.name}/v1", "B")) == []
+    group.edit("bs", shortNames=["w"])
+    group.expect("bs", "bs/b/B/BList[w]")
+    group.expect_findings()
+
+
+@behaviour("naming/J7")
+def test_observing_writes_nothing(group: Group) -> None:
+    group.create("as/a/A/AList[x]", "bs/b/B/BList[x]")
+    group.expect_findings(bs="conflict")
+    assert group.written() == 0
+
+
+@behaviour("naming/X25")
+@behaviour("naming/F5")
+def test_repair_cures_what_kube_apiserver_leaves_and_the_server_goes_on_from_there(
+    kube_apiserver: KubeApiserver,
+) -> None:
+    observer = Group(kube_apiserver.client, kube_apiserver.kubeconfig).start()
+    repairer = Group(kube_apiserver.client, kube_apiserver.kubeconfig, mode="repair", groups=[observer.name])
+    repairer.name = observer.name
+    try:
+        observer.create("as/a/A/AList[x]", "bs/b/B/BList[x]")
+        observer.expect("bs", "bs/b/B/BList", 'ShortNamesConflict "x" is already in use')
+        observer.edit("bs", shortNames=[])
+        observer.expect_findings(bs="stale_condition")
+        assert (observer.condition("bs", "Established") or {})["status"] == "False"
+
+        repairer.start()
+        observer.expect("bs", "bs/b/B/BList")
+        wait_for(lambda: (observer.condition("bs", "Established") or {}).get("status"), "True")
+        observer.expect_findings()
+        assert repairer.written() == 1
+    finally:
+        repairer.host.stop(10)
+        observer.close()
+
+
+@behaviour("naming/F7")
+def test_enforce_does_not_start_beside_kube_apiserver_s_own_controller(kube_apiserver: KubeApiserver) -> None:
+    group = Group(kube_apiserver.client, kube_apiserver.kubeconfig, mode="enforce").start()
+    try:
+        (plugin,) = group.host.plugins
+        assert plugin.state == "failed"
+        assert "naming controller of its own" in plugin.reason
+    finally:
+        group.close()
+
+
+@behaviour("naming/F4")
+@behaviour("naming/F7")
+def test_enforce_by_force_agrees_with_kube_apiserver_s_own_controller(kube_apiserver: KubeApiserver) -> None:
+    group = Group(kube_apiserver.client, kube_apiserver.kubeconfig, mode="enforce", force=True).start()
+    chance = random.Random(20261121)
+    alive: list[str] = []
+    try:
+        for step in range(60):
+            plural = f"p{step}s"
+            choice = chance.random()
+            if choice < 0.5 or len(alive) < 2:
+                group.create(f"{plural}/p{step}/P{step}/P{step}List[s{chance.randrange(5)}]")
+                alive.append(plural)
+            elif choice < 0.85:
+                group.edit(chance.choice(alive), shortNames=[f"s{chance.randrange(5)}", f"t{chance.randrange(5)}"])
+            else:
+                group.delete(alive.pop(chance.randrange(len(alive))))
+
+        def odd() -> dict[str, str]:
+            return {k: v for k, v in group.findings().items() if v in {"drift", "pending", "double_owner"}}
+
+        wait_for(odd, {})
+        assert not group.naming.guard.lost(group.name)
+        assert group.naming.index.contested() == []
+        # Whatever is not said to be in conflict has the names that it asks for.
+        in_conflict = {one.partition(".")[0] for one in group.findings()}
+        for plural in alive:
+            if plural not in in_conflict:
+                crd = group.client.get(API, KIND, f"{plural}.{group.name}")
+                assert spell(crd["status"]["acceptedNames"]) == spell(crd["spec"]["names"])
+    finally:
+        group.close()
