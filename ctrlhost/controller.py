@@ -12,7 +12,7 @@ from ctrlhost.context import ControllerScope
 from ctrlhost.echo import Echoes
 from ctrlhost.errors import NotLeading, NotSynced, PluginLoadError
 from ctrlhost.outcome import Outcomes
-from ctrlhost.source_attachment import attach_source
+from ctrlhost.source_attachment import attach_source, declare_source
 from ctrlhost.sources import Every, For, Owns
 from ctrlhost.ticker import Ticker
 from ctrlhost.worker import Worker
@@ -122,6 +122,12 @@ class Controller:
     def handlers(self) -> tuple[Any, ...]:
         """The handles of the queue's handlers on those informers."""
         return tuple(one.handle for one in self._attachments or () if one.handle is not None)
+
+    def declare(self) -> None:
+        """Say to the factory what the sources will read, before any of them attaches."""
+        for source in self.sources:
+            if not isinstance(source, Every):
+                declare_source(self._plugin, source, self._namespaces())
 
     def attach(self) -> None:
         """Ask the factory for the informers and let them fill the queue; a second call does nothing."""
@@ -238,8 +244,11 @@ class Controller:
 
     def _attach(self, source: KindSource, queue: WorkQueue) -> Attachment:
         primary = next((one for one in self.sources if isinstance(one, For)), None)
-        namespaces = self._plugin.services.namespaces if self.options.namespaces is None else self.options.namespaces
-        return attach_source(self._plugin, source, queue, primary, namespaces, self._echoes)
+        return attach_source(self._plugin, source, queue, primary, self._namespaces(), self._echoes)
+
+    def _namespaces(self) -> Sequence[str]:
+        limit = self.options.namespaces
+        return self._plugin.services.namespaces if limit is None else limit
 
     def _made_queue(self) -> WorkQueue:
         """Make the queue if there is none; expects the lock."""

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.configuration import Configuration
-from ctrlhost.health import Check
+from ctrlhost.inspection import Inspection
 from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import FrameType
-
-    from starlette.types import ASGIApp
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -76,8 +74,9 @@ class Host:
         self._listeners: list[tuple[PluginRuntime, HttpServer]] = []
         self._started = False
         self._stopped = False
-        self._metrics: Any = None
-        self._events: Any = None
+        #: What the server shows of this host.
+        self.inspection = Inspection(self)
+        self.events: EventRecorder | None = None
 
     def _add(self, plugin: object) -> None:
         name = plugin if isinstance(plugin, str) else name_of(plugin)
@@ -114,8 +113,11 @@ class Host:
         for runtime in self.plugins:
             runtime.set_up(services)
         self._check_overrides(overrides)
+        # All before the first informer is made, so that one informer keeps enough for all that share it.
+        for controller in (one for plugin in self.plugins for one in plugin.controllers):
+            controller.declare()
         self._start_servers()
-        self._events.start()
+        services.events.start()
         with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
             runtime.start(with_crds=with_crds)
@@ -125,7 +127,7 @@ class Host:
             from ctrlhost.host_app import host_app
             from ctrlhost.server import HttpServer
 
-            self._server = HttpServer(self.settings.listen, host_app(self), "host")
+            self._server = HttpServer(self.settings.listen, host_app(self.inspection), "host")
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
@@ -133,26 +135,28 @@ class Host:
         from ctrlhost.informers import InformerFactory
         from ctrlhost.metrics import HostMetrics, PluginCollector
         from ctrlhost.plugin_scope import PluginServices
+        from ctrlhost.queue_metrics import QueueCollector
         from ctrlhost.reconcile_metrics import ReconcileMetrics
 
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
             self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
         self.factory = InformerFactory(self.client, resync=self.settings.resync, clock=self.clock)
-        self._metrics = HostMetrics()
+        metrics = self.inspection.metrics = HostMetrics()
         reconciles = ReconcileMetrics()
-        self._events = EventRecorder(self.client, self.clock)
-        self._metrics.register(PluginCollector(self.plugins))
-        self._metrics.register(reconciles)
-        self._metrics.register(self.factory.metrics)
+        self.events = EventRecorder(self.client, self.clock)
+        metrics.register(PluginCollector(self.plugins))
+        metrics.register(reconciles)
+        metrics.register(QueueCollector(self._is_ours))
+        metrics.register(self.factory.metrics)
         if self.client.metrics is not None:
-            self._metrics.register(self.client.metrics)
+            metrics.register(self.client.metrics)
         return PluginServices(
             client=self.client,
             factory=self.factory,
             clock=self.clock,
-            events=self._events,
-            registry=self._metrics.registry,
+            events=self.events,
+            registry=metrics.registry,
             leading=self._leading,
             stopping=self.stopping,
             controller_overrides=overrides,
@@ -163,6 +167,10 @@ class Host:
     def _leading(self) -> bool:
         """Without leader election every host leads as long as it runs."""
         return not self._stopped
+
+    def _is_ours(self, queue: str) -> bool:
+        """Say whether a queue of this process belongs to a controller of this host."""
+        return any(controller.name == queue for plugin in self.plugins for controller in plugin.controllers)
 
     def _check_overrides(self, overrides: Iterable[str]) -> None:
         known = {controller.name for plugin in self.plugins for controller in plugin.controllers}
@@ -211,8 +219,8 @@ class Host:
             thread.join(max(0.0, deadline - time.monotonic()))
         drained = not [plugin.name for plugin in self.plugins if not plugin.drain(deadline)]
         self._stopped = True
-        if self._events is not None:
-            self._events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
+        if self.events is not None:
+            self.events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
         if self.factory is not None:
             self.factory.stop()
         for _, server in self._listeners:
@@ -277,53 +285,7 @@ class Host:
         with self._changes:
             self._changes.notify_all()
 
-    # What the server shows.
-
-    @property
-    def events(self) -> EventRecorder | None:
-        """The recorder that writes the plugins' events, None before `start`."""
-        recorder: EventRecorder | None = self._events
-        return recorder
-
     @property
     def address(self) -> str | None:
         """Where the host's server listens, None without one."""
         return self._server.address if self._server else None
-
-    def checks(self, endpoint: str) -> list[Check]:
-        """Give the lines of `livez`, `readyz` or `healthz`.
-
-        Alive is a host that answers. Ready is one whose plugins all run, or wait for what others owe them, such as a
-        CRD. Healthy is one of which no plugin has failed and no check of a plugin fails.
-        """
-        lines = [Check("ping", passed=True)]
-        if endpoint == "livez":
-            return lines
-        if endpoint == "readyz":
-            lines.append(Check("stopping", passed=not self.stopping.is_set()))
-        for plugin in list(self.plugins):
-            first, *rest = plugin.checks()
-            if endpoint == "healthz":
-                first = Check(first.name, passed=plugin.state != "failed", detail=first.detail)
-            lines += [first, *rest]
-        if endpoint == "healthz":
-            lines += [check.run() for plugin in self.plugins for check in plugin.health_checks]
-        return lines
-
-    def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Give all metrics and their content type."""
-        registries = {plugin.name: plugin.context.metrics for plugin in self.plugins if plugin.context is not None}
-        body: tuple[bytes, str] = self._metrics.exposition(registries, accept)
-        return body
-
-    def queues(self) -> list[dict[str, Any]]:
-        """Give what waits in each controller's queue."""
-        return []
-
-    def pages(self) -> dict[str, dict[str, ASGIApp]]:
-        """Give the pages of plugins, by plugin and path."""
-        return {
-            plugin.name: {page.path: page.app for page in plugin.context.pages}
-            for plugin in self.plugins
-            if plugin.context is not None and plugin.context.pages
-        }

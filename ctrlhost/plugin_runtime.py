@@ -293,7 +293,9 @@ class PluginRuntime:
             moved = state != self.state
             self.state, self.reason = state, reason
         level = {"failed": logging.ERROR, "waiting": logging.WARNING}.get(state, logging.INFO)
-        if moved or reason:
+        # A plugin that never started has nothing to tell of its end.
+        quiet = self._thread is None and state in ("stopping", "stopped")
+        if not quiet and (moved or reason):
             separator = ": " if reason else ""
             log.log(level, "plugin %s %s%s%s", self.name, state, separator, reason, extra={"plugin": self.name})
         self._changed()

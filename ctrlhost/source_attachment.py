@@ -49,6 +49,18 @@ class Attachment:
         return f"{self.source.kind} ({self.source.api_version}, {self.informer.state})"
 
 
+def declare_source(plugin: PluginScope, source: KindSource, limit: Sequence[str] | None) -> None:
+    """Say to the factory what a source will read, so that an informer that several share keeps enough for all."""
+    plugin.services.factory.declare(
+        source.api_version,
+        source.kind,
+        namespaces=allowed_namespaces(source.namespaces, limit),
+        label_selector=source.label_selector,
+        field_selector=source.field_selector,
+        reads=reads_with_indexes(source),
+    )
+
+
 def attach_source(
     plugin: PluginScope,
     source: KindSource,

@@ -32,17 +32,29 @@ def command(
     namespaces: tuple[str, ...],
     config: Path | None,
     assignments: tuple[str, ...],
-    sandbox_addr: str,
-    sandbox_kubeconfig: Path | None,
-    sandbox_data: Path | None,
-    **flags: Any,
+    kubeconfig: str | None,
+    context: str | None,
+    sandbox: bool | None,
+    install_crds: bool | None,
+    listen: str | None,
+    **sandbox_chosen: Any,
 ) -> int:
     """Run plugins until asked to stop.
 
     SIGTERM and SIGINT let running reconciles finish within the setting `drain_timeout` and exit with code 0; a second
     signal ends the process at once, with code 1. Exit code 2 is a mistake in the command line or in the settings.
     """
-    configuration = gather(config, assignments, plugins=names(plugins), namespaces=names(namespaces), **flags)
+    configuration = gather(
+        config,
+        assignments,
+        plugins=names(plugins),
+        namespaces=names(namespaces),
+        kubeconfig=kubeconfig,
+        context=context,
+        sandbox=sandbox,
+        install_crds=install_crds,
+        listen=listen,
+    )
     settings = configuration.host()
     if not settings.plugins:
         from ctrlhost.plugins import installed_plugins
@@ -57,10 +69,11 @@ def command(
     if not settings.sandbox:
         return _run(configuration, None)
 
+    from ctrlhost.cli.options import make_sandbox
     from ctrlhost.cli.sandbox import announced
 
-    with announced(sandbox_addr, sandbox_kubeconfig, sandbox_data) as sandbox:
-        return _run(configuration, sandbox)
+    with announced(make_sandbox(sandbox_chosen)) as running:
+        return _run(configuration, running)
 
 
 def _check_installed(names: tuple[str, ...]) -> None:

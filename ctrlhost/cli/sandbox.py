@@ -6,15 +6,15 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctrlhost.cli.options import sandbox_options
+from ctrlhost.cli.options import make_sandbox, sandbox_options
+from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from types import FrameType
 
     from ctrlhost.sandbox import Sandbox
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command("sandbox")
 @sandbox_options
-def command(sandbox_addr: str, sandbox_kubeconfig: Path | None, sandbox_data: Path | None) -> int:
+def command(**chosen: Any) -> int:
     """Run the embedded API server until asked to stop.
 
     It is for trying, developing and testing, not for production. One line `kubeconfig: PATH` on stdout says that it
@@ -38,7 +38,7 @@ def command(sandbox_addr: str, sandbox_kubeconfig: Path | None, sandbox_data: Pa
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
-    with announced(sandbox_addr, sandbox_kubeconfig, sandbox_data):
+    with announced(make_sandbox(chosen)):
         # A wait without a limit is not woken by a signal on every platform.
         while not stop.wait(3600):
             pass
@@ -46,14 +46,13 @@ def command(sandbox_addr: str, sandbox_kubeconfig: Path | None, sandbox_data: Pa
 
 
 @contextmanager
-def announced(address: str, kubeconfig: Path | None, data: Path | None) -> Iterator[Sandbox]:
+def announced(sandbox: Sandbox) -> Iterator[Sandbox]:
     """Run a sandbox, and say on stdout where its kubeconfig is and on stderr what to do with it."""
-    from ctrlhost.sandbox import Sandbox
-    from ctrlhost.server import parse_address
-
-    host, port = parse_address(address, "--sandbox-addr")
-    sandbox = Sandbox(address=host, port=port, data_dir=data, kubeconfig=kubeconfig)
-    with sandbox:
+    try:
+        sandbox.start()
+    except OSError as error:
+        raise ConfigError(f"--sandbox-addr: can not listen there: {error.strerror or error}") from None
+    try:
         print(f"kubeconfig: {sandbox.kubeconfig}", flush=True)
         print(
             f"the sandbox at {sandbox.url} is for trying, developing and testing; in another terminal:\n"
@@ -62,3 +61,5 @@ def announced(address: str, kubeconfig: Path | None, data: Path | None) -> Itera
             flush=True,
         )
         yield sandbox
+    finally:
+        sandbox.stop()

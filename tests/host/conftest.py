@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+
+from tests.host.processes import HostProcess
 
 
 class Distributions:
@@ -32,6 +35,28 @@ class Distributions:
         """Give the environment of a process that has these distributions."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("CTRLHOST_", "KUBECONFIG"))}
         return kept | {"PYTHONPATH": str(self.folder), "HOME": str(self.folder)} | more
+
+
+class StartHost(Protocol):
+    def __call__(self, *arguments: str, plugins: str = "", **environment: str) -> HostProcess: ...
+
+
+@pytest.fixture
+def start_host(distributions: Distributions) -> Iterator[StartHost]:
+    """Start `ctrlhost run` with these plugins, on a free port; it is gone at the end of the test."""
+    running: list[HostProcess] = []
+
+    def start(*arguments: str, plugins: str = "", **environment: str) -> HostProcess:
+        named = [f"--plugins={plugins}"] if plugins else []
+        process = HostProcess(
+            ["run", *named, "--listen=127.0.0.1:0", *arguments], distributions.environment(**environment)
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        process.end()
 
 
 @pytest.fixture

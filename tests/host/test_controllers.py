@@ -7,11 +7,11 @@ import threading
 from typing import Any
 
 import pytest
+from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import Every, For, Owns, Request, Result, UndeclaredRead, Watches, predicates, written
 from ctrlhost.testing import ManualClock, NotIdle
-from plugin_modules import config_map, plugin_of
 
 
 class Seen:

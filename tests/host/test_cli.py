@@ -1,0 +1,156 @@
+"""The commands that end by themselves, as processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.host.plugin_sources import GREETER, WIDGETS, hook
+
+
+def test_the_version_is_printed(ctrlhost):
+    for argument in ("version", "--version"):
+        result = ctrlhost(argument)
+        assert result.returncode == 0
+        assert result.stdout.startswith("ctrlhost 0.")
+
+
+def test_the_version_costs_no_heavy_import():
+    heavy = ["kubernetes", "msgspec", "pluggy", "prometheus_client", "starlette", "structlog", "urllib3", "yaml"]
+    code = f"""import sys, ctrlhost.cli
+ctrlhost.cli.run(["version"])
+print([name for name in {heavy} if name in sys.modules])"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_installed_plugins_are_listed_without_importing_them(ctrlhost, distributions):
+    distributions.add("greeter", GREETER)
+    distributions.add("broken", "raise SystemExit('imported')", version="2.1")
+    result = ctrlhost("plugins")
+    assert result.returncode == 0
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATUS"]
+    assert ["greeter", "1.0", "test-greeter", "not", "imported"] in rows
+    assert ["broken", "2.1", "test-broken", "not", "imported"] in rows
+
+
+def test_a_check_of_the_plugins_names_those_that_fail(ctrlhost, distributions):
+    distributions.add("greeter", GREETER)
+    distributions.add("broken", "raise SystemExit('imported')")
+    result = ctrlhost("plugins", "--check")
+    assert result.returncode == 1
+    assert "error: it could not be imported: SystemExit: imported" in result.stdout
+    assert next(line for line in result.stdout.splitlines() if line.startswith("greeter")).endswith("ok")
+
+
+def test_crds_are_printed_as_yaml(ctrlhost, distributions):
+    distributions.add("widgets", WIDGETS)
+    result = ctrlhost("crds", "--plugins=widgets")
+    assert result.returncode == 0
+    (crd,) = yaml.safe_load_all(result.stdout)
+    assert crd["metadata"]["name"] == "widgets.host.test"
+
+
+def test_manifests_have_the_rights_of_exactly_the_plugins(ctrlhost, distributions):
+    distributions.add("widgets", WIDGETS)
+    distributions.add("greeter", GREETER)
+    result = ctrlhost(
+        "manifests", "--plugins=greeter,widgets", "--image=example.com/host:1", "--set=host.drain_timeout=50s"
+    )
+    assert result.returncode == 0, result.stderr
+    made = list(yaml.safe_load_all(result.stdout))
+    assert [one["kind"] for one in made] == [
+        "CustomResourceDefinition",
+        "Namespace",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Deployment",
+    ]
+    by_kind = {one["kind"]: one for one in made}
+    assert by_kind["ClusterRole"]["rules"] == [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "list", "watch"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
+        {"apiGroups": ["host.test"], "resources": ["widgets"], "verbs": ["get", "list", "watch"]},
+    ]
+    pod = by_kind["Deployment"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 60
+    (container,) = pod["containers"]
+    assert container["image"] == "example.com/host:1"
+    assert container["args"] == [
+        "run",
+        "--plugins=greeter,widgets",
+        "--listen=0.0.0.0:8484",
+        "--set=host.drain_timeout=50s",
+    ]
+
+
+def test_a_host_limited_to_namespaces_needs_roles_there_only(ctrlhost, distributions):
+    distributions.add("greeter", GREETER)
+    result = ctrlhost("manifests", "--plugins=greeter", "-n", "one,two")
+    roles = [one for one in yaml.safe_load_all(result.stdout) if one["kind"] == "Role"]
+    assert [role["metadata"]["namespace"] for role in roles] == ["one", "two"]
+
+
+def test_manifests_carry_the_settings_file(ctrlhost, distributions, tmp_path):
+    distributions.add("greeter", GREETER)
+    file = tmp_path / "settings.toml"
+    file.write_text("[host]\nplugins = ['greeter']\nlisten = '127.0.0.1:9000'\n")
+    made = {one["kind"]: one for one in yaml.safe_load_all(ctrlhost("manifests", f"--config={file}").stdout)}
+    assert made["ConfigMap"]["data"] == {"ctrlhost.toml": file.read_text()}
+    (container,) = made["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert "--config=/etc/ctrlhost/ctrlhost.toml" in container["args"]
+    assert container["ports"] == [{"name": "http", "containerPort": 9000}]
+
+
+def test_a_set_up_that_wants_the_network_is_refused(ctrlhost, distributions):
+    distributions.add("nosy", hook("ctrlhost_setup", "plugin.client.get('v1', 'Pod', 'a', 'b')"))
+    result = ctrlhost("manifests", "--plugins=nosy")
+    assert result.returncode == 1
+    assert "there is no network in ctrlhost_setup" in result.stderr
+
+
+def test_a_plugin_has_commands_of_its_own(ctrlhost, distributions):
+    command = "import click; group.add_command(click.Command('hello', callback=lambda: click.echo('hi')))"
+    distributions.add("talker", hook("ctrlhost_commands", command, "group"))
+    assert ctrlhost("talker", "hello").stdout == "hi\n"
+    assert "hello" in ctrlhost("talker", "--help").stdout
+    assert "talker" in ctrlhost("--help").stdout
+
+
+def test_a_command_that_fails_says_so_in_one_line(ctrlhost, distributions):
+    command = "import click; group.add_command(click.Command('fail', callback=lambda: 1 / 0))"
+    distributions.add("talker", hook("ctrlhost_commands", command, "group"))
+    result = ctrlhost("talker", "fail")
+    assert (result.returncode, result.stderr) == (1, "error: ZeroDivisionError: division by zero\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rum"], "there is no command `rum`; did you mean `run`?"),
+        (["plugins", "extra"], "unexpected extra argument"),
+        (["manifests"], "no plugin is named"),
+        (["sandbox", "--sandbox-addr=here"], "--sandbox-addr: `here` is no address"),
+        (["sandbox", "--sandbox-pod-start-delay=soon"], "`soon` is no duration"),
+    ],
+)
+def test_usage_errors_are_one_line_and_code_2(ctrlhost, arguments, message):
+    result = ctrlhost(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr.splitlines()[0]
+    assert "Traceback" not in result.stderr
+
+
+def test_the_reader_of_the_output_may_leave(distributions):
+    distributions.add("widgets", WIDGETS)
+    command = f"{sys.executable} -m ctrlhost crds --plugins=widgets | head -1"
+    result = subprocess.run(
+        ["/bin/sh", "-c", command], env=distributions.environment(), capture_output=True, text=True, check=False
+    )
+    assert result.stdout == "---\n"
+    assert result.stderr == ""

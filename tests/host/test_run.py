@@ -1,0 +1,104 @@
+"""`ctrlhost run` as a process: what it does, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import ctrlhost
+from tests.host.plugin_sources import BLOCKS, GREETER, WIDGETS, hook
+
+
+def config_map(name: str) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", "labels": {"greet": "yes"}},
+        "data": {"name": name.title()},
+    }
+
+
+def test_a_plugin_does_its_job_on_the_sandbox_and_the_host_stops_when_asked(distributions, start_host):
+    distributions.add("greeter", GREETER)
+    host = start_host("--sandbox", plugins="greeter")
+    client = ctrlhost.Client.load(host.kubeconfig)
+    client.create(config_map("ann"))
+    line = host.line("greeting ann")
+    assert line["controller"] == "greeter/greeter"
+    assert line["name"] == "ann"
+    assert line["reconcile_id"]
+    host.line("plugin greeter running")
+    assert host.get("/readyz") == (200, "ok")
+    status, body = host.get("/readyz?verbose")
+    assert status == 200
+    assert "[+]plugin/greeter ok: running" in body
+    assert "[+]informer/" in body
+    assert host.metric("ctrlhost_plugin_state", plugin="greeter", state="running") == 1
+    host.counts(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
+    host.counts(1, "workqueue_adds_total", name="greeter/greeter")
+    host.counts(1, "rest_client_requests_total", code="200")
+    host.counts(1, "informer_store_resource_version", resource="configmaps")
+    queues = json.loads(host.get("/debug/queues")[1])
+    assert [queue["controller"] for queue in queues] == ["greeter/greeter"]
+    assert client.get("v1", "ConfigMap", "ann-greeting", "default")["data"] == {"greeting": "hello Ann"}
+    assert host.stop() == 0
+    assert host.lines[-1]["msg"] == "stopped"
+
+
+def test_crds_are_installed_on_the_sandbox(distributions, start_host):
+    distributions.add("widgets", WIDGETS)
+    host = start_host("--sandbox", plugins="widgets")
+    host.line("plugin widgets running")
+    client = ctrlhost.Client.load(host.kubeconfig)
+    client.create({"apiVersion": "host.test/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}})
+    host.line("saw widget w")
+    assert host.stop() == 0
+
+
+def test_an_interrupt_is_as_good_as_a_term(distributions, start_host):
+    distributions.add("greeter", GREETER)
+    host = start_host("--sandbox", plugins="greeter")
+    host.line("plugin greeter running")
+    host.signal(signal.SIGINT)
+    assert host.wait() == 0
+
+
+def test_a_reconcile_that_never_ends_does_not_keep_the_host_from_stopping(distributions, start_host):
+    distributions.add("stuck", BLOCKS)
+    host = start_host("--sandbox", "--set=host.drain_timeout=200ms", plugins="stuck")
+    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    host.line("blocking")
+    assert host.stop() == 0
+    assert "controller stuck/stuck did not finish in time" in host.text
+
+
+def test_a_second_signal_ends_at_once(distributions, start_host):
+    distributions.add("stuck", BLOCKS)
+    host = start_host("--sandbox", "--set=host.drain_timeout=1h", plugins="stuck")
+    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    host.line("blocking")
+    host.signal(signal.SIGTERM)
+    host.line("SIGTERM: stopping")
+    host.signal(signal.SIGTERM)
+    assert host.wait() == 1
+    assert "SIGTERM again: ending at once" in host.text
+
+
+def test_a_signal_while_starting_stops_the_start(distributions, start_host):
+    distributions.add("slow", hook("ctrlhost_setup", "print('setting up', flush=True); __import__('time').sleep(3600)"))
+    host = start_host("--sandbox", plugins="slow")
+    host.wait_for(lambda: "setting up" in host.output, "the set-up")
+    host.signal(signal.SIGTERM)
+    assert host.wait() == 0
+
+
+def test_a_reconcile_that_is_running_finishes_before_the_end(distributions, start_host):
+    distributions.add(
+        "slow", GREETER.replace("ctx.log.info", "ctx.log.info('at it'); ctx._scope.stopping.wait(); ctx.log.info")
+    )
+    host = start_host("--sandbox", plugins="slow")
+    client = ctrlhost.Client.load(host.kubeconfig)
+    client.create(config_map("ann"))
+    host.line("at it")
+    assert host.stop() == 0
+    assert "greeting ann" in host.text

@@ -1,0 +1,37 @@
+"""The public names are one sorted list, and each can be had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import ctrlhost
+
+
+def test_the_list_is_sorted_and_without_doubles():
+    assert ctrlhost.__all__ == sorted(set(ctrlhost.__all__))
+
+
+@pytest.mark.parametrize("name", ctrlhost.__all__)
+def test_every_public_name_can_be_imported(name):
+    assert getattr(ctrlhost, name) is not None
+
+
+def test_nothing_else_is_promised_and_nothing_promised_is_missing():
+    assert set(ctrlhost.__all__) == {*ctrlhost._HOMES, "__version__"}
+    assert set(ctrlhost.__all__) <= set(dir(ctrlhost))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = ctrlhost.Nothing
+
+
+def test_importing_ctrlhost_imports_no_library():
+    heavy = ["click", "kubernetes", "msgspec", "pluggy", "starlette", "structlog", "urllib3", "uvicorn", "yaml"]
+    code = f"import sys, ctrlhost; print([name for name in {heavy} if name in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
