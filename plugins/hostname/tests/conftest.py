@@ -32,11 +32,17 @@ def clock(manual_clock: ManualClock) -> ManualClock:
 
 
 @pytest.fixture
-def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock) -> Iterator[World]:
-    """A sandbox and, once started, a host with the plugin; both end with the test."""
+def free_port() -> int:
+    """A port that nobody listens on, for the status pages."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    world = World(sandbox, ctrlhost_host, clock, port)
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, free_port: int) -> Iterator[World]:
+    """A sandbox and, once started, a host with the plugin; both end with the test."""
+    world = World(sandbox, ctrlhost_host, clock, free_port)
     yield world
     world.client.close()
 
