@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ctrlhost_hostname.lease import LeaseID
 
+CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 INGRESS = ("networking.k8s.io/v1", "Ingress")
 LIMIT = 60.0
 _dseq = itertools.count(880001)
@@ -48,7 +49,7 @@ class Running:
         command = [sys.executable, "-m", "ctrlhost", "run", "--plugins", "hostname", "--install-crds"]
         command += ["--kubeconfig", str(control_plane.kubeconfig), "--listen", "127.0.0.1:0"]
         for key, value in settings.items():
-            command += ["--set", f"hostname.{key}={json.dumps(value)}"]
+            command += ["--set", f"hostname.{key}={value}"]
         with log.open("wb") as output:
             self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=output)
 
@@ -173,9 +174,7 @@ def _established(running: Running) -> bool:
             for condition in (crd.get("status") or {}).get("conditions", ())
         )
         for plural in ("manifests", "providerhosts")
-        for crd in [
-            running.client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{plural}.akash.network")
-        ]
+        for crd in [running.client.get(*CRD, f"{plural}.akash.network")]
     )
 
 

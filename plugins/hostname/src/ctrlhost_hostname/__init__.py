@@ -56,7 +56,7 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
     plugin.state = (state, wiring)
     plugin.add_controller(
         "hostname",
-        Reconciler(state),
+        Reconciler(state, wiring),
         *wiring.sources(),
         workers=settings.workers,
         rate_limiter=ItemExponentialFailureRateLimiter(
@@ -73,5 +73,5 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
 @ctrlhost.hookimpl
 def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
     """Rebuild the map from the routes that exist, before anything is written or removed."""
-    state, wiring = plugin.state
-    state.start(wiring.live_routes(), wiring.provider_hosts())
+    _, wiring = plugin.state
+    wiring.begin()

@@ -20,7 +20,7 @@ from ctrlhost_hostname.errors import (
 from ctrlhost_hostname.hostnames import ManagedHostname
 from ctrlhost_hostname.orphans import collect
 from ctrlhost_hostname.routes import Directive, as_mapping, owner_of
-from ctrlhost_hostname.wiring import BY_HOST, BY_NAME
+from ctrlhost_hostname.wiring import BY_HOST, BY_NAME, Wiring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 class Reconciler:
     """Brings the route of a hostname in line with what is declared. Different hostnames run in parallel."""
 
-    def __init__(self, state: OperatorState) -> None:
+    def __init__(self, state: OperatorState, wiring: Wiring) -> None:
         """Work on the state of one host."""
         self._state = state
+        self._wiring = wiring
         self._routes = state.routes
         self._settings = state.settings
 
     def __call__(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
         """Reconcile `request.name`, a hostname."""
+        self._wiring.begin()
         outcome = "error"
         try:
             outcome, result = self._reconcile(ctx, request.name)

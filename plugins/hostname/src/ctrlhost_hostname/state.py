@@ -85,7 +85,7 @@ class OperatorState:
     def _ignored_json(self) -> bytes:
         return self.ignore_list.to_json()
 
-    def start(self, live: list[ctrlhost.Object], hosts: list[ctrlhost.Object]) -> None:
+    def begin(self, live: list[ctrlhost.Object], hosts: list[ctrlhost.Object]) -> None:
         """Begin with full caches: make the map from the routes, and remember which hostnames are claimed.
 
         A route that is none of ours is reported and left out of the map.

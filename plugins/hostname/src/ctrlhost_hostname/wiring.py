@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import ctrlhost
@@ -31,6 +32,8 @@ class Wiring:
         self._hosts = plugin.informer(claims.API_VERSION, claims.KIND, namespaces=self._namespaces)
         self._routes = plugin.informer(routes.api_version, routes.kind, label_selector=MANAGED_SELECTOR)
         self._hosts.indexer.add_indexers({_BY_LEASE: self._lease_namespace})
+        self._lock = threading.Lock()
+        self._begun = False
 
     def sources(self) -> tuple[ctrlhost.Watches | ctrlhost.Every, ...]:
         """Give the sources. The key is a hostname, in whichever namespace its route is."""
@@ -59,6 +62,16 @@ class Wiring:
             ),
             ctrlhost.Every(settings.seconds("resync_interval"), self._everything),
         )
+
+    def begin(self) -> None:
+        """Have the state begin with full caches; does nothing when that was done, or before the caches are full.
+
+        The host says once that the caches are full, but leaves out those that wait for a CRD, so a reconcile asks too.
+        """
+        with self._lock:
+            if not self._begun and self._hosts.has_synced and self._routes.has_synced:
+                self._state.begin(self.live_routes(), self.provider_hosts())
+                self._begun = True
 
     def live_routes(self) -> list[ctrlhost.Object]:
         """Give every managed route, in the order of namespaces and names."""
