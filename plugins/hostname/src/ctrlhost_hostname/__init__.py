@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from ctrlhost_hostname.crds import crds
 from ctrlhost_hostname.pages import status_pages
 from ctrlhost_hostname.reconciler import Reconciler
@@ -48,8 +49,6 @@ def ctrlhost_permissions(settings: HostnameSettings) -> Iterable[ctrlhost.Permis
 @ctrlhost.hookimpl
 def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
     """Register the controller, the status pages and the two timers."""
-    from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
-
     settings: HostnameSettings = plugin.settings
     state = OperatorState(plugin)
     wiring = Wiring(plugin, state)
