@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ctrlhost.sandbox import Sandbox
-
     from ctrlhost.testing import ManualClock
 
 

@@ -101,7 +101,7 @@ def test_a_move_removes_the_old_route_before_it_writes_the_new_one(world, object
     world.declare(SHOP, objects.first)
     world.start()
     recorded = history()
-    assert recorded.entries == [("add", objects.first.namespace)]
+    recorded.wait_for([("add", objects.first.namespace)])
     world.move(SHOP, objects.second, service_name="other", external_port=8443)
     world.idle()
     recorded.wait_for(
@@ -202,7 +202,8 @@ def test_a_move_whose_creation_fails_is_finished_by_the_next_try(world, objects)
         world.lease(lease)
     world.declare(SHOP, objects.first)
     world.start()
-    world.host.faults.next("create", ctrlhost.ServerError("boom"), resource="ingresses")
+    # Twice, since the event of the removal wakes the hostname at once.
+    world.host.faults.next("create", ctrlhost.ServerError("boom"), resource="ingresses", times=2)
     world.move(SHOP, objects.second)
     world.idle()
     assert world.routes() == set()
@@ -219,7 +220,8 @@ def test_a_webhook_that_still_sees_the_old_route_is_asked_again_after_the_retry_
     world.declare(SHOP, objects.first)
     world.start()
     text = f'admission webhook denied: host "{SHOP}" and path "/" is already defined in ingress x/{SHOP}'
-    world.host.faults.next("create", ctrlhost.BadRequest(text), resource="ingresses")
+    # Twice, since the event of the removal wakes the hostname at once.
+    world.host.faults.next("create", ctrlhost.BadRequest(text), resource="ingresses", times=2)
     world.move(SHOP, objects.second)
     world.idle()
     assert world.routes() == set()

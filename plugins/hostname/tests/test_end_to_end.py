@@ -7,34 +7,23 @@ import json
 import signal
 import subprocess
 import sys
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import urllib3
 
 from plugins.hostname.tests.objects import Objects
+from plugins.hostname.tests.world import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ctrlhost_hostname.lease import LeaseID
 
 CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 INGRESS = ("networking.k8s.io/v1", "Ingress")
-LIMIT = 60.0
 _dseq = itertools.count(880001)
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """Ask again and again until the answer is true; another process works on it."""
-    deadline, pause = time.monotonic() + LIMIT, threading.Event()
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not true within {LIMIT:g} s"
-        pause.wait(0.05)
-    return found
 
 
 class Running:

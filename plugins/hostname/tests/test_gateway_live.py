@@ -12,7 +12,7 @@ HTTP_ROUTE = ("gateway.networking.k8s.io/v1", "HTTPRoute")
 
 @pytest.fixture
 def gateway(world, objects):
-    world.create(objects.http_route_crd())
+    world.install(objects.http_route_crd())
     return world
 
 
@@ -85,6 +85,7 @@ def test_a_move_removes_the_old_http_route(gateway, objects, history):
     gateway.declare(SHOP, objects.first)
     gateway.start(ingress_mode="gateway-api")
     recorded = history(HTTP_ROUTE)
+    recorded.wait_for([("add", objects.first.namespace)])
     gateway.move(SHOP, objects.second)
     gateway.idle()
     recorded.wait_for(

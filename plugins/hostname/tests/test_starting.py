@@ -18,8 +18,8 @@ def test_an_empty_cluster_gives_an_empty_state(world):
     health = world.get("/health")
     assert (health.status, health.data) == (200, b"OK")
     assert world.get("/ignore-list").status == 204
-    world.clock.advance(5)
-    world.host.wait_for(lambda: world.get("/managed-hostnames").status == 200)
+    assert world.get("/managed-hostnames").status == 204
+    world.tick(5, lambda: world.get("/managed-hostnames").status == 200)
     assert world.get("/managed-hostnames").data == b"{}\n"
     assert world.get("/ignore-list").status == 204
     assert world.routes() == set()
@@ -31,8 +31,7 @@ def test_the_map_is_rebuilt_from_the_routes(world, objects):
     world.create(objects.route(SHOP, objects.first))
     world.start()
     assert world.get("/managed-hostnames").status == 204
-    world.clock.advance(5)
-    world.host.wait_for(lambda: world.get("/managed-hostnames").status == 200)
+    world.tick(5, lambda: world.get("/managed-hostnames").status == 200)
     entry = world.managed()[SHOP]
     assert entry["LastUpdate"] == "0001-01-01 00:00:00 +0000 UTC"
     assert entry["ServiceName"] == "web"
@@ -197,16 +196,14 @@ def test_a_server_that_is_away_costs_tries_and_nothing_else(world, objects):
 
 @pytest.mark.behaviour("hostname/81")
 def test_the_timers_prune_the_ignore_list_and_refresh_the_pages(world, objects):
-    world.start(ignore_list_entry_limit=1, web_refresh_interval="5s", prune_interval="10s")
+    world.start(ignore_list_entry_limit=1, web_refresh_interval="5s", prune_interval="10m", retry_delay="24h")
     for lease in (objects.first, objects.second, objects.third):
         world.declare(f"h{lease.dseq}.example", lease)
     world.idle()
-    world.clock.advance(5)
-    world.host.wait_for(lambda: world.get("/ignore-list").status == 200)
-    world.clock.advance(5)
-    world.host.wait_for(lambda: len(world.state.ignore_list) == 1)
-    world.clock.advance(5)
-    world.host.wait_for(lambda: world.get("/ignore-list").data.count(b"failure-count") == 1)
+    world.tick(5, lambda: world.get("/ignore-list").data.count(b"failure-count") == 3)
+    assert len(world.state.ignore_list) == 3
+    world.tick(600, lambda: len(world.state.ignore_list) == 1)
+    world.tick(5, lambda: world.get("/ignore-list").data.count(b"failure-count") == 1)
 
 
 @pytest.mark.behaviour("hostname/74")

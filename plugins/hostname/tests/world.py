@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost_hostname
@@ -13,14 +15,37 @@ import ctrlhost
 from plugins.hostname.tests.objects import Objects
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox import Sandbox
+    from collections.abc import Callable
+
     from ctrlhost_hostname.lease import LeaseID
     from ctrlhost_hostname.state import OperatorState
 
+    from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing import HostUnderTest, ManualClock
 
-CRDS = {crd["spec"]["names"]["kind"]: crd for crd in crds()}
 INGRESS = ("networking.k8s.io/v1", "Ingress")
+
+
+def until(condition: Callable[[], Any], limit: float = 10.0) -> Any:
+    """Ask again and again until the answer is true: another thread or process works on it."""
+    deadline, pause = time.monotonic() + limit, threading.Event()
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not true within {limit:g} s"
+        pause.wait(0.01)
+    return found
+
+
+def _established(crd: dict[str, Any]) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions", ())
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+
+def _served(client: ctrlhost.Client, kind: tuple[str, str]) -> bool:
+    try:
+        list(client.list(*kind, Objects.namespace))
+    except ctrlhost.NotFound:
+        return False
+    return True
 
 
 class World:
@@ -36,15 +61,15 @@ class World:
         self._port = port
         self._namespaces: set[str] = set()
         self.namespace(Objects.namespace)
-        for crd in CRDS.values():
-            self.client.create(crd)
+        for crd in crds():
+            self.install(crd)
 
     def start(self, **settings: Any) -> World:
         """Start the host, or another one after `stop`; settings are named with underscores."""
         given = {key.replace("_", "-"): value for key, value in settings.items()}
         table = {"rest-address": "127.0.0.1", "rest-port": self._port, **given}
         self.host = self._start_host(
-            ctrlhost_hostname, clock=self.clock, sandbox=self.server, settings={"ctrlhost_hostname": table}
+            ctrlhost_hostname, clock=self.clock, sandbox=self.server, settings={"hostname": table}
         )
         self.idle()
         return self
@@ -60,12 +85,29 @@ class World:
         self.clock.advance(seconds)
         self.idle()
 
+    def tick(self, seconds: float, condition: Callable[[], Any]) -> None:
+        """Let so much time pass, again and again, until a timer has made the condition true."""
+
+        def step() -> Any:
+            self.clock.advance(seconds)
+            return condition()
+
+        until(step)
+
     @property
     def state(self) -> OperatorState:
         """What the plugin of the running host remembers."""
         (runtime,) = self.host.host.plugins
         state: OperatorState = runtime.context.state[0]
         return state
+
+    def install(self, crd: dict[str, Any]) -> None:
+        """Create a CRD and wait until its objects can be created."""
+        self.client.create(crd)
+        name, version = crd["metadata"]["name"], crd["spec"]["versions"][0]["name"]
+        kind = (f"{crd['spec']['group']}/{version}", crd["spec"]["names"]["kind"])
+        until(lambda: _established(self.client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)))
+        until(lambda: _served(self.client, kind))
 
     def namespace(self, name: str) -> None:
         if name not in self._namespaces:

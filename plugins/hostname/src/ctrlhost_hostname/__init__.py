@@ -65,8 +65,8 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
     pages = status_pages(state.pages)
     plugin.add_page("/", pages)
     plugin.add_listener(f"{settings.rest_address}:{settings.rest_port}", pages)
-    plugin.add_task("prune", lambda _stop: state.ignore_list.prune(), every=settings.seconds("prune_interval"))
-    plugin.add_task("refresh", lambda _stop: state.pages.refresh(), every=settings.seconds("web_refresh_interval"))
+    plugin.add_task("prune", state.every("prune_interval", state.ignore_list.prune))
+    plugin.add_task("refresh", state.every("web_refresh_interval", state.pages.refresh))
 
 
 @ctrlhost.hookimpl

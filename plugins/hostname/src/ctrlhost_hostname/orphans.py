@@ -53,10 +53,6 @@ def _wait(state: OperatorState, ctx: ctrlhost.Context, hostname: str) -> float |
     if not state.settings.gc_orphans:
         ctx.log.debug("nobody claims the hostname, and orphans are kept", extra={"hostname": hostname})
         return None
-    if not state.any_claim:
-        ctx.log.error(
-            "managed routes exist, but no ProviderHost does; nothing is removed, check k8s-manifest-ns",
-            extra={"hostname": hostname, "manifest_namespace": state.settings.k8s_manifest_ns},
-        )
+    if not state.may_collect_unseen():
         return state.settings.seconds("gc_grace")
     return state.grace_left(hostname)

@@ -17,6 +17,8 @@ from ctrlhost_hostname.prepared import PreparedPages
 from ctrlhost_hostname.routes import as_mapping
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import ctrlhost
     from ctrlhost_hostname.settings import HostnameSettings
 
@@ -76,6 +78,7 @@ class OperatorState:
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
         self._any_claim = False
+        self._warned = False
         self._orphans: dict[str, float] = {}
         self._conflicts: dict[str, tuple[str, ...]] = {}
 
@@ -116,6 +119,16 @@ class OperatorState:
             )
         self.hostnames.rebuild(entries)
 
+    def every(self, interval: str, work: Callable[[], object]) -> Callable[[threading.Event], None]:
+        """Give a task that does `work` after each interval, named as the setting; upstream's timers wait first too."""
+        seconds = self.settings.seconds(interval)
+
+        def run(stop: threading.Event) -> None:
+            while not self.clock.wait(stop, seconds):
+                work()
+
+        return run
+
     def report_invalid(self, live: ctrlhost.Object, reason: str, error: Exception) -> None:
         """Log and count an object that can not be used, once per version."""
         if self.invalid.first(live):
@@ -137,11 +150,17 @@ class OperatorState:
         with self._lock:
             self._any_claim = True
 
-    @property
-    def any_claim(self) -> bool:
-        """Whether this process has seen a ProviderHost."""
+    def may_collect_unseen(self) -> bool:
+        """Say whether this process has seen a ProviderHost; the first time that it has not is an error in the log."""
         with self._lock:
-            return self._any_claim
+            if self._any_claim or self._warned:
+                return self._any_claim
+            self._warned = True
+        self.log.error(
+            "managed routes exist, but no ProviderHost does; nothing is removed, check k8s-manifest-ns",
+            extra={"manifest_namespace": self.settings.k8s_manifest_ns},
+        )
+        return False
 
     def was_claimed(self, hostname: str) -> bool:
         """Say whether this process saw a valid claim for the hostname, which is gone if there is none now."""
