@@ -22,8 +22,10 @@ from ctrlhost.sandbox.engine import CONTROLLERS, Engine, Options
 from ctrlhost.sandbox.http import Connection, listener
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
+
+    from ctrlhost.sandbox.watches import Watch
 
 _log = logging.getLogger(__name__)
 
@@ -143,16 +145,23 @@ class Sandbox:
         For tests that wait until informers are current: one with a selector hears of other objects' changes only so.
         Only watches that asked for bookmarks, and do not know, get one; it returns before they are sent.
         """
+        self._of_each_watch(lambda watch: watch.catch_up())
+
+    def drop_watches(self) -> None:
+        """End every watch now, as a server that restarts does; watchers come back with the version they have seen."""
+        self._of_each_watch(lambda watch: watch.end())
+
+    def _of_each_watch(self, do: Callable[[Watch], None]) -> None:
         engine, loop = self._engine, self._loop
         if engine is None or loop is None or loop.is_closed():
             return
 
-        def send() -> None:
+        def run() -> None:
             for watch in list(engine.watches):
-                watch.catch_up()
+                do(watch)
 
         with contextlib.suppress(RuntimeError):  # The loop may be closed in this very moment.
-            loop.call_soon_threadsafe(send)
+            loop.call_soon_threadsafe(run)
 
     def _failure(self) -> BaseException | None:
         return self._failed
