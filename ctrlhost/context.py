@@ -132,10 +132,11 @@ def log_fields() -> dict[str, Any]:
     context = current.get()
     if context is None or context.request is None:
         return {}
-    request = context.request
-    fields = {"controller": context.controller, "reconcile_id": context.reconcile_id, "name": request.name}
-    if request.namespace:
-        fields["namespace"] = request.namespace
-    if request.cluster:
-        fields["cluster"] = request.cluster
+    request: Any = context.request
+    fields = {"controller": context.controller, "reconcile_id": context.reconcile_id}
+    # A plugin may have enqueued a key of its own make.
+    fields["name"] = getattr(request, "name", str(request))
+    for part in ("namespace", "cluster"):
+        if value := getattr(request, part, ""):
+            fields[part] = value
     return fields

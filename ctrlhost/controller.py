@@ -211,11 +211,15 @@ class Controller:
             self._watchdog.stop()
         for one in self._attachments or ():
             one.release()
-        return drained and len(self.queue) == 0
+        # Without workers, on a replica that never led, nothing was begun and nothing is lost.
+        return drained and (not self._threads or len(self.queue) == 0)
 
     def busy(self) -> str | None:
         """Say what the controller is at, now or by the clock at once; None when it is idle. For tests."""
         if self._counts is None:
+            wanted = not self.options.needs_leader or self._plugin.services.leading()
+            if wanted and self.has_synced() and not self.queue.shutting_down:
+                return f"controller {self.name}: its workers are about to start"
             return None
         # Asking for its length first makes the queue take up what is due by its clock.
         queued, snapshot = len(self.queue), self.queue.snapshot()

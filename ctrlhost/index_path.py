@@ -39,7 +39,8 @@ def parse(path: str) -> list[str | None]:
     at = 0
     while at < len(path):
         match = _STEP.match(path, at)
-        if match is None or (match["dot"] and (at == 0 or match.end() == len(path))):
+        # A dot stands between two fields, never at an end or beside another.
+        if match is None or (match["dot"] and (at == 0 or path[at + 1 : at + 2] in ("", "."))):
             raise ValueError(f"index path `{path}` can not be read from position {at}")
         if match["list"]:
             steps.append(None)

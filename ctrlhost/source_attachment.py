@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ctrlhost.sources import KindSource, Reads
     from ctrlhost.workqueue import WorkQueue
 
+#: What a first list and resyncs bring comes after all that really changed.
+_LOW_PRIORITY = -100
+
 
 @dataclass(slots=True)
 class Attachment:
@@ -92,7 +95,11 @@ def attach_source(
     mapping = _mapping(source, primary)
     handle = None
     if mapping is not None:
-        handle = informer.enqueue_to(queue, key=mapping, predicates=tuple(predicates), priority=source.priority)
+        # A priority of the source's own holds for everything that it brings, first lists and resyncs too.
+        low = _LOW_PRIORITY if source.priority is None else source.priority
+        handle = informer.enqueue_to(
+            queue, key=mapping, predicates=tuple(predicates), priority=source.priority, low_priority=low
+        )
     return Attachment(source, informer, handle, PluginLister(informer, written, indexes))
 
 

@@ -105,7 +105,7 @@ class Watchdog:
         log.warning(
             "controller %s: the reconcile of %s runs for %.3g s, longer than its timeout of %.3g s",
             self.controller,
-            tuple(request),
+            request,
             seconds,
             self.timeout,
         )

@@ -32,12 +32,13 @@ class Bench:
         self.metrics = ReconcileMetrics()
         self.registry.register(self.metrics)
         self.client = Client("http://127.0.0.1:9")
+        self.factory: Any = None
         self._plugins: list[PluginContext] = []
 
     def plugin(self, name: str = "demo") -> PluginContext:
         services = PluginServices(
             client=self.client,
-            factory=None,  # type: ignore[arg-type]
+            factory=self.factory,
             clock=self.clock,
             events=EventRecorder(self.client, self.clock),
             registry=self.registry,

@@ -125,7 +125,7 @@ def test_an_index_path_finds_the_strings_at_its_end(path: str, values: list[str]
     assert index_function(path)(OBJECT) == values
 
 
-@pytest.mark.parametrize("path", ["", ".spec", "spec.", "spec[0]", "spec[", "[*].host"])
+@pytest.mark.parametrize("path", ["", ".spec", "spec.", "spec..host", "spec[0]", "spec[", "[*].host"])
 def test_an_index_path_that_can_not_be_read_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="index path"):
         index_function(path)

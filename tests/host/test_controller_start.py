@@ -1,0 +1,235 @@
+"""From the declaration of a controller to its first reconcile, and to its end."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from controllers import Bench, Script
+from plugin_modules import config_map, plugin_of
+from waiting import eventually
+
+import ctrlhost
+from ctrlhost import For, InformerFactory, NotSynced, PluginLoadError, Request, Watches
+
+MINE = For("v1", "ConfigMap", label_selector="mine")
+MISSING = For("example.com/v1", "Widget")
+
+
+class ClusterBench(Bench):
+    """Controllers on informers of a sandbox, without a host around them."""
+
+    def __init__(self, sandbox: Any) -> None:
+        super().__init__()
+        self.client = ctrlhost.Client.load(sandbox.kubeconfig)
+        self.factory = InformerFactory(self.client)
+
+    def declared(self, *sources: Any, reconcile: Any = None) -> Any:
+        plugin = self.plugin()
+        plugin.add_controller("pods", reconcile or Script(), *sources)
+        return plugin.controllers[0]
+
+    def close(self) -> None:
+        super().close()
+        self.factory.stop()
+        self.client.close()
+
+
+@pytest.fixture
+def bench(sandbox):
+    bench = ClusterBench(sandbox)
+    yield bench
+    bench.close()
+
+
+@pytest.mark.behaviour("workqueue/K24")
+@pytest.mark.behaviour("workqueue/K31")
+@pytest.mark.parametrize("sources", [(), (MINE,), (MINE, Watches("v1", "Secret"))])
+def test_a_controller_syncs_once_its_informers_run(bench: ClusterBench, sources: tuple[Any, ...]) -> None:
+    controller = bench.declared(*sources)
+    assert not controller.has_synced()
+    controller.attach()
+    bench.factory.start()
+    assert controller.wait_for_sync(10)
+    assert controller.has_synced()
+    assert controller.waiting() is None
+    assert len(controller.queue) == 0
+
+
+@pytest.mark.behaviour("workqueue/K20")
+@pytest.mark.behaviour("workqueue/K21")
+@pytest.mark.behaviour("workqueue/K31")
+@pytest.mark.behaviour("workqueue/K34")
+@pytest.mark.parametrize("started", [False, True])
+def test_a_sync_that_takes_too_long_names_the_controller_and_the_kind(bench: ClusterBench, started: bool) -> None:
+    controller = bench.declared(MINE, Watches("example.com/v1", "Widget"))
+    controller.attach()
+    if started:
+        bench.factory.start()
+        eventually(controller.waiting)
+        assert controller.waiting().startswith("Widget (example.com/v1): ")
+    message = r"controller demo/pods: timed out waiting for caches to sync: .*Widget \(example.com/v1"
+    with pytest.raises(NotSynced, match=message):
+        controller.wait_for_sync(0.05)
+
+
+@pytest.mark.behaviour("workqueue/K22")
+@pytest.mark.behaviour("workqueue/K31")
+@pytest.mark.behaviour("workqueue/K34")
+def test_a_sync_that_is_called_off_is_no_error(bench: ClusterBench) -> None:
+    controller = bench.declared(MISSING)
+    controller.attach()
+    stop = threading.Event()
+    stop.set()
+    assert not controller.wait_for_sync(10, stop)
+
+
+@pytest.mark.behaviour("workqueue/K28")
+@pytest.mark.behaviour("workqueue/K31")
+@pytest.mark.behaviour("workqueue/K34")
+def test_a_source_that_can_not_be_attached_fails_with_its_own_error_and_holds_nothing(bench: ClusterBench) -> None:
+    broken = For("v1", "ConfigMap", label_selector="mine", indexes={"who": "data..who"})
+    controller = bench.declared(broken)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"index path `data\.\.who` can not be read"):
+            controller.attach()
+    assert bench.factory.informers() == []
+
+
+@pytest.mark.behaviour("workqueue/K32")
+@pytest.mark.behaviour("workqueue/K33")
+@pytest.mark.behaviour("workqueue/K36")
+def test_attaching_from_many_threads_attaches_once(bench: ClusterBench) -> None:
+    controller = bench.declared(MINE)
+    threads = [threading.Thread(target=controller.attach) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (informer,) = bench.factory.informers()
+    assert informer.users == 1
+    assert controller.informers == (informer,)
+
+
+@pytest.mark.behaviour("workqueue/K30")
+def test_keys_of_another_make_than_requests_are_reconciled_too(bench: ClusterBench) -> None:
+    reconcile = Script()
+    plugin = bench.plugin()
+    handle = plugin.add_controller("pods", reconcile, MINE)
+    handle.enqueue("a host")  # type: ignore[arg-type]
+    (controller,) = plugin.controllers
+    controller.attach()
+    bench.factory.start()
+    assert controller.wait_for_sync(10)
+    controller.start_workers()
+    eventually(lambda: reconcile.calls == ["a host"])
+    assert controller.drain(10)
+
+
+@pytest.mark.behaviour("workqueue/K35")
+def test_a_replica_that_does_not_lead_has_full_caches_and_idle_workers(ctrlhost_host) -> None:
+    led, followed = Script(), Script()
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("leader", led, MINE)
+        plugin.add_controller("everywhere", followed, MINE, needs_leader=False)
+
+    leading = [False]
+    host = ctrlhost_host(plugin_of(setup), start=False)
+    host.host._leading = lambda: leading[0]
+    host.start()
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    eventually(lambda: followed.calls == [Request("ann", "default")])
+    controller = host.controllers["demo/leader"]
+    eventually(lambda: controller.has_synced() and len(controller.queue) == 1)
+    assert led.calls == []
+    leading[0] = True
+    host.run_until_idle()
+    assert led.calls == [Request("ann", "default")]
+
+
+@pytest.mark.behaviour("workqueue/K38")
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_host_that_stopped_leaves_no_thread_behind(ctrlhost_host, sandbox, leads: bool) -> None:
+    before = set(threading.enumerate())
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("c", Script(), MINE, workers=3)
+        plugin.add_task("t", lambda stop: stop.wait(), needs_leader=True)
+
+    host = ctrlhost_host(plugin_of(setup), sandbox=sandbox, start=False)
+    host.host._leading = lambda: leads
+    host.start()
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    eventually(lambda: host.controllers["demo/c"].has_synced())
+    assert host.stop()
+    eventually(lambda: set(threading.enumerate()) <= before)
+
+
+def test_a_plugin_whose_declaration_is_wrong_fails_by_name_and_alone(ctrlhost_host) -> None:
+    seen = Script()
+    good = plugin_of(lambda plugin: plugin.add_controller("c", seen, MINE), "good")
+    bad = plugin_of(lambda plugin: plugin.add_controller("c", seen, MINE, MINE), "bad")
+    host = ctrlhost_host(bad, good)
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert seen.calls == [Request("ann", "default")]
+    states = {plugin.name: (plugin.state, plugin.error) for plugin in host.host.plugins}
+    assert states["good"][0] == "running"
+    assert states["bad"][0] == "failed"
+    assert isinstance(states["bad"][1], PluginLoadError)
+
+
+def test_a_controller_whose_crd_comes_later_starts_then_and_the_others_do_not_wait(ctrlhost_host) -> None:
+    widgets, others = Script(), Script()
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("widgets", widgets, MISSING)
+        plugin.add_controller("others", others, MINE)
+
+    host = ctrlhost_host(plugin_of(setup))
+    (plugin,) = host.host.plugins
+    assert plugin.state == "waiting"
+    assert "Widget (example.com/v1)" in plugin.reason
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert others.calls == [Request("ann", "default")]
+    host.client.create(WIDGETS)
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
+    eventually(lambda: created(host.client, widget))
+    for informer in host.controllers["demo/widgets"].informers:
+        informer.poke()
+    eventually(lambda: widgets.calls == [Request("w", "default")])
+    eventually(lambda: plugin.state == "running")
+
+
+def created(client: ctrlhost.Client, obj: dict[str, Any]) -> bool:
+    """Create the object once its CRD is served."""
+    try:
+        client.create(obj)
+    except ctrlhost.ApiError:
+        return False
+    return True
+
+
+WIDGETS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
