@@ -33,17 +33,18 @@ class Echoes:
         """Compare writes to this kind with what this informer holds."""
         self._informers[api_version, kind] = informer
 
-    def wrote(self, api_version: str, kind: str, change: Any, answer: Mapping[str, Any]) -> None:
-        """Remember a write, if all that it changed of the cached object is what it set.
+    def base(self, api_version: str, kind: str, key: tuple[str, str]) -> Object | None:
+        """Give what the controller can know of an object; to be asked before the write is sent."""
+        informer = self._informers.get((api_version, kind))
+        return None if informer is None else informer.lister.get(key[1], key[0])
+
+    def wrote(self, kind: str, known: Object | None, change: Any, answer: Mapping[str, Any]) -> None:
+        """Remember a write, if all that it changed of the `known` object is what it set.
 
         `change` is the object or merge patch that was sent. Only then is it certain that no other writer's change came
         in between, whose event this one may have replaced.
         """
-        informer = self._informers.get((api_version, kind))
-        if informer is None or change is None:
-            return
         metadata = answer["metadata"]
-        known = informer.lister.get(metadata["name"], metadata.get("namespace") or "")
         if known is None or known.partial or known.uid != metadata.get("uid"):
             return
         if not _only_these(change, known.to_dict(), answer):

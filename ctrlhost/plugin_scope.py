@@ -57,7 +57,7 @@ class PluginScope:
         self.loop = PluginLoop(name)
         self.written = Written()
         self.events = PluginEvents(services.events, name)
-        self._indexed: dict[int, dict[str, Any]] = {}
+        self._indexed: dict[Informer, dict[str, Any]] = {}
 
     def writing_client(self, guard: Callable[[], None] | None = None, echoes: Echoes | None = None) -> Client:
         """Give a client that remembers the plugin's writes; `guard` may forbid one."""
@@ -71,5 +71,5 @@ class PluginScope:
         return AsyncClient(client)
 
     def indexed(self, informer: Informer) -> dict[str, Any]:
-        """Give the indexes that the plugin has put on an informer."""
-        return self._indexed.setdefault(id(informer), {})
+        """Give what the plugin has indexed an informer by, under the plugin's own names."""
+        return self._indexed.setdefault(informer, {})

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.errors import PluginLoadError
 from ctrlhost.index_path import index_function
 from ctrlhost.sources import For, Owns, Watches
 from ctrlhost.written import PluginLister
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ctrlhost.echo import Echoes
     from ctrlhost.informers import Informer
@@ -73,6 +74,8 @@ def attach_source(
     echoes: Echoes | None,
 ) -> Attachment:
     """Have a source fill the queue; `limit` are the namespaces that the operator allows, None for all."""
+    indexes = {name: f"{plugin.name}/{name}" for name in source.indexes}
+    functions = {name: index_function(by) for name, by in source.indexes.items()}
     informer = plugin.services.factory.informer(
         source.api_version,
         source.kind,
@@ -81,12 +84,31 @@ def attach_source(
         field_selector=source.field_selector,
         reads=reads_with_indexes(source),
     )
-    indexes = {name: f"{plugin.name}/{name}" for name in source.indexes}
-    functions = {indexes[name]: index_function(by) for name, by in source.indexes.items()}
-    fresh = {name: by for name, by in functions.items() if name not in plugin.indexed(informer)}
-    if fresh:
-        informer.indexer.add_indexers(fresh)
-        plugin.indexed(informer).update(fresh)
+    try:
+        return _attached(plugin, source, informer, queue, primary, indexes, functions, echoes)
+    except BaseException:
+        informer.release()
+        raise
+
+
+def _attached(
+    plugin: PluginScope,
+    source: KindSource,
+    informer: Informer,
+    queue: WorkQueue,
+    primary: For | None,
+    indexes: Mapping[str, str],
+    functions: Mapping[str, Any],
+    echoes: Echoes | None,
+) -> Attachment:
+    indexed = plugin.indexed(informer)
+    for name, by in source.indexes.items():
+        if name not in indexed:
+            informer.indexer.add_indexers({indexes[name]: functions[name]})
+            indexed[name] = by
+        elif indexed[name] != by:
+            what = f"two of its sources index {source.kind} by `{name}`, and not by the same"
+            raise PluginLoadError(plugin.name, f"plugin `{plugin.name}`: {what}", hint="give one of them another name")
     written = plugin.written.follow(source.api_version, source.kind, informer)
     predicates = list(source.predicates)
     if echoes is not None:

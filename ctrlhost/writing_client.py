@@ -57,6 +57,10 @@ class WritingClient(Client):
             self._guard()
         followed = self._written.of(target.resource.api_version, target.resource.kind)
         key = (target.namespace, target.name or "")
+        known = None
+        if self._echoes is not None:
+            # The cache may show the write before its answer is here.
+            known = self._echoes.base(target.resource.api_version, target.resource.kind, key)
         for one in followed:
             one.begin(key)
         try:
@@ -68,7 +72,7 @@ class WritingClient(Client):
             elif answer.get("kind") == target.resource.kind:
                 # A subresource such as `scale` answers with a kind of its own, whose content is another.
                 if self._echoes is not None and content_type != "application/json-patch+json":
-                    self._echoes.wrote(target.resource.api_version, target.resource.kind, content, answer)
+                    self._echoes.wrote(target.resource.kind, known, content, answer)
                 for one in followed:
                     one.wrote(answer)
             return answer

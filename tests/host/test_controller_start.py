@@ -97,6 +97,14 @@ def test_a_source_that_can_not_be_attached_fails_with_its_own_error_and_holds_no
     assert bench.factory.informers() == []
 
 
+def test_one_name_for_two_different_indexes_is_refused(bench: ClusterBench) -> None:
+    first = For("v1", "ConfigMap", label_selector="mine", indexes={"who": "data.first"})
+    second = Watches("v1", "ConfigMap", label_selector="mine", indexes={"who": "data.last"})
+    with pytest.raises(PluginLoadError, match="index ConfigMap by `who`"):
+        bench.declared(first, second).attach()
+    assert bench.factory.informers() == []
+
+
 @pytest.mark.behaviour("workqueue/K32")
 @pytest.mark.behaviour("workqueue/K33")
 @pytest.mark.behaviour("workqueue/K36")
