@@ -1,0 +1,134 @@
+"""Somebody else's plugin, installed with pip beside the host and its plugins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ctrlhost import Client, NotFound, TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECTS = ["plugins/hostname", "plugins/naming", "examples/sample-controller"]
+
+FOO = {
+    "apiVersion": "samplecontroller.example.com/v1alpha1",
+    "kind": "Foo",
+    "metadata": {"name": "example-foo", "namespace": "default"},
+    "spec": {"deploymentName": "example-foo", "replicas": 2},
+}
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def build_wheels(into: Path) -> list[Path]:
+    """Build what would be published: the host in the profile that the tests were made with, and the three plugins."""
+    maturin = Path(sys.executable).with_name("maturin")
+    profile = os.environ.get("PROFILE", "release")
+    run(maturin, "build", "--quiet", "--locked", "--profile", profile, "--out", into)
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", into, *PROJECTS)
+    return sorted(into.glob("*.whl"))
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """A fresh environment with the four wheels and the locked versions of what they depend on, nothing else."""
+    wheels = build_wheels(tmp_path / "wheels")
+    assert len(wheels) == 4
+    home = tmp_path / "environment"
+    run(sys.executable, "-m", "venv", home)
+    python = home / "bin" / "python"
+    locked = tmp_path / "constraints.txt"
+    lines = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8").splitlines()
+    locked.write_text("\n".join(line.rstrip(" \\") for line in lines if line[:1].isalpha()), encoding="utf-8")
+    host = next(wheel for wheel in wheels if wheel.name.startswith("ctrlhost-0"))
+    # uv takes what it has in its cache, which is all of it once the development environment was made.
+    if shutil.which("uv"):
+        run("uv", "pip", "install", "-q", "--python", python, "-c", locked, host)
+    else:
+        run(python, "-m", "pip", "install", "-q", "-c", locked, host)
+    run(python, "-m", "pip", "install", "-q", "--no-index", "--force-reinstall", "--no-deps", *wheels)
+    run(python, "-m", "pip", "check")
+    return home
+
+
+@pytest.fixture
+def sandbox_run(environment: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """The host with all three plugins on its sandbox, and the kubeconfig that it wrote."""
+    command = [environment / "bin" / "ctrlhost", "run", "--plugins", "hostname,naming,sample", "--sandbox"]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CTRLHOST", "KUBE"))}
+    with (tmp_path / "log").open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [str(part) for part in (*command, "--listen", "127.0.0.1:0")],
+            cwd=tmp_path,
+            env=clean,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdout
+    try:
+        line = next((line for line in process.stdout if line.startswith("kubeconfig: ")), "")
+        assert line, (tmp_path / "log").read_text(encoding="utf-8")
+        yield process, Path(line.removeprefix("kubeconfig: ").strip())
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.timeout(240)
+def test_a_plugin_installed_with_pip_does_its_work_beside_ours(
+    sandbox_run: tuple[subprocess.Popen[str], Path], tmp_path: Path
+) -> None:
+    process, kubeconfig = sandbox_run
+    client = Client.load(kubeconfig)
+    created = False
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            if not created:
+                client.create(FOO)
+                created = True
+            deployment = client.get("apps/v1", "Deployment", "example-foo", "default")
+            break
+        except (NotFound, TransportError):
+            # The kind is served once its CRD is established; the Deployment comes once the plugin has seen the Foo.
+            log = (tmp_path / "log").read_text(encoding="utf-8")
+            assert process.poll() is None, log
+            assert time.monotonic() < deadline, log
+            time.sleep(0.05)
+    client.close()
+
+    assert deployment["spec"]["replicas"] == 2
+    assert deployment["metadata"]["ownerReferences"][0]["kind"] == "Foo"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0, (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_the_sample_imports_only_public_names() -> None:
+    import ast
+
+    import ctrlhost
+
+    for path in (ROOT / "examples/sample-controller/src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ctrlhost":
+                assert node.module == "ctrlhost"
+                assert {name.name for name in node.names} <= set(ctrlhost.__all__)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ctrlhost":
+                assert node.attr in ctrlhost.__all__
