@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.cache import DeletedFinalStateUnknown
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
@@ -28,9 +29,16 @@ class Callbacks:
     on_add: OnAdd | None = None
     on_update: OnUpdate | None = None
     on_delete: OnDelete | None = None
+    passes: Callable[[Any], bool] | None = None
 
     def call(self, kind: str, old: Any, new: Any, is_initial: bool) -> None:
         """Hand one notification to the function that wants it."""
+        if self.passes is not None:
+            before, after = _passes(self.passes, old), _passes(self.passes, new)
+            if not before and not after:
+                return
+            if kind == "update" and before != after:
+                kind = "delete" if before else "add"
         if kind == "add":
             if self.on_add is not None:
                 self.on_add(new, is_initial)
@@ -148,6 +156,13 @@ class Dispatcher:
                     key = getattr(subject, "key", subject)
                     log.exception("handler %s failed on %s of %s", registration.callbacks.name, kind, key)
         return True
+
+
+def _passes(passes: Callable[[Any], bool], obj: Any) -> bool:
+    """Ask the filter about an object; of a tombstone about what it last was, and one that knows nothing passes."""
+    if isinstance(obj, DeletedFinalStateUnknown):
+        return obj.object is None or passes(obj.object)
+    return obj is not None and passes(obj)
 
 
 def handler_name(*functions: Any) -> str:

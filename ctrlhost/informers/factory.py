@@ -122,7 +122,7 @@ class InformerFactory:
 
     def _make(self, scope: Scope) -> Informer:
         on_error = self._on_error
-        described = scope.describe()
+        key = self._key(scope)
         parts = [
             Part(
                 self._client,
@@ -132,13 +132,22 @@ class InformerFactory:
                 self._options,
                 resync=self._resync,
                 fed=self._fed,
-                on_error=None if on_error is None else lambda error: on_error(described, error),
+                on_error=None if on_error is None else lambda error: on_error(key, error),
             )
             for namespace in ([""] if scope.namespaces is None else scope.namespaces)
         ]
-        informer = Informer(scope, parts, self._client, self._clock)
+        informer = Informer(scope, key, parts, self._client, self._clock)
         informer._release = self._release  # noqa: SLF001 - the factory counts the users of what it makes
         return informer
+
+    def _key(self, scope: Scope) -> str:
+        """Name an informer; transforms have no names, so of several with the same description each gets a number."""
+        described, taken = scope.describe(), {each.key for each in self._informers.values()}
+        number = 2
+        key = described
+        while key in taken:
+            key, number = f"{described} #{number}", number + 1
+        return key
 
     def _release(self, informer: Informer) -> None:
         with self._lock:

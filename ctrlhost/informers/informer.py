@@ -58,9 +58,11 @@ class Informer:
     its users has called `release`. All methods may be called from any thread.
     """
 
-    def __init__(self, scope: Scope, parts: Sequence[Part], client: Client, clock: Clock) -> None:
+    def __init__(self, scope: Scope, key: str, parts: Sequence[Part], client: Client, clock: Clock) -> None:
         """Join the parts."""
         self.scope = scope
+        #: A readable name, different for informers that are not shared.
+        self.key = key
         self.parts = tuple(parts)
         self.users = 0
         self._client = client
@@ -83,28 +85,25 @@ class Informer:
         """The kind."""
         return self.scope.kind
 
-    @property
-    def key(self) -> str:
-        """A readable name, different for informers that are not shared."""
-        return self.scope.describe()
-
     def add_handler(
         self,
         on_add: OnAdd | None = None,
         on_update: OnUpdate | None = None,
         on_delete: OnDelete | None = None,
         *,
+        filter: Callable[[Any], bool] | None = None,  # noqa: A002 - upstream's word
         resync: float | None = None,
         name: str | None = None,
     ) -> Handle:
         """Call `on_add(obj, is_initial)`, `on_update(old, new)` and `on_delete(obj_or_tombstone)` with each change.
 
         They run in a thread of the informer, one call at a time; what one raises is logged under its name and the next
-        change still comes. What is cached already is told as initial adds. `resync` is in seconds: tell of every object
-        again after that time; None is the factory's, 0 never.
+        change still comes. What is cached already is told as initial adds. With `filter` the handler hears of objects
+        that pass it: one that begins to pass is added for it, one that ceases to is deleted. `resync` is in seconds:
+        tell of every object again after that time; None is the factory's, 0 never.
         """
         self._must_run()
-        callbacks = Callbacks(name or handler_name(on_add, on_update, on_delete), on_add, on_update, on_delete)
+        callbacks = Callbacks(name or handler_name(on_add, on_update, on_delete), on_add, on_update, on_delete, filter)
         removes: list[Callable[[bool], None]] = []
         listeners = []
         for part in self.parts:
@@ -205,6 +204,7 @@ class Informer:
             namespaces=self.scope.namespaces,
             state=state,
             reason=reason,
+            state_age=age([each.since for each in reflectors if each.state == state]),
             has_synced=self.has_synced,
             users=self.users,
             objects=sum(each["objects"] for each in stats),

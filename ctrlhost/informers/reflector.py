@@ -11,7 +11,7 @@ from ctrlhost.errors import ApiError, CtrlhostError, Forbidden, NotFound, Unauth
 from ctrlhost.informers.backoff import Backoff, RetryWindow
 from ctrlhost.informers.pager import Pager
 from ctrlhost.informers.position import Position, is_unavailable
-from ctrlhost.informers.status import ReflectorStatus
+from ctrlhost.informers.status import ReflectorStatus, State
 from ctrlhost.informers.watcher import NoStreamingList, Stopped, Watcher
 from ctrlhost.informers.wire import Wire
 
@@ -133,7 +133,7 @@ class Reflector:
         except Stopped:
             pass
         finally:
-            self.status.set("stopped")
+            self._set("stopped", "")
 
     def _round(self) -> None:
         error: Exception | None = None
@@ -158,7 +158,7 @@ class Reflector:
             raise Stopped
         self._doing = "list"
         if self.status.state != "waiting":
-            self.status.set("reconnecting" if self._position.last else "listing", self.status.reason)
+            self._set("reconnecting" if self._position.last else "listing", self.status.reason)
         resource = self._client.resource(self._api_version, self._kind)
         stream = self._first(resource)
         self._engine.process()
@@ -197,15 +197,18 @@ class Reflector:
     def _failed(self, error: Exception) -> None:
         if isinstance(error, NotFound):
             self._client.resources.forget(self._api_version, self._kind)
-            self.status.set("waiting", error.message)
+            self._set("waiting", error.message)
         elif isinstance(error, Forbidden):
             where = f" in namespace {self._namespace}" if self._namespace else ""
-            self.status.set(
+            self._set(
                 "waiting", f"no right to {self._doing} {self._kind} ({self._api_version}){where}: {error.message}"
             )
         else:
-            self.status.set("reconnecting" if self._position.last else "listing", str(error))
+            self._set("reconnecting" if self._position.last else "listing", str(error))
         self._note(self._doing, error)
+
+    def _set(self, state: State, reason: str) -> None:
+        self.status.set(state, reason, self._clock.now())
 
     def _note(self, doing: str, error: Exception) -> None:
         """Count a failure and say it, once a minute if it stays the same."""

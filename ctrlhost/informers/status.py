@@ -32,13 +32,16 @@ class ReflectorStatus:
     #: Failures by kind, for the metric.
     errors: dict[str, int] = field(default_factory=dict)
     last_error: str = ""
-    changed: threading.Condition = field(default_factory=threading.Condition)
+    #: Since when it is in its state.
+    since: float | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def set(self, state: State, reason: str = "") -> None:
-        """Change the state and wake whoever waits for it."""
-        with self.changed:
+    def set(self, state: State, reason: str, now: float) -> None:
+        """Change the state, or the reason for being in it."""
+        with self._lock:
+            if self.state != state or self.since is None:
+                self.since = now
             self.state, self.reason = state, reason
-            self.changed.notify_all()
 
     def failed(self, kind: str, message: str) -> None:
         """Count a failure."""
@@ -56,6 +59,8 @@ class InformerStatus:
     namespaces: tuple[str, ...] | None
     state: State
     reason: str
+    #: For how long it is in that state; None before it was started.
+    state_age: float | None
     has_synced: bool
     users: int
     objects: int

@@ -182,7 +182,7 @@ class Watcher:
     def _consume(self, stream: Stream, proved: bool) -> tuple[End, Exception | None]:
         started, events = self._clock.now(), int(proved)
         self._status.watches += 1
-        self._status.set("watching")
+        self._status.set("watching", "", started)
         left_over, self._left_over = self._left_over, None
         error: Exception | None = None if left_over is None else error_from_status(left_over)
         try:
@@ -200,7 +200,7 @@ class Watcher:
             stream.close()
             error = self._finish(error)
         self._check()
-        self._status.set("reconnecting", str(error) if error else "")
+        self._status.set("reconnecting", str(error) if error else "", self._clock.now())
         if error is not None:
             self._note("watch", error)
         return self._decide(error, events > 0 or self._clock.now() - started >= _SHORT), error

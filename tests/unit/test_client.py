@@ -104,7 +104,9 @@ def test_a_snapshot_that_expires_between_two_pages_is_an_error_after_what_came_b
         next(pods)
 
 
+@pytest.mark.behaviour("informers/PG5")
 def test_a_list_stops_asking_when_its_reader_stops(server, client):
+    # Nothing is fetched ahead: upstream fetches at least one page more than was read.
     server.on("GET", "/api/v1/pods", Json(pod_list(7, pod("a", 1), continue_="next")))
     next(client.list("v1", "Pod"))
     assert len(server.requests) == 1

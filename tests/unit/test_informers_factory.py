@@ -64,6 +64,14 @@ def synced(factory: InformerFactory) -> None:
     assert factory.wait_for_sync(10)
 
 
+@pytest.mark.behaviour("informers/WT5")
+def test_informers_have_names_that_differ_and_are_free_again_once_they_are_gone(factory):
+    same = [factory.informer("v1", "Pod", transform=lambda obj: obj) for _ in range(3)]
+    assert [each.key for each in same] == ["Pod.v1 transformed", "Pod.v1 transformed #2", "Pod.v1 transformed #3"]
+    same[1].release()
+    assert factory.informer("v1", "Pod", transform=lambda obj: obj).key == "Pod.v1 transformed #2"
+
+
 def test_equal_requests_share_one_informer_and_others_do_not(factory):
     pods = factory.informer("v1", "Pod")
     assert factory.informer("v1", "Pod", label_selector="") is pods
@@ -89,6 +97,7 @@ def test_the_last_user_to_leave_stops_the_informer(server, factory):
     first, second = factory.informer("v1", "Pod"), factory.informer("v1", "Pod")
     synced(factory)
     assert frames.opened.wait(10)
+    until(lambda: first.state == "watching")
     first.release()
     assert first.state == "watching"
     assert second.users == 1

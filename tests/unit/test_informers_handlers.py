@@ -369,6 +369,41 @@ def test_callbacks_that_are_left_out_are_not_missed(rig):
     until(lambda: initial == [True, True, False])
 
 
+@pytest.mark.behaviour("informers/SI24")
+def test_a_filter_turns_changes_into_what_they_are_for_those_that_pass(rig):
+    heard: list[tuple[str, str]] = []
+    rig.pods.add_handler(
+        lambda obj, initial: heard.append(("add", obj.name, initial)),
+        lambda old, new: heard.append(("update", old.resource_version, new.resource_version)),
+        lambda obj: heard.append(("delete", obj.key)),
+        filter=lambda obj: obj.labels.get("mine") == "yes",
+    )
+    frames = [
+        event("ADDED", pod("other", 1)),
+        event("MODIFIED", pod("other", 2)),
+        event("ADDED", pod("a", 3, mine="yes")),
+        event("MODIFIED", pod("a", 4, mine="yes")),
+        event("MODIFIED", pod("a", 5)),
+        event("MODIFIED", pod("a", 6, mine="yes")),
+        event("DELETED", pod("other", 7)),
+        error_event(410, "Expired"),
+    ]
+    stream = Frames()
+    rig.serve([Json(pod_list(0)), Json(pod_list(9))], [stream, Frames()]).synced()
+    for number, frame in enumerate(frames, 1):
+        stream.send_event(frame)
+        # One at a time, since changes of one object that come together are told as one.
+        until(lambda number=number: rig.status.events == min(number, 7))
+    until(lambda: len(heard) == 5)
+    assert heard == [
+        ("add", "a", False),
+        ("update", "3", "4"),
+        ("delete", "default/a"),
+        ("add", "a", False),
+        ("delete", "default/a"),
+    ]
+
+
 @pytest.mark.behaviour("informers/SI27")
 def test_a_handlers_name_is_readable_whatever_it_is():
     class Callable:

@@ -1,0 +1,250 @@
+"""The client and informers on the sandbox and on a real kube-apiserver, and through the worst of the latter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ctrlhost.errors import AlreadyExists, Conflict, Invalid, NotFound
+from ctrlhost.informers import BackoffOptions, InformerFactory, Owner, ReflectorOptions
+from ctrlhost.request import Request
+from ctrlhost.workqueue import WorkQueue
+from tests.informer_rig import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.control_plane import ControlPlane, KubeApiserver
+
+QUICK = BackoffOptions(base=0.01, cap=0.2)
+PLURAL = {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
+
+
+def config_map(name: str, namespace: str, **data: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "labels": {"part": "test"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def crd(group: str) -> dict[str, Any]:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": PLURAL, "versions": [version]},
+    }
+
+
+@pytest.fixture
+def factory(control_plane: ControlPlane) -> Iterator[InformerFactory]:
+    made = InformerFactory(control_plane.client, options=ReflectorOptions(backoff=QUICK, waiting_cap=0.2))
+    yield made
+    made.stop()
+
+
+def synced(factory: InformerFactory) -> None:
+    factory.start()
+    assert factory.wait_for_sync(60)
+
+
+def versions(found: Any) -> dict[str, str]:
+    return {
+        f"{each['metadata']['namespace']}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
+        for each in found
+    }
+
+
+def cached(informer: Any) -> dict[str, str]:
+    return {each.key: each.resource_version for each in informer.lister.list()}
+
+
+def test_an_object_lives_its_life_through_the_client(control_plane: ControlPlane, namespace: str) -> None:
+    client = control_plane.client
+    created = client.create(config_map("a", namespace, x="1"))
+    with pytest.raises(AlreadyExists):
+        client.create(config_map("a", namespace))
+    created["data"]["x"] = "2"
+    replaced = client.replace(created)
+    created["data"]["x"] = "3"
+    with pytest.raises(Conflict):
+        client.replace(created)
+    assert int(replaced["metadata"]["resourceVersion"]) > int(created["metadata"]["resourceVersion"])
+    assert client.patch("v1", "ConfigMap", "a", namespace, {"data": {"y": "4"}})["data"] == {"x": "2", "y": "4"}
+    ops = [{"op": "remove", "path": "/data/x"}]
+    assert client.patch("v1", "ConfigMap", "a", namespace, ops, type="json")["data"] == {"y": "4"}
+    child = client.create(config_map("child", namespace), owner=replaced)
+    assert child["metadata"]["ownerReferences"][0]["uid"] == replaced["metadata"]["uid"]
+    with pytest.raises(Invalid) as invalid:
+        client.create(config_map("No_Such_Name", namespace))
+    assert invalid.value.causes[0]["field"] == "metadata.name"
+    assert [
+        each["metadata"]["name"]
+        for each in client.list("v1", "ConfigMap", namespace, label_selector="part=test", page_size=1)
+    ] == ["a", "child"]
+    with pytest.raises(Conflict):
+        client.delete("v1", "ConfigMap", "a", namespace, preconditions={"uid": "another"})
+    client.delete("v1", "ConfigMap", "a", namespace)
+    client.delete_collection("v1", "ConfigMap", namespace, label_selector="part=test")
+    assert client.find("v1", "ConfigMap", "a", namespace) is None
+    assert list(client.list("v1", "ConfigMap", namespace, label_selector="part=test")) == []
+    with pytest.raises(NotFound, match="no kind Nothing"):
+        client.get("v1", "Nothing", "a", namespace)
+
+
+def test_server_side_apply_owns_what_it_names(control_plane: ControlPlane, namespace: str) -> None:
+    client = control_plane.client
+    client.apply(config_map("a", namespace, x="1", y="1"), field_manager="one")
+    client.apply(config_map("a", namespace, z="1"), field_manager="two")
+    assert client.apply(config_map("a", namespace, x="2"), field_manager="one")["data"] == {"x": "2", "z": "1"}
+    with pytest.raises(Conflict):
+        client.apply(config_map("a", namespace, x="9"), field_manager="two", force=False)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_an_informer_equals_the_server_once_it_is_quiet(
+    control_plane: ControlPlane, namespace: str, streaming: bool
+) -> None:
+    client = control_plane.client
+    options = ReflectorOptions(watch_list=streaming, backoff=QUICK, page_size=7)
+    factory = InformerFactory(client, options=options)
+    for number in range(30):
+        client.create(config_map(f"first-{number}", namespace, n=str(number)))
+    maps = factory.informer("v1", "ConfigMap", namespaces=[namespace])
+    queue, owners = WorkQueue(), WorkQueue()
+    maps.enqueue_to(queue)
+    maps.enqueue_to(owners, Owner("v1", "ConfigMap"))
+    heard: list[tuple[str, str]] = []
+    maps.add_handler(
+        lambda obj, initial: heard.append(("add", obj.name)),
+        lambda old, new: heard.append(("update", new.name)),
+        lambda obj: heard.append(("delete", obj.name)),
+    )
+    with factory:
+        assert factory.wait_for_sync(60)
+        assert cached(maps) == versions(client.list("v1", "ConfigMap", namespace))
+        owner = client.create(config_map("owner", namespace))
+        client.create(config_map("owned", namespace), owner=owner)
+        for number in range(0, 30, 3):
+            client.patch("v1", "ConfigMap", f"first-{number}", namespace, {"data": {"n": "changed"}})
+        for number in range(1, 30, 3):
+            client.delete("v1", "ConfigMap", f"first-{number}", namespace)
+        until(lambda: cached(maps) == versions(client.list("v1", "ConfigMap", namespace)), 30)
+        until(lambda: heard.count(("delete", "first-28")) == 1)
+        assert maps.lister.get("first-3", namespace)["data"] == {"n": "changed"}
+        assert {kind for kind, _ in heard} == {"add", "update", "delete"}
+        assert len(queue) == len({name for _, name in heard})
+        assert owners.get(timeout=0) == Request("owner", namespace)
+        assert maps.status().errors == 0
+
+
+def test_an_informer_waits_for_its_kind_and_finds_it(
+    control_plane: ControlPlane, namespace: str, factory: InformerFactory
+) -> None:
+    client, group = control_plane.client, f"{namespace}.example.com"
+    widgets = factory.informer(f"{group}/v1", "Widget")
+    factory.start()
+    until(lambda: widgets.state == "waiting")
+    assert "no kind Widget" in widgets.reason
+    client.create(crd(group))
+    assert factory.wait_for_sync(60)
+    made = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
+    client.create(made)
+    until(lambda: widgets.lister.get("w", namespace), 30)
+
+
+def test_an_informer_whose_kind_is_removed_is_empty_and_waits_for_it(kube_apiserver: KubeApiserver) -> None:
+    client, group = kube_apiserver.client, "removed.example.com"
+    options = ReflectorOptions(backoff=QUICK, waiting_cap=0.2)
+    with InformerFactory(client, options=options) as factory:
+        client.create(crd(group))
+        widgets = factory.informer(f"{group}/v1", "Widget")
+        synced(factory)
+        client.create(
+            {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
+        )
+        until(lambda: widgets.lister.get("w", "default"), 30)
+        client.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"widgets.{group}")
+        until(lambda: widgets.state == "waiting" and not widgets.lister.list(), 60)
+        until(
+            lambda: client.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"widgets.{group}") is None, 30
+        )
+        client.create(crd(group))
+        until(lambda: widgets.state == "watching", 60)
+
+
+def test_metadata_alone_can_be_watched(control_plane: ControlPlane, namespace: str, factory: InformerFactory) -> None:
+    client = control_plane.client
+    client.create(config_map("a", namespace, big="x" * 1000))
+    maps = factory.informer("v1", "ConfigMap", namespaces=[namespace], reads="metadata")
+    synced(factory)
+    client.create(config_map("b", namespace, big="x" * 1000))
+    until(lambda: {"a", "b"} <= {each.name for each in maps.lister.list()})
+    found = maps.lister.get("b", namespace)
+    assert (found.api_version, found.kind, found.partial) == ("v1", "ConfigMap", True)
+    assert found.labels == {"part": "test"}
+
+
+@pytest.fixture
+def own_factory(own_kube_apiserver: KubeApiserver) -> Iterator[InformerFactory]:
+    made = InformerFactory(own_kube_apiserver.client, options=ReflectorOptions(backoff=QUICK, idle_timeout=3.0))
+    yield made
+    made.stop()
+
+
+def test_a_killed_server_that_comes_back_is_followed_again(
+    own_kube_apiserver: KubeApiserver, own_factory: InformerFactory
+) -> None:
+    client = own_kube_apiserver.client
+    maps = own_factory.informer("v1", "ConfigMap", namespaces=["default"])
+    synced(own_factory)
+    client.create(config_map("before", "default"))
+    until(lambda: maps.lister.get("before", "default"))
+    own_kube_apiserver.kill()
+    until(lambda: maps.state == "reconnecting")
+    own_kube_apiserver.start()
+    client.create(config_map("after", "default"))
+    client.delete("v1", "ConfigMap", "before", "default")
+    until(lambda: maps.lister.get("after", "default") and not maps.lister.get("before", "default"), 60)
+    until(lambda: maps.state == "watching", 60)
+    assert cached(maps) == versions(client.list("v1", "ConfigMap", "default"))
+
+
+def test_a_version_that_was_compacted_away_leads_to_a_list_that_misses_no_deletion(
+    own_kube_apiserver: KubeApiserver, own_factory: InformerFactory
+) -> None:
+    client = own_kube_apiserver.client
+    deleted: list[str] = []
+    maps = own_factory.informer("v1", "ConfigMap", namespaces=["default"])
+    maps.add_handler(on_delete=lambda obj: deleted.append(obj.key))
+    synced(own_factory)
+    client.create(config_map("doomed", "default"))
+    until(lambda: maps.lister.get("doomed", "default"))
+    # The informer hears nothing of what follows: its server is replaced by one that has forgotten the way there.
+    own_kube_apiserver.pause()
+    until(lambda: maps.state == "reconnecting", 30)
+    own_kube_apiserver.resume()
+    client.delete("v1", "ConfigMap", "doomed", "default")
+    for number in range(5):
+        client.create(config_map(f"filler-{number}", "default"))
+    own_kube_apiserver.compact()
+    own_kube_apiserver.kill()
+    own_kube_apiserver.start()
+    until(lambda: cached(maps) == versions(client.list("v1", "ConfigMap", "default")), 60)
+    until(lambda: deleted == ["default/doomed"])
+
+
+def test_a_server_that_stops_without_closing_is_noticed(
+    own_kube_apiserver: KubeApiserver, own_factory: InformerFactory
+) -> None:
+    maps = own_factory.informer("v1", "ConfigMap")
+    synced(own_factory)
+    until(lambda: maps.state == "watching")
+    own_kube_apiserver.pause()
+    try:
+        until(lambda: maps.state == "reconnecting", 30)
+        assert "nothing arrived for 3 s" in maps.reason or "in time" in maps.reason
+    finally:
+        own_kube_apiserver.resume()
+    until(lambda: maps.state == "watching", 60)
