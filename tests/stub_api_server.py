@@ -298,6 +298,11 @@ class StubApiServer:
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
+    @property
+    def connections(self) -> int:
+        """How many connections were made so far."""
+        return len(self._connections)
+
     def connected(self, connection: socket.socket) -> None:
         self._connections.append(connection)
 

@@ -72,31 +72,27 @@ class Chunks:
 class BodyStream:
     """A `Stream` over one HTTP/1.1 response."""
 
-    def __init__(
-        self,
-        response: Any,
-        raw: _Raw,
-        sock: socket.socket | None,
-        what: str,
-        *,
-        chunked: bool,
-        length: int | None,
-        idle: float,
-    ) -> None:
-        """Read `raw`, the buffered socket of `response`, which is positioned at the body's first byte."""
+    def __init__(self, response: Any, what: str, idle: float) -> None:
+        """Take over the body of a urllib3 response, of which nothing was read."""
+        # urllib3 offers no way to the buffered socket, and its own chunked reading costs more than the decoder.
+        http = response._fp  # noqa: SLF001
         self._response = response
-        self._raw = raw
-        self._sock = sock
+        self._http = http
+        self._raw: _Raw = http.fp
+        self._sock = _socket_of(http.fp)
+        if self._sock is not None:
+            self._sock.settimeout(idle)
         self._what = what
-        self._chunks = Chunks() if chunked else None
-        self._left = length
+        self._chunks = Chunks() if http.chunked else None
+        self._left: int | None = http.length
         self._idle = idle
+        self._lock = threading.Lock()
         self._closed = threading.Event()
         self._ended = False
 
     def read(self) -> bytes:
         """Give the next bytes, b"" at the end; see `Stream.read`."""
-        while not self._closed.is_set() and not self._ended:
+        while not self._closed.is_set():
             try:
                 piece = self._raw.read1(_PIECE)
                 data = self._payload(piece)
@@ -106,9 +102,10 @@ class BodyStream:
                 # AttributeError: the ssl module's answer to a read of a socket that another thread shut down.
                 self._fail(str(error) or type(error).__name__, error)
             else:
+                if self._ended:
+                    self._give_back()
                 if data:
                     return data
-        self.close()
         return b""
 
     def _payload(self, piece: bytes) -> bytes:
@@ -125,6 +122,7 @@ class BodyStream:
             self._left -= len(piece)
             self._ended = self._left == 0
         elif not piece:
+            # Without a length the end of the connection is the end of the body.
             self._ended = True
         return piece
 
@@ -134,14 +132,29 @@ class BodyStream:
         self.close()
         raise TransportError(f"{self._what}: {problem}") from error
 
+    def _give_back(self) -> None:
+        """Let the next request use the connection: the body was read to its end."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+        self._http.close()
+        self._response.release_conn()
+
     def close(self) -> None:
         """Drop the connection and wake the reader; see `Stream.close`."""
-        if self._closed.is_set():
-            return
-        self._closed.set()
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
         if self._sock is not None:
             # The plain socket's method on purpose: SSLSocket's own forgets its TLS state under the reader's feet.
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
         with contextlib.suppress(OSError, ValueError, AttributeError):
             self._response.close()
+
+
+def _socket_of(buffered: Any) -> socket.socket | None:
+    found = getattr(getattr(buffered, "raw", None), "_sock", None)
+    return found if isinstance(found, socket.socket) else None

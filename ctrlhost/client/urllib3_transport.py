@@ -109,14 +109,7 @@ class Urllib3Transport:
                 finally:
                     response.close()
                 raise error_from_answer(Response(response.status, _lower(response.headers), data), what)
-            # urllib3 offers no way to the buffered socket, and its own chunked reading costs more than the decoder.
-            http = response._fp  # noqa: SLF001
-            sock = _socket_of(http.fp)
-            if sock is not None:
-                sock.settimeout(limits.idle)
-            return BodyStream(
-                response, http.fp, sock, what, chunked=bool(http.chunked), length=http.length, idle=limits.idle
-            )
+            return BodyStream(response, what, limits.idle)
 
     def close(self) -> None:
         """Drop the idle connections; the transport can still be used and opens new ones."""
@@ -245,12 +238,6 @@ def _socket_options() -> list[tuple[int, int, int]]:
         if hasattr(socket, name):
             options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
     return [(level, option, value) for level, option, value in options if isinstance(value, int)]
-
-
-def _socket_of(buffered: Any) -> socket.socket | None:
-    raw = getattr(buffered, "raw", None)
-    found = getattr(raw, "_sock", None)
-    return found if isinstance(found, socket.socket) else None
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from stub_api_server import (
     Drop,
     Endless,
     Failure,
+    Frames,
     Hang,
     Json,
     Raw,
@@ -22,6 +23,7 @@ from stub_api_server import (
 
 import ctrlhost
 from ctrlhost.client import Client, Write
+from ctrlhost.client.body import Chunks
 from ctrlhost.client.urllib3_transport import Urllib3Transport
 from ctrlhost.errors import (
     AlreadyExists,
@@ -449,3 +451,39 @@ def test_importing_the_client_reads_neither_the_models_nor_the_oauth_libraries()
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.replace("'", '"')) == []
+
+
+def test_a_body_that_was_read_to_its_end_leaves_its_connection_to_the_next_request(server, client):
+    server.on("GET", "/api/v1/pods", Json({"a": 1}), Json({"b": 2}))
+    for expected in (b'{"a": 1}', b'{"b": 2}'):
+        stream = client.transport.stream("/api/v1/pods")
+        assert b"".join(iter(stream.read, b"")) == expected
+        assert stream.read() == b""
+        stream.close()
+    assert server.connections == 1
+
+
+def test_a_stream_that_is_closed_before_its_end_takes_its_connection_with_it(server, client):
+    frames = Frames({"a": 1})
+    server.on("GET", "/api/v1/pods", frames, Json({"b": 2}))
+    stream = client.transport.stream("/api/v1/pods")
+    assert stream.read() == b'{"a": 1}\n'
+    threading.Timer(0.05, stream.close).start()
+    assert stream.read() == b""
+    assert frames.closed.wait(10)
+    assert client.transport.request("GET", "/api/v1/pods").body == b'{"b": 2}'
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+def test_chunks_may_be_cut_anywhere(size):
+    coded = b"5;x=y\r\nhello\r\n1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n"
+    chunks = Chunks()
+    out = b"".join(chunks.feed(coded[at : at + size]) for at in range(0, len(coded), size))
+    assert (out, chunks.done) == (b"hello 0123456789", True)
+
+
+@pytest.mark.parametrize("coded", [b"x\r\n", b"5\r\nhelloXX", b"-5\r\n", b"\r\n", b"1" * 2000])
+def test_broken_chunks_are_refused(coded):
+    with pytest.raises(ValueError, match=r".+"):
+        Chunks().feed(coded)
