@@ -7,6 +7,7 @@ pub mod clock;
 pub mod decode;
 pub mod delta;
 pub mod delta_fifo;
+pub mod flowcontrol;
 pub mod handlers;
 pub mod index;
 pub mod informer;

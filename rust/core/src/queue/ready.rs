@@ -100,6 +100,10 @@ impl Ready {
             return None;
         }
         let oldest = self.ages.first;
+        if !self.fair && self.levels.iter().find(|level| level.len > 0)?.line.first == oldest {
+            // It is first anyway, and the next one may need the turn more.
+            return None;
+        }
         let aging = self.aging.as_mut()?;
         let rested = aging.last.is_none_or(|last| now.since(last) >= aging.after);
         if !rested || now.since(slab.get(oldest).since) < aging.after {

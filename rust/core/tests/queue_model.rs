@@ -1,0 +1,395 @@
+//! The queue against a naive twin: every operation, in any order, gives the same answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctrlhost_core::clock::{Clock, ManualClock, Tick};
+use ctrlhost_core::queue::{Options, WorkQueue};
+use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
+use proptest::prelude::*;
+
+const BASE: Duration = Duration::from_millis(5);
+const MAX: Duration = Duration::from_secs(2);
+const AGING: Duration = Duration::from_secs(3);
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u64, Option<i32>),
+    AddAfter(u64, u64, Option<i32>),
+    Fail(u64, Option<i32>),
+    Forget(u64),
+    Get,
+    Done(u64),
+    Advance(u64),
+    ShutDown,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let key = || 0..6_u64;
+    let priority = || proptest::option::of(-2..3_i32);
+    let step = prop_oneof![
+        6 => (key(), priority()).prop_map(|(key, priority)| Step::Add(key, priority)),
+        4 => (key(), 0..3000_u64, priority()).prop_map(|(key, delay, priority)| Step::AddAfter(key, delay, priority)),
+        4 => (key(), priority()).prop_map(|(key, priority)| Step::Fail(key, priority)),
+        1 => key().prop_map(Step::Forget),
+        8 => Just(Step::Get),
+        6 => key().prop_map(Step::Done),
+        3 => (1..2000_u64).prop_map(Step::Advance),
+    ];
+    (proptest::collection::vec(step, 0..120), any::<bool>()).prop_map(|(mut steps, shut_down)| {
+        if shut_down {
+            steps.insert(steps.len() * 2 / 3, Step::ShutDown);
+        }
+        steps
+    })
+}
+
+#[derive(Clone, Debug)]
+struct Line {
+    key: u64,
+    priority: i32,
+    since: u64,
+    /// When it came to where it is: a raise renews it.
+    place: u64,
+    /// When it came into line at all.
+    entered: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Delayed {
+    key: u64,
+    due: u64,
+    number: u64,
+    priority: Option<i32>,
+    back_off: bool,
+}
+
+/// As slow and as plain as can be. Times are in milliseconds.
+#[derive(Default)]
+struct Twin {
+    now: u64,
+    counter: u64,
+    line: Vec<Line>,
+    /// What is handed out, and, if it was added again, the priority and since when.
+    held: Vec<(u64, Option<(i32, u64)>)>,
+    delayed: Vec<Delayed>,
+    failures: std::collections::HashMap<u64, u32>,
+    last_aged: Option<u64>,
+    shut_down: bool,
+    adds: u64,
+    retries: u64,
+}
+
+impl Twin {
+    fn count(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    fn promote(&mut self) {
+        self.delayed
+            .sort_by_key(|delayed| (delayed.due, delayed.number));
+        while self
+            .delayed
+            .first()
+            .is_some_and(|first| first.due <= self.now)
+        {
+            let delayed = self.delayed.remove(0);
+            self.need(delayed.key, delayed.priority, delayed.due);
+        }
+    }
+
+    fn need(&mut self, key: u64, priority: Option<i32>, since: u64) {
+        let place = self.count();
+        if let Some(line) = self.line.iter_mut().find(|line| line.key == key) {
+            if priority.is_some_and(|priority| priority > line.priority) {
+                line.priority = priority.unwrap_or_default();
+                line.place = place;
+            }
+        } else if let Some((_, again)) = self.held.iter_mut().find(|(held, _)| *held == key) {
+            self.adds += u64::from(again.is_none());
+            *again = Some(match *again {
+                None => (priority.unwrap_or(0), since),
+                Some((former, since)) => (former.max(priority.unwrap_or(former)), since),
+            });
+        } else {
+            self.adds += 1;
+            self.line.push(Line {
+                key,
+                priority: priority.unwrap_or(0),
+                since,
+                place,
+                entered: place,
+            });
+        }
+    }
+
+    fn delay(&mut self, key: u64, millis: u64, priority: Option<i32>, back_off: bool) {
+        self.retries += 1;
+        if millis == 0 {
+            return self.need(key, priority, self.now);
+        }
+        let due = self.now + millis;
+        let number = self.count();
+        if let Some(delayed) = self.delayed.iter_mut().find(|delayed| delayed.key == key) {
+            delayed.due = delayed.due.min(due);
+            delayed.back_off |= back_off;
+            let higher = delayed.priority.unwrap_or(0).max(priority.unwrap_or(0));
+            let told = delayed.priority.is_some() && priority.is_some() || higher > 0;
+            delayed.priority = if told && delayed.priority.is_some() && priority.is_some() {
+                delayed.priority.max(priority)
+            } else {
+                told.then_some(higher)
+            };
+        } else {
+            self.delayed.push(Delayed {
+                key,
+                due,
+                number,
+                priority,
+                back_off,
+            });
+        }
+    }
+
+    fn get(&mut self) -> Option<(u64, i32)> {
+        let oldest = (0..self.line.len()).min_by_key(|&index| self.line[index].entered)?;
+        let first = (0..self.line.len())
+            .min_by_key(|&index| (-self.line[index].priority, self.line[index].place))?;
+        let aging = u64::try_from(AGING.as_millis()).unwrap_or(u64::MAX);
+        let rested = self.last_aged.is_none_or(|last| self.now - last >= aging);
+        let waited = self.now - self.line[oldest].since >= aging;
+        let index = if rested && waited && oldest != first {
+            self.last_aged = Some(self.now);
+            oldest
+        } else {
+            first
+        };
+        let line = self.line.remove(index);
+        self.held.push((line.key, None));
+        Some((line.key, line.priority))
+    }
+
+    fn done(&mut self, key: u64) {
+        let Some(index) = self.held.iter().position(|(held, _)| *held == key) else {
+            return;
+        };
+        if let (_, Some((priority, since))) = self.held.remove(index) {
+            let place = self.count();
+            self.line.push(Line {
+                key,
+                priority,
+                since,
+                place,
+                entered: place,
+            });
+        }
+    }
+}
+
+struct Pair {
+    clock: Arc<ManualClock>,
+    queue: Arc<WorkQueue<u64>>,
+    twin: Twin,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::new(Tick::ZERO));
+        let options = Options {
+            metrics: true,
+            fair: false,
+            aging: Some(AGING),
+        };
+        let limiter = Arc::new(ItemExponentialFailureRateLimiter::new(BASE, MAX));
+        let queue = WorkQueue::new(&options, Arc::clone(&clock) as Arc<dyn Clock>, limiter);
+        Self {
+            clock,
+            queue,
+            twin: Twin::default(),
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        let (queue, twin) = (&self.queue, &mut self.twin);
+        twin.promote();
+        match *step {
+            Step::Add(key, priority) => {
+                queue.lock().add(key, priority, "");
+                if !twin.shut_down {
+                    twin.need(key, priority, twin.now);
+                }
+            }
+            Step::AddAfter(key, millis, priority) => {
+                queue
+                    .lock()
+                    .add_after(key, Duration::from_millis(millis), priority, "");
+                if !twin.shut_down {
+                    twin.delay(key, millis, priority, false);
+                }
+            }
+            Step::Fail(key, priority) => {
+                queue
+                    .add_rate_limited(&key, priority)
+                    .expect("the limiter is one of ours");
+                let waits = twin
+                    .delayed
+                    .iter()
+                    .any(|delayed| delayed.key == key && delayed.back_off);
+                if !twin.shut_down && !waits {
+                    let failures = twin.failures.entry(key).or_default();
+                    let wait = (5_u64 << *failures).min(2000);
+                    *failures += 1;
+                    twin.delay(key, wait, priority, true);
+                }
+            }
+            Step::Forget(key) => {
+                queue
+                    .limiter()
+                    .forget(&key)
+                    .expect("the limiter is one of ours");
+                twin.failures.remove(&key);
+            }
+            Step::Get => {
+                let taken = queue
+                    .lock()
+                    .take(|key| *key)
+                    .map(|(key, taken)| (key, taken.priority));
+                assert_eq!(taken, twin.get());
+            }
+            Step::Done(key) => {
+                queue.lock().done(&key);
+                twin.done(key);
+            }
+            Step::Advance(millis) => {
+                self.clock.advance(Duration::from_millis(millis));
+                twin.now += millis;
+                twin.promote();
+            }
+            Step::ShutDown => {
+                queue.lock().shut_down();
+                twin.shut_down = true;
+                twin.delayed.clear();
+            }
+        }
+        self.compare();
+    }
+
+    fn compare(&self) {
+        let (queue, twin) = (&self.queue, &self.twin);
+        let mut snapshot = queue.lock().snapshot(|key| *key);
+        snapshot.sort();
+        let mut queued: Vec<_> = snapshot
+            .queued
+            .iter()
+            .map(|line| (line.key, line.priority))
+            .collect();
+        let mut expected: Vec<_> = twin
+            .line
+            .iter()
+            .map(|line| (line.key, line.priority))
+            .collect();
+        queued.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(queued, expected);
+        let mut held: Vec<_> = snapshot
+            .processing
+            .iter()
+            .map(|held| (held.key, held.again))
+            .collect();
+        let mut expected: Vec<_> = twin
+            .held
+            .iter()
+            .map(|held| (held.0, held.1.map(|again| again.0)))
+            .collect();
+        held.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(held, expected);
+        let mut delayed: Vec<_> = snapshot
+            .delayed
+            .iter()
+            .map(|delayed| {
+                (
+                    delayed.key,
+                    delayed.due_in.as_millis(),
+                    delayed.priority,
+                    delayed.back_off,
+                )
+            })
+            .collect();
+        let in_twin = |delayed: &Delayed| {
+            (
+                delayed.key,
+                u128::from(delayed.due - twin.now),
+                delayed.priority,
+                delayed.back_off,
+            )
+        };
+        let mut expected: Vec<_> = twin.delayed.iter().map(in_twin).collect();
+        delayed.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(delayed, expected);
+        let known: std::collections::HashSet<u64> = (twin.line.iter().map(|line| line.key))
+            .chain(twin.held.iter().map(|held| held.0))
+            .chain(twin.delayed.iter().map(|delayed| delayed.key))
+            .collect();
+        let mut locked = queue.lock();
+        assert_eq!(
+            locked.known(),
+            known.len(),
+            "an entry that stands for nothing is gone"
+        );
+        assert_eq!(locked.len(), twin.line.len());
+        drop(locked);
+        let scrape = queue.scrape();
+        assert_eq!(
+            (scrape.counted.adds, scrape.counted.retries),
+            (twin.adds, twin.retries)
+        );
+        for &(priority, depth) in scrape.counted.depth.by_priority() {
+            let line = twin
+                .line
+                .iter()
+                .filter(|line| line.priority == priority)
+                .count();
+            let again = twin
+                .held
+                .iter()
+                .filter(|held| held.1.is_some_and(|again| again.0 == priority))
+                .count();
+            assert_eq!(
+                usize::try_from(depth),
+                Ok(line + again),
+                "depth of priority {priority}"
+            );
+        }
+        let started: Duration = snapshot.processing.iter().map(|held| held.running).sum();
+        assert_eq!(scrape.unfinished, started);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    // behaviour: workqueue/P29
+    #[test]
+    fn the_queue_does_what_its_naive_twin_does(steps in steps()) {
+        let mut pair = Pair::new();
+        for step in &steps {
+            pair.step(step);
+        }
+        // Whatever state that was: all that is left comes out, each key once at a time, and nothing stays.
+        pair.step(&Step::Advance(10_000));
+        loop {
+            let held: Vec<u64> = pair.twin.held.iter().map(|held| held.0).collect();
+            for key in held {
+                pair.step(&Step::Done(key));
+            }
+            if pair.twin.line.is_empty() {
+                break;
+            }
+            pair.step(&Step::Get);
+        }
+        prop_assert_eq!(pair.queue.lock().known(), 0);
+    }
+}
