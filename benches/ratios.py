@@ -79,8 +79,8 @@ class Ratios:
         about = [
             "# Benchmarks",
             "",
-            "Written by `make bench`. Every row compares ctrlhost with a peer that did the same job in the same run on the",
-            "same machine; less is better, and a ratio under 1 means that ctrlhost was cheaper. Medians of five.",
+            "Written by `make bench`. Every row compares ctrlhost with a peer that did the same job in the same run on",
+            "the same machine; less is better, and a ratio under 1 means that ctrlhost was cheaper. Medians of five.",
             "",
             f"Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}.",
             f"Python {platform.python_version()}, ctrlhost {version('ctrlhost')}, {peers}; client-go v0.36.3,",

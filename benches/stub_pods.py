@@ -2,7 +2,7 @@
 
     python -m benches.stub_pods PODS EVENTS
 
-It prints its URL, then serves `GET /api/v1/pods` in pages and, for a watch, EVENTS modifications round the pods. The pods
+It prints its URL, then serves `GET /api/v1/pods` in pages and, for a watch, EVENTS modifications round the pods. They
 are about 5 KB of JSON and differ as real ones do: names, uids, times, environment, side cars, managed fields.
 """
 
@@ -26,7 +26,13 @@ DISCOVERY = {
         "kind": "APIResourceList",
         "groupVersion": "v1",
         "resources": [
-            {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": ["get", "list", "watch"]}
+            {
+                "name": "pods",
+                "singularName": "pod",
+                "namespaced": True,
+                "kind": "Pod",
+                "verbs": ["get", "list", "watch"],
+            }
         ],
     },
 }
@@ -38,7 +44,9 @@ def pod(number: int, revision: int) -> dict[str, object]:
     app = f"app-{number % 97}"
     name = f"{app}-{rng.randrange(16**9):09x}-{rng.randrange(36**5):05d}"
     uid = f"{rng.getrandbits(128):032x}"
-    created = f"2026-{rng.randrange(1, 12):02d}-{rng.randrange(1, 28):02d}T{rng.randrange(24):02d}:{number % 60:02d}:00Z"
+    created = (
+        f"2026-{rng.randrange(1, 12):02d}-{rng.randrange(1, 28):02d}T{rng.randrange(24):02d}:{number % 60:02d}:00Z"
+    )
     containers = [container(rng, which) for which in ["main", "proxy", "logs"][: 2 + number % 2]]
     statuses = [
         {
@@ -134,7 +142,10 @@ def container(rng: random.Random, name: str) -> dict[str, object]:
             {"name": f"SETTING_{rng.randrange(999):03d}", "value": f"{rng.getrandbits(64):016x}"}
             for _ in range(5 + rng.randrange(4))
         ],
-        "resources": {"limits": {"memory": f"{rng.randrange(1, 9) * 128}Mi"}, "requests": {"cpu": f"{rng.randrange(1, 20) * 50}m"}},
+        "resources": {
+            "limits": {"memory": f"{rng.randrange(1, 9) * 128}Mi"},
+            "requests": {"cpu": f"{rng.randrange(1, 20) * 50}m"},
+        },
         "volumeMounts": [{"name": "config", "mountPath": "/etc/config", "readOnly": True}],
         "terminationMessagePath": "/dev/termination-log",
         "imagePullPolicy": "IfNotPresent",

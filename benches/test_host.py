@@ -1,4 +1,4 @@
-"""From the start of a host to every pod of a real kube-apiserver reconciled once, against kopf and controller-runtime."""
+"""From the start of a host to every pod of a kube-apiserver reconciled once, against kopf and controller-runtime."""
 
 from __future__ import annotations
 

@@ -39,9 +39,9 @@ def cycle(queue: Any, all_keys: list[Any]) -> None:
     add, get, forget, done = queue.add, queue.get, queue.forget, queue.done
     for key in all_keys * (CYCLES // KEYS):
         add(key)
-        key = get()
-        forget(key)
-        done(key)
+        got = get()
+        forget(got)
+        done(got)
 
 
 def burst_one_by_one(queue: Any, all_keys: list[str]) -> None:
@@ -62,7 +62,9 @@ def burst(queue: WorkQueue, all_keys: list[str]) -> None:
         queue.done_many(queue.get_batch(BATCH))
 
 
-def seconds(benchmark: BenchmarkFixture, job: Callable[[Any, Any], None], make: Callable[[], Any], all_keys: Any) -> float:
+def seconds(
+    benchmark: BenchmarkFixture, job: Callable[[Any, Any], None], make: Callable[[], Any], all_keys: Any
+) -> float:
     """Time the job on a fresh queue each round; the median in seconds."""
     benchmark.pedantic(job, setup=lambda: ((make(), all_keys), {}), rounds=ROUNDS, warmup_rounds=1)
     median: float = benchmark.stats.stats.median

@@ -1,14 +1,13 @@
-"""`make demo`: hostname and naming on the sandbox, with example objects, and what the controllers did with them.
+"""`make demo`: hostname and naming on the sandbox, with example objects, and what came of them.
 
     python -m examples.demo [--keep]
 
-Everything goes through the command line and the API server, as it would for you: the host is `ctrlhost run`, the objects
-are the files in plugins/*/examples, and what is shown is read back from the server.
+Everything goes through the command line and the API server, as it would for you: the host is `ctrlhost run`, the
+objects are the files in plugins/*/examples, and what is shown is read back from the server.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
@@ -17,7 +16,7 @@ import threading
 import time
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
@@ -77,9 +76,7 @@ class Host:
         with self._news:
             self._news.wait_for(lambda: found() or self.process.poll() is not None, LIMIT)
             hit = found()
-        if hit is None:
-            fail(f"the host did not say {pattern!r}", "".join(self._lines[-20:]))
-        return hit[1]
+        return hit[1] if hit else fail(f"the host did not say {pattern!r}", "".join(self._lines[-20:]))
 
     def stop(self) -> int:
         """Stop it as an operator does, with SIGTERM; the exit code."""
@@ -87,7 +84,7 @@ class Host:
         return self.process.wait(LIMIT)
 
 
-def fail(what: str, detail: str = "") -> Any:
+def fail(what: str, detail: str = "") -> NoReturn:
     """Say what went wrong and end."""
     print(f"error: {what}\n{detail}", file=sys.stderr)
     raise SystemExit(1)
@@ -153,7 +150,8 @@ def hostnames(client: ctrlhost.Client) -> None:
     show(before)
 
     apply(client, f"{folder}/03-swap.yaml")
-    wait(lambda: routes(client).get("shop.example.com", before["shop.example.com"]) != before["shop.example.com"], "a swap")
+    was = before["shop.example.com"]
+    wait(lambda: routes(client).get("shop.example.com", was) != was, "a swap")
     print("  swapped, shop.example.com now leads to another lease:")
     show(routes(client))
 
@@ -171,16 +169,17 @@ def names(client: ctrlhost.Client, host: Host) -> None:
     folder = "plugins/naming/examples"
     print("── naming: two CustomResourceDefinitions want the same short name\n")
     apply(client, f"{folder}/01-gadgets.yaml", f"{folder}/02-gauges-in-conflict.yaml")
-    wait(lambda: conditions(client, "gauges.shop.example.com").get("NamesAccepted", "").startswith("False"), "a conflict")
+    gauges = "gauges.shop.example.com"
+    wait(lambda: conditions(client, gauges).get("NamesAccepted", "").startswith("False"), "a conflict")
     print("  the server says of gauges.shop.example.com:")
-    show(conditions(client, "gauges.shop.example.com"))
+    show(conditions(client, gauges))
     print("  the plugin says who has the name:")
     show({"conflict": host.wait_for(r'"(?:msg|message)":"([^"]*held by[^"]*)"')})
 
     apply(client, f"{folder}/03-gauges-resolved.yaml")
-    wait(lambda: conditions(client, "gauges.shop.example.com").get("Established", "").startswith("True"), "its end")
+    wait(lambda: conditions(client, gauges).get("Established", "").startswith("True"), "its end")
     print("  resolved:")
-    show(conditions(client, "gauges.shop.example.com"))
+    show(conditions(client, gauges))
 
 
 def counters(host: Host) -> None:
@@ -207,7 +206,8 @@ def main() -> None:
         counters(host)
         if "--keep" in sys.argv:
             print("The host and its sandbox keep running until Ctrl-C. In another terminal:")
-            print(f"  export KUBECONFIG={host.kubeconfig}\n  kubectl get ingress -A\n  curl {host.address}/readyz?verbose")
+            print(f"  export KUBECONFIG={host.kubeconfig}\n  kubectl get ingress -A")
+            print(f"  curl {host.address}/readyz?verbose", flush=True)
             host.process.wait()
             return
     except KeyboardInterrupt:

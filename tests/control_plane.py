@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 import pytest
 
@@ -113,7 +113,7 @@ class KubeApiserver:
         self._controllers = None
         self.kill()
 
-    def __enter__(self) -> KubeApiserver:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -30,11 +30,11 @@ _SHORT = 1.0
 """A watch that ends sooner, without an event, is a sign that something is wrong, not the end of its time."""
 
 
-class Stopped(Exception):  # noqa: N818 - not an error
+class Stopped(Exception):
     """The reflector was told to stop."""
 
 
-class NoStreamingList(Exception):  # noqa: N818 - the answer is to list in pages
+class NoStreamingList(Exception):
     """The server did not give a streaming list; `lasting` if it never will."""
 
     def __init__(self, cause: Exception | None, *, lasting: bool = False) -> None:

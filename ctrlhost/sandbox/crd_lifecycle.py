@@ -10,7 +10,6 @@ from ctrlhost.sandbox.custom import condition, is_true, kinds_of
 from ctrlhost.sandbox.messages import Query
 
 if TYPE_CHECKING:
-
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
 

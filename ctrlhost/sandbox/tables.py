@@ -46,7 +46,7 @@ class Tabulator:
                 definition(
                     column["name"],
                     column["type"],
-                    priority=column.get("priority", 0),
+                    priority=int(column.get("priority", 0)),
                     format_=column.get("format", ""),
                     text=column.get("description", ""),
                 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IDLE_TIMEOUT = 30.0
 
 
-class NotIdle(AssertionError):  # noqa: N818 - it says what the host is
+class NotIdle(AssertionError):
     """The host did not come to rest in time; the message says what it was still at."""
 
 

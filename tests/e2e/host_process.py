@@ -10,7 +10,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ class HostProcess:
         """Wait for the end; the exit code."""
         return self._process.wait(LIMIT)
 
-    def __enter__(self) -> HostProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""The main job through the command line: `ctrlhost run --plugins hostname,naming`, on the sandbox and on kube-apiserver."""
+"""The main job through the command line, `ctrlhost run --plugins hostname,naming`, on both servers."""
 
 from __future__ import annotations
 
@@ -104,9 +104,8 @@ def test_a_host_outlives_its_server_and_hears_of_what_happened_meanwhile(server:
 def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeApiserver) -> None:
     """The user `limited` has no rights at all, then exactly those that `ctrlhost manifests` prints."""
     client = server.client
-    printed = subprocess.run(
-        [sys.executable, "-m", "ctrlhost", "manifests", "--plugins=hostname"], check=True, capture_output=True, text=True
-    ).stdout
+    command = [sys.executable, "-m", "ctrlhost", "manifests", "--plugins=hostname"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     objects = [one for one in yaml.safe_load_all(printed) if one]
     for one in objects:
         if one["kind"] == "CustomResourceDefinition":
