@@ -92,6 +92,8 @@ class BodyStream:
 
     def read(self) -> bytes:
         """Give the next bytes, b"" at the end; see `Stream.read`."""
+        if self._left == 0:
+            self._give_back()
         while not self._closed.is_set():
             try:
                 piece = self._raw.read1(_PIECE)
