@@ -71,7 +71,8 @@ class Configuration:
         given = self._section("plugins", name)
         if kind is None:
             if given:
-                raise ConfigError(f"plugins.{name}.{next(iter(given))}: the plugin `{name}` has no settings")
+                origin = self._origin(given)
+                raise ConfigError(f"plugins.{name}.{next(iter(given))}: the plugin `{name}` has no settings{origin}")
             return None
         return self._fit(given, kind, f"plugins.{name}")
 

@@ -120,7 +120,7 @@ class Host:
         services.events.start()
         with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
-            runtime.start(with_crds=with_crds)
+            runtime.start(with_crds=with_crds, peers=self.plugins)
 
     def _listen(self) -> None:
         if self.settings.listen:

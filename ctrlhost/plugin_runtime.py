@@ -18,7 +18,7 @@ from ctrlhost.health import Check, PluginCheck
 from ctrlhost.logs import bound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ctrlhost.configuration import Configuration
     from ctrlhost.controller import Controller
@@ -51,6 +51,9 @@ class PluginRuntime:
         self._changed = changed
         self._lock = threading.Lock()
         self._ending = threading.Event()
+        #: Set when the plugin's CRDs are there, or when it is known that they can not be for now.
+        self.crds_tried = threading.Event()
+        self._peers: tuple[PluginRuntime, ...] = ()
         self._thread: threading.Thread | None = None
         self._started: set[str] = set()
         self._led = False
@@ -101,10 +104,14 @@ class PluginRuntime:
             ]
             self.context = context
 
-    def start(self, *, with_crds: bool) -> None:
-        """Begin to sync and run, on a thread of the plugin's own; with its CRDs installed first if `with_crds`."""
+    def start(self, *, with_crds: bool, peers: Sequence[PluginRuntime] = ()) -> None:
+        """Begin to sync and run, on a thread of the plugin's own; with its CRDs installed first if `with_crds`.
+
+        It waits until `peers` have installed theirs, too, or found that they can not for now.
+        """
         if self.context is None or self.failed:
             return
+        self._peers = tuple(peer for peer in peers if peer is not self)
         self._thread = threading.Thread(target=self._run, args=(with_crds,), name=f"plugin {self.name}", daemon=True)
         self._thread.start()
 
@@ -113,15 +120,19 @@ class PluginRuntime:
         if plugin is None or context is None:
             return
         with bound(plugin=self.name), self._contained("starting"):
-            if with_crds and not self._install_crds(plugin, context):
+            installed = not with_crds or self._install_crds(plugin, context)
+            self.crds_tried.set()
+            if not installed:
                 return
+            for peer in self._peers:
+                peer.crds_tried.wait()
             for controller in context.controllers:
                 controller.attach()
             context.services.factory.start()
             synced = False
             while not self._ending.is_set():
                 behind, waiting = self._behind(context)
-                if not synced and self._may_begin(behind, waiting):
+                if not synced and self._may_begin(context):
                     with self._contained("ctrlhost_synced"):
                         plugin.synced(context)
                     synced = not self.failed
@@ -140,13 +151,17 @@ class PluginRuntime:
                 context.services.client,
                 crds,
                 self._ending,
-                lambda why: self._move("waiting", f"installing CRDs: {why}"),
+                self._wait_for_crds,
             )
             # Another plugin's start may have set informers of these kinds going before the server knew the kinds.
             for group in {crd["spec"]["group"] for crd in crds}:
                 context.services.factory.poke(group)
             return installed
         return False
+
+    def _wait_for_crds(self, why: str) -> None:
+        self.crds_tried.set()
+        self._move("waiting", f"installing CRDs: {why}")
 
     def _behind(self, context: PluginContext) -> tuple[list[str], list[str]]:
         """Give the names of what has not synced, and why those of them wait that wait for somebody to do something."""
@@ -163,11 +178,16 @@ class PluginRuntime:
                     waiting.append(f"{informer.key}: {informer.reason}")
         return behind, waiting
 
-    def _may_begin(self, behind: list[str], waiting: list[str]) -> bool:
-        """Say whether all caches that can be filled are full; a plugin that waits for everything does not begin."""
-        context = self.context
-        everything = len(context.controllers) + len(context.informers) if context else 0
-        return len(behind) == len(waiting) and (everything == 0 or len(waiting) < everything)
+    def _may_begin(self, context: PluginContext) -> bool:
+        """Say whether the plugin's caches are full.
+
+        A controller that waits, for a CRD or a right, holds up the plugin's other controllers no longer than it takes
+        to know that; informers that the plugin holds itself may be what all of them read, and are always waited for.
+        """
+        controllers = context.controllers
+        synced = [controller.has_synced() for controller in controllers]
+        settled = all(done or one.waiting() for done, one in zip(synced, controllers, strict=True))
+        return settled and (any(synced) or not controllers) and all(one.has_synced for one in context.informers)
 
     def _follow_leadership(self, plugin: Plugin, context: PluginContext) -> None:
         leading = context.services.leading()
@@ -214,6 +234,7 @@ class PluginRuntime:
             self._move("stopping", "")
             self._call_stopping()
         self._ending.set()
+        self.crds_tried.set()
         self._halt()
 
     def _call_stopping(self) -> None:
@@ -272,6 +293,7 @@ class PluginRuntime:
         """Mark the plugin as failed, and stop what it runs."""
         self.error = error
         self._ending.set()
+        self.crds_tried.set()
         self._move("failed", reason)
         self._halt()
 
@@ -295,7 +317,7 @@ class PluginRuntime:
         level = {"failed": logging.ERROR, "waiting": logging.WARNING}.get(state, logging.INFO)
         # A plugin that never started has nothing to tell of its end.
         quiet = self._thread is None and state in ("stopping", "stopped")
-        if not quiet and (moved or reason):
+        if not quiet and (moved or state != "syncing"):
             separator = ": " if reason else ""
             log.log(level, "plugin %s %s%s%s", self.name, state, separator, reason, extra={"plugin": self.name})
         self._changed()

@@ -6,7 +6,10 @@ configuration.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+import threading
 from typing import TYPE_CHECKING, NoReturn
 
 from ctrlhost.cli.group import main_group
@@ -18,7 +21,14 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit the process."""
-    sys.exit(run(arguments))
+    code = run(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    if threading.active_count() > 1:
+        # A thread that is stuck in a plugin's code must not keep the process, or trip over the end of the interpreter.
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
