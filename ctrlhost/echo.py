@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 4096
 #: How long an event waits for the answer to a write that is under way, in seconds at most.
-_PATIENCE = 1.0
+_PATIENCE = 0.1
 #: What the server changes of itself in every write.
 _BOOKKEEPING = frozenset({"resourceVersion", "managedFields", "generation"})
 
