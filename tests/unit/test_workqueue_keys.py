@@ -45,6 +45,7 @@ KEYS = [
     Request("name", "namespace"),
     Request("name"),
     ("x" * 1000, "y" * 1000),
+    ("x" * 2**24, "y" * (2**24 - 2), 1),
 ]
 
 

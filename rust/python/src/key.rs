@@ -6,6 +6,7 @@
 use ctrlhost_core::handlers::RequestRef;
 use ctrlhost_core::queue::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use crate::key_codec::{self, Encoded, StrBytes};
 use crate::scratch::Scratch;
@@ -159,6 +160,23 @@ impl<'a, 'py> Probe<'a, 'py> {
         };
         probe.hash = probe.view().hash();
         Ok(probe)
+    }
+
+    /// Reads a key again whose content was special, and so is in `scratch`: a `str` with lone surrogates, or tagged.
+    pub(crate) fn read(object: &'a Bound<'py, PyAny>, scratch: &'a Scratch) -> Self {
+        let content = if object.is_instance_of::<PyString>() {
+            Encoded::Str
+        } else {
+            Encoded::Tagged
+        };
+        let mut probe = Self {
+            hash: 0,
+            content,
+            scratch,
+            object,
+        };
+        probe.hash = probe.view().hash();
+        probe
     }
 
     #[inline]

@@ -102,6 +102,32 @@ pub(crate) fn encode(object: &Bound<'_, PyAny>, scratch: &mut Scratch) -> PyResu
     Ok(Encoded::Tagged)
 }
 
+/// Whether an object is a key that can be read without running anything of the interpreter's: what almost all are.
+#[inline]
+pub(crate) fn is_simple(object: &Bound<'_, PyAny>, depth: usize) -> bool {
+    // SAFETY: the object is valid, and its type is only read.
+    if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
+        return StrBytes::of(object).is_some();
+    }
+    // SAFETY: as above.
+    if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
+        return small(object).is_some();
+    }
+    // SAFETY: as above.
+    let exact = unsafe { ffi::PyTuple_CheckExact(object.as_ptr()) } != 0;
+    if !exact
+        && !request_type(object.py()).is_ok_and(|kind| object.get_type_ptr() == kind.as_type_ptr())
+    {
+        return false;
+    }
+    // SAFETY: a request is a tuple, too.
+    let tuple = unsafe { object.cast_unchecked::<PyTuple>() };
+    depth < DEPTH
+        && tuple
+            .iter_borrowed()
+            .all(|part| is_simple(&part, depth + 1))
+}
+
 /// Writes what `Request(name, namespace, cluster)` would be written as.
 pub(crate) fn encode_request(request: &RequestRef<'_>, scratch: &mut Scratch) {
     write_head(TUPLE, 3, scratch);
@@ -124,10 +150,17 @@ fn small(object: &Bound<'_, PyAny>) -> Option<i64> {
     (overflow == 0).then_some(int)
 }
 
-/// Tag and length in one word: nothing is as long as 2^56.
+/// What stands for a length of 24 bits and more, which follows in a word of its own.
+const LONG: usize = 0xff_ffff;
+
+/// Tag and length in half a word.
 #[inline]
 fn write_head(tag: u8, len: usize, scratch: &mut Scratch) {
-    scratch.push(&((len as u64) << 8 | u64::from(tag)).to_le_bytes());
+    let short = len.min(LONG).to_le_bytes();
+    scratch.push(&[tag, short[0], short[1], short[2]]);
+    if len >= LONG {
+        scratch.push(&(len as u64).to_le_bytes());
+    }
 }
 
 fn write_big(object: &Bound<'_, PyAny>, scratch: &mut Scratch) -> PyResult<()> {
@@ -290,10 +323,16 @@ fn read_part(py: Python<'_>, bytes: &mut &[u8]) -> PyResult<Py<PyAny>> {
 }
 
 fn read_head(bytes: &mut &[u8]) -> PyResult<(u8, usize)> {
-    let mut head = [0; 8];
-    head.copy_from_slice(take(bytes, 8)?);
-    let head = u64::from_le_bytes(head);
-    Ok((head.to_le_bytes()[0], usize::try_from(head >> 8)?))
+    let mut head = [0; 4];
+    head.copy_from_slice(take(bytes, 4)?);
+    let [tag, low, middle, high] = head;
+    let len = u32::from_le_bytes([low, middle, high, 0]) as usize;
+    if len < LONG {
+        return Ok((tag, len));
+    }
+    let mut word = [0; 8];
+    word.copy_from_slice(take(bytes, 8)?);
+    Ok((tag, usize::try_from(u64::from_le_bytes(word))?))
 }
 
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> PyResult<&'a [u8]> {

@@ -22,6 +22,7 @@ mod listener;
 mod object;
 mod queue;
 mod queue_arguments;
+mod queue_batch;
 mod queue_groups;
 mod queue_metrics;
 mod queue_shared;

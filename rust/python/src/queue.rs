@@ -14,7 +14,7 @@ use std::time::Duration;
 use ctrlhost_core::clock::{Tick, seconds};
 use ctrlhost_core::queue::{self as core, Drained, Locked, Options, Taken, Woken};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
@@ -23,6 +23,7 @@ use crate::clock::core_clock;
 use crate::interpreter::{self, SLICE};
 use crate::key::{Key, Probe, Shown};
 use crate::queue_arguments::{Priority, Seconds, timeout};
+use crate::queue_batch::Batch;
 use crate::queue_groups::FairBy;
 use crate::queue_shared::Shared;
 use crate::ratelimit::{SharedLimiter, core_limiter, into_py_err};
@@ -109,17 +110,14 @@ impl WorkQueue {
         keys: &Bound<'_, PyAny>,
         priority: Option<Priority>,
     ) -> PyResult<()> {
-        let keys = read_keys(keys)?;
+        let keys = Batch::read(keys)?;
         let priority = priority.map(|priority| priority.0);
-        let groups = self.shared.fair_by.groups(&keys)?;
-        let mut keys: Vec<Option<Key>> = keys.into_iter().map(|(_, key)| Some(key)).collect();
-        // What comes back is dropped here, after the lock is free.
+        let groups = self.shared.fair_by.groups(&keys.objects)?;
+        let group = |place: usize| groups.get(place).map_or("", String::as_str);
         self.shared.locked(py, |queue| {
-            for (place, key) in keys.iter_mut().enumerate() {
-                if let Some(taken) = key.take() {
-                    *key = queue.add(taken, priority, groups.get(place).map_or("", |group| group));
-                }
-            }
+            keys.for_each(|place, probe| {
+                queue.add(probe, priority, group(place));
+            });
         })
     }
 
@@ -245,10 +243,10 @@ impl WorkQueue {
 
     /// End the work on all these keys, under one lock. One that is no key raises TypeError, and nothing is done.
     fn done_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<()> {
-        let keys = read_keys(keys)?;
-        let mut unused = Vec::with_capacity(keys.len());
+        let keys = Batch::read(keys)?;
+        let mut unused = Vec::with_capacity(keys.objects.len());
         self.shared.locked(py, |queue| {
-            unused.extend(keys.iter().map(|(_, key)| queue.done(key)));
+            keys.for_each(|_, probe| unused.extend(queue.done(&probe)));
         })
     }
 
@@ -411,20 +409,4 @@ impl WorkQueue {
             }
         }
     }
-}
-
-/// Reads all keys of an iterable before anything is done with one of them.
-fn read_keys<'py>(keys: &Bound<'py, PyAny>) -> PyResult<Vec<(Bound<'py, PyAny>, Key)>> {
-    if keys.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err(
-            "a str is one key; a call for many takes an iterable of keys",
-        ));
-    }
-    let mut read = Vec::with_capacity(keys.len().unwrap_or(0));
-    for object in keys.try_iter()? {
-        let object = object?;
-        let key = Probe::new(&object, &mut Scratch::new())?.to_key();
-        read.push((object, key));
-    }
-    Ok(read)
 }

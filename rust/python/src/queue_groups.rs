@@ -7,8 +7,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::key::Key;
-
 /// The option `fair_by`.
 pub(crate) enum FairBy {
     /// First come, first served.
@@ -60,12 +58,12 @@ impl FairBy {
     }
 
     /// The groups of many keys; none at all for a queue that is not fair.
-    pub(crate) fn groups(&self, keys: &[(Bound<'_, PyAny>, Key)]) -> PyResult<Vec<String>> {
+    pub(crate) fn groups(&self, keys: &[Bound<'_, PyAny>]) -> PyResult<Vec<String>> {
         if !self.is_fair() {
             return Ok(Vec::new());
         }
         keys.iter()
-            .map(|(object, _)| self.group(object).map(Cow::into_owned))
+            .map(|object| self.group(object).map(Cow::into_owned))
             .collect()
     }
 

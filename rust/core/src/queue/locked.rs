@@ -17,21 +17,31 @@ use crate::sync::MutexGuard;
 pub struct Locked<'a, K> {
     pub(super) state: MutexGuard<'a, State<K>>,
     pub(super) queue: &'a WorkQueue<K>,
+    /// The time, once it was read: one reading does for all that happens under the lock.
+    pub(super) now: Option<Tick>,
 }
 
 impl<K: QueueKey> Locked<'_, K> {
     /// Reads the clock, as exactly as somebody will look, and brings what is due into line.
+    #[inline]
     pub(super) fn tick(&mut self) -> Tick {
-        let clock = &self.queue.clock;
-        if self.state.delays.is_empty() {
-            return if self.state.metrics.is_some() {
-                clock.now()
-            } else {
-                clock.coarse()
-            };
+        if let Some(now) = self.now {
+            return now;
         }
-        let now = clock.now();
+        let exact = self.state.metrics.is_some() || !self.state.delays.is_empty();
+        if exact {
+            return self.exact_tick();
+        }
+        let now = self.queue.clock.coarse();
+        self.now = Some(now);
+        now
+    }
+
+    /// Reads the clock exactly, for deadlines, and brings what is due into line.
+    pub(super) fn exact_tick(&mut self) -> Tick {
+        let now = self.queue.clock.now();
         self.state.promote(now);
+        self.now = Some(now);
         now
     }
 
@@ -52,8 +62,7 @@ impl<K: QueueKey> Locked<'_, K> {
         priority: Option<i32>,
         group: &str,
     ) -> Option<A> {
-        let now = self.queue.clock.now();
-        self.state.promote(now);
+        let now = self.exact_tick();
         if self.state.shutting_down {
             return Some(key);
         }
@@ -122,7 +131,7 @@ impl<K: QueueKey> Locked<'_, K> {
         let Some(delay) = delay.filter(|_| !self.state.shutting_down) else {
             return self.state.remove_unused(slot);
         };
-        let now = self.queue.clock.now();
+        let now = self.exact_tick();
         if let Some(metrics) = &mut self.state.metrics {
             metrics.retries += 1;
         }
@@ -192,8 +201,7 @@ impl<K: QueueKey> Locked<'_, K> {
 
     /// All keys of this instant, each as `show` makes it under the lock.
     pub fn snapshot<R>(&mut self, show: impl Fn(&K) -> R) -> Snapshot<R> {
-        self.tick();
-        let now = self.queue.clock.now();
+        let now = self.exact_tick();
         Snapshot::of(&self.state, now, show)
     }
 
@@ -203,8 +211,7 @@ impl<K: QueueKey> Locked<'_, K> {
     }
 
     pub(super) fn scrape(&mut self) -> Scrape {
-        self.tick();
-        let now = self.queue.clock.now();
+        let now = self.exact_tick();
         let state = &*self.state;
         let held = u128::try_from(state.held_count).unwrap_or(0);
         let unfinished = (u128::from(now.as_nanos()) * held).saturating_sub(state.held_since);

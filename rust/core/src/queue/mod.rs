@@ -93,6 +93,7 @@ impl<K: QueueKey> WorkQueue<K> {
         Locked {
             state: self.state.lock(),
             queue: self,
+            now: None,
         }
     }
 
@@ -101,6 +102,7 @@ impl<K: QueueKey> WorkQueue<K> {
         Some(Locked {
             state: self.state.try_lock()?,
             queue: self,
+            now: None,
         })
     }
 

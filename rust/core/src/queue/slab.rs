@@ -58,6 +58,8 @@ pub(super) struct Slab<K> {
     entries: Vec<Entry<K>>,
     table: HashTable<Slot>,
     free: Slot,
+    /// The most entries that were in use since there were none.
+    peak: usize,
 }
 
 impl<K: QueueKey> Slab<K> {
@@ -66,6 +68,7 @@ impl<K: QueueKey> Slab<K> {
             entries: Vec::new(),
             table: HashTable::new(),
             free: NONE,
+            peak: 0,
         }
     }
 
@@ -103,6 +106,7 @@ impl<K: QueueKey> Slab<K> {
             entries,
             table,
             free,
+            ..
         } = self;
         let equal = |&slot: &Slot| key.matches(key_of(entries, slot));
         match table.entry(key.hash64(), equal, |&slot| {
@@ -139,11 +143,23 @@ impl<K: QueueKey> Slab<K> {
         let key = entry.key.take().expect("a slot in the table is in use");
         entry.next = self.free;
         self.free = slot;
-        if self.table.is_empty() && self.entries.len() > KEEP {
-            // A burst is over: nobody holds a slot, so the memory can go as a whole.
-            *self = Self::new();
+        self.peak = self.peak.max(self.table.len() + 1);
+        if self.table.is_empty() {
+            // Nobody holds a slot, so the memory can go as a whole; not after each of a row of bursts, but after what
+            // would not have needed it.
+            if self.peak < self.entries.len() / 4 {
+                self.shrink();
+            }
+            self.peak = 0;
         }
         key
+    }
+
+    /// Gives the memory of a burst back, if nothing is in use.
+    pub(super) fn shrink(&mut self) {
+        if self.table.is_empty() && self.entries.len() > KEEP {
+            *self = Self::new();
+        }
     }
 
     /// How many entries are in use.

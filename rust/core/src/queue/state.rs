@@ -250,6 +250,7 @@ impl<K: QueueKey> State<K> {
             }
             unused.extend(self.remove_unused(delay.slot));
         }
+        self.slab.shrink();
         self.sleepers.call_all();
         unused
     }

@@ -119,8 +119,7 @@ impl<K: QueueKey> Locked<'_, K> {
         let sleeper = Arc::new(Sleeper::default());
         let mut slept = false;
         let woken = loop {
-            let now = self.queue.clock.now();
-            self.state.promote(now);
+            let now = self.exact_tick();
             if self.state.ready.len() > 0 {
                 break Woken::Ready;
             }
@@ -163,6 +162,7 @@ impl<K: QueueKey> Locked<'_, K> {
         clock.fall_asleep();
         sleep(condvar, &mut self.state, limit);
         clock.wake_up();
+        self.now = None;
     }
 }
 

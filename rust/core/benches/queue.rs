@@ -1,0 +1,166 @@
+//! The queue's core alone: what a cycle, a burst and a hand-over between threads cost without Python.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use ctrlhost_core::clock::SystemClock;
+use ctrlhost_core::queue::{Options, WorkQueue};
+use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
+
+type Queue = Arc<WorkQueue<String>>;
+
+fn queue(options: &Options) -> Queue {
+    WorkQueue::new(
+        options,
+        Arc::new(SystemClock),
+        Arc::new(ItemExponentialFailureRateLimiter::default()),
+    )
+}
+
+fn keys(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("namespace-{}/name-{number:06}", number % 20))
+        .collect()
+}
+
+fn cycle(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("cycle");
+    group.throughput(Throughput::Elements(1));
+    let fair = Options {
+        fair: true,
+        ..Options::default()
+    };
+    let metrics = Options {
+        metrics: true,
+        ..Options::default()
+    };
+    for (name, options) in [
+        ("nameless", Options::default()),
+        ("with metrics", metrics),
+        ("fair", fair),
+    ] {
+        let (queue, keys) = (queue(&options), keys(1000));
+        let mut next = keys.iter().cycle();
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || next.next().cloned().unwrap_or_default(),
+                |key| {
+                    queue.lock().add(key, None, "");
+                    let taken = queue
+                        .lock()
+                        .take(String::clone)
+                        .map(|(key, _)| key)
+                        .unwrap_or_default();
+                    queue
+                        .limiter()
+                        .forget(&taken)
+                        .is_ok_and(|()| queue.lock().done(&taken).is_some())
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn burst(criterion: &mut Criterion) {
+    const COUNT: usize = 100_000;
+    let mut group = criterion.benchmark_group("burst");
+    group
+        .throughput(Throughput::Elements(COUNT as u64))
+        .sample_size(10);
+    for (name, priorities) in [
+        ("one priority", 1),
+        ("four priorities", 4),
+        ("a thousand priorities", 1000),
+    ] {
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || (queue(&Options::default()), keys(COUNT)),
+                |(queue, keys)| {
+                    let mut locked = queue.lock();
+                    for (number, key) in keys.into_iter().enumerate() {
+                        locked.add(key, i32::try_from(number % priorities).ok(), "");
+                    }
+                    while let Some((key, _)) = locked.take(String::clone) {
+                        black_box(locked.done(&key));
+                    }
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn delays(criterion: &mut Criterion) {
+    const COUNT: u64 = 1_000_000;
+    let mut group = criterion.benchmark_group("delays");
+    group
+        .throughput(Throughput::Elements(COUNT))
+        .sample_size(10);
+    group.bench_function("a million delayed keys", |bencher| {
+        bencher.iter_batched(
+            || {
+                WorkQueue::new(
+                    &Options::default(),
+                    Arc::new(SystemClock),
+                    Arc::new(ItemExponentialFailureRateLimiter::default()),
+                )
+            },
+            |queue| {
+                let mut locked = queue.lock();
+                for key in 0..COUNT {
+                    locked.add_after(key, Duration::from_secs(600 + key * 7919 % 1000), None, "");
+                }
+                drop(locked);
+                queue
+            },
+            BatchSize::LargeInput,
+        );
+    });
+    group.finish();
+}
+
+/// Four producers and four consumers; the time of all divided by the keys handed out.
+fn threads(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("threads");
+    group.throughput(Throughput::Elements(1)).sample_size(10);
+    group.bench_function("4 producers, 4 consumers", |bencher| {
+        bencher.iter_custom(|count| {
+            let queue = queue(&Options::default());
+            let each = usize::try_from(count / 4 + 1).unwrap_or(usize::MAX);
+            let start = Instant::now();
+            std::thread::scope(|scope| {
+                let producers: Vec<_> = (0..4)
+                    .map(|producer| {
+                        let queue = &queue;
+                        scope.spawn(move || {
+                            for number in 0..each {
+                                queue.lock().add(format!("{producer}/{number}"), None, "");
+                            }
+                        })
+                    })
+                    .collect();
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        while let Ok((key, _)) = queue.get(None, String::clone) {
+                            queue.lock().done(&key);
+                        }
+                    });
+                }
+                for producer in producers {
+                    producer.join().ok();
+                }
+                queue.lock().shut_down();
+            });
+            start.elapsed()
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, cycle, burst, delays, threads);
+criterion_main!(benches);
