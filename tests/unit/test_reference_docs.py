@@ -13,10 +13,17 @@ import pytest
 
 from ctrlhost import hookspecs, settings
 from ctrlhost.cli.group import COMMANDS, main_group
+from ctrlhost.client import Client
+from ctrlhost.informers import InformerFactory
+from ctrlhost.metrics import HostMetrics, PluginCollector
 from ctrlhost.plugins import hook_names
+from ctrlhost.queue_metrics import QueueCollector
+from ctrlhost.reconcile_metrics import ReconcileMetrics
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 110
+#: What the exposition adds to the name of a family.
+SUFFIXES = {"counter": "_total", "info": "_info"}
 
 
 def commands() -> str:
@@ -85,10 +92,34 @@ def described_hooks() -> str:
     return "\n".join(parts)
 
 
+def described_metrics() -> str:
+    client = Client("http://127.0.0.1:1")
+    collectors = {
+        "The host and its plugins": PluginCollector([]),
+        "Reconciles": ReconcileMetrics(),
+        "Work queues": QueueCollector(lambda _: False),
+        "Informers": InformerFactory(client).metrics,
+        "Requests to the API server": client.metrics,
+        "The process": HostMetrics().registry,
+    }
+    parts = []
+    for title, collector in collectors.items():
+        rows = [f"## {title}\n", "| Metric | Type | |", "|---|---|---|"]
+        families = sorted(collector.collect(), key=lambda family: family.name)
+        rows += [
+            f"| `{one.name}{SUFFIXES.get(one.type, '')}` | {one.type} | {one.documentation.rstrip('.')} |"
+            for one in families
+        ]
+        parts.append("\n".join(rows) + "\n")
+    client.close()
+    return "\n".join(parts)
+
+
 GENERATED = {
     "cli": ("commands", commands),
     "settings": ("settings", described_settings),
     "hooks": ("hooks", described_hooks),
+    "metrics": ("metrics", described_metrics),
 }
 
 

@@ -1,0 +1,106 @@
+"""Rights on a real kube-apiserver: a plugin that lacks one waits, and what `ctrlhost manifests` grants is enough."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.host.plugin_sources import GREETER, WIDGETS
+from tests.host.test_run import config_map
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.control_plane import KubeApiserver
+
+_accounts = itertools.count(1)
+
+
+class Account:
+    """A service account without rights, and a kubeconfig that uses it."""
+
+    def __init__(self, server: KubeApiserver, folder: Path) -> None:
+        self.client = server.client
+        self.name = f"host-{next(_accounts)}"
+        self.namespace = "default"
+        metadata = {"name": self.name, "namespace": self.namespace}
+        self.client.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        answer = self.client.transport.request(
+            "POST",
+            f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{self.name}/token",
+            body=json.dumps(request).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        config = yaml.safe_load(server.kubeconfig.read_text())
+        for user in config["users"]:
+            user["user"] = {"token": json.loads(answer.body)["status"]["token"]}
+        self.kubeconfig = folder / "kubeconfig"
+        self.kubeconfig.write_text(yaml.safe_dump(config))
+
+    def grant(self, manifests: list[dict[str, Any]]) -> None:
+        for one in manifests:
+            if one["apiVersion"].startswith("rbac.") or one["kind"] == "CustomResourceDefinition":
+                self.client.apply(one)
+
+
+@pytest.fixture
+def account(kube_apiserver, tmp_path):
+    return Account(kube_apiserver, tmp_path)
+
+
+def rights(ctrlhost, account: Account, plugins: str) -> list[dict[str, Any]]:
+    result = ctrlhost(
+        "manifests", f"--plugins={plugins}", f"--name={account.name}", f"--deploy-namespace={account.namespace}"
+    )
+    assert result.returncode == 0, result.stderr
+    return list(yaml.safe_load_all(result.stdout))
+
+
+def test_a_plugin_that_lacks_a_right_waits_and_starts_when_it_is_granted(ctrlhost, distributions, start_host, account):
+    distributions.add("greeter", GREETER)
+    host = start_host(f"--kubeconfig={account.kubeconfig}", plugins="greeter")
+    line = host.line("plugin greeter waiting")["msg"]
+    assert "ConfigMap (v1)" in line
+    assert "configmaps is forbidden" in line
+    assert host.get("/readyz") == (200, "ok")
+    assert host.metric("ctrlhost_plugin_state", plugin="greeter", state="waiting") == 1
+    account.grant(rights(ctrlhost, account, "greeter"))
+    host.line("plugin greeter running")
+    assert host.stop() == 0
+
+
+def test_the_rights_in_the_manifests_are_enough_and_one_plugins_lack_is_its_own(
+    ctrlhost, distributions, start_host, account
+):
+    distributions.add("greeter", GREETER)
+    distributions.add("widgets", WIDGETS)
+    account.grant(rights(ctrlhost, account, "greeter"))
+    host = start_host(f"--kubeconfig={account.kubeconfig}", plugins="greeter,widgets")
+    host.line("plugin greeter running")
+    host.line("plugin widgets waiting")
+    account.client.create(config_map("cleared"))
+    host.line("greeting cleared")
+    host.counts(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
+    account.grant(rights(ctrlhost, account, "greeter,widgets"))
+    host.line("plugin widgets running")
+    assert host.stop() == 0
+
+
+def test_crds_that_may_not_be_installed_are_waited_for(ctrlhost, distributions, start_host, account):
+    distributions.add("widgets", WIDGETS.replace("host.test", "forbidden.test"))
+    distributions.add("greeter", GREETER)
+    account.grant(rights(ctrlhost, account, "greeter"))
+    host = start_host(f"--kubeconfig={account.kubeconfig}", "--install-crds", plugins="widgets,greeter")
+    line = host.line("plugin widgets waiting")["msg"]
+    assert "installing CRDs: widgets.forbidden.test" in line
+    assert "forbidden" in line
+    host.line("plugin greeter running")
+    account.client.create(yaml.safe_load(ctrlhost("crds", "--plugins=widgets").stdout))
+    account.grant(rights(ctrlhost, account, "greeter,widgets"))
+    assert host.get("/readyz")[0] == 200
+    assert host.stop() == 0
