@@ -39,24 +39,28 @@ def causes(crd: Object) -> list[Cause]:
         found.append(status.required("metadata.annotations[api-approved.kubernetes.io]", text))
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         found.append(status.not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
-    return found + _name_causes(names) + _version_causes(spec.get("versions") or [])
+    accepted = (crd.get("status") or {}).get("acceptedNames") or {}
+    found += _name_causes(names, "spec.names") + _name_causes(accepted, "status.acceptedNames", required=False)
+    return found + _version_causes(spec.get("versions") or [])
 
 
-def _name_causes(names: dict[str, Any]) -> list[Cause]:
+def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) -> list[Cause]:
+    """Check the names that are asked for, or those that were accepted, none of which need be there."""
     found = []
     for field in ("plural", "singular", "kind", "listKind"):
-        text = names.get(field, "")
+        text = names.get(field) or ""
         if not text:
-            found.append(status.required(f"spec.names.{field}"))
+            if required:
+                found.append(status.required(f"{where}.{field}"))
         elif not is_label_1035(text.lower() if field in ("kind", "listKind") else text):
-            found.append(status.invalid_value(f"spec.names.{field}", text, "must be a DNS-1035 label"))
+            found.append(status.invalid_value(f"{where}.{field}", text, "must be a DNS-1035 label"))
     for field in ("shortNames", "categories"):
         for index, text in enumerate(names.get(field) or ()):
             if not is_label_1035(text):
-                found.append(status.invalid_value(f"spec.names.{field}[{index}]", text, "must be a DNS-1035 label"))
+                found.append(status.invalid_value(f"{where}.{field}[{index}]", text, "must be a DNS-1035 label"))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         found.append(
-            status.invalid_value("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+            status.invalid_value(f"{where}.listKind", names["listKind"], "kind and listKind may not be the same")
         )
     return found
 

@@ -1,0 +1,185 @@
+"""Which names an API server takes in a CustomResourceDefinition at all, before anybody judges them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ctrlhost import Client, Conflict, Invalid, TooManyRequests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.control_plane import ControlPlane
+
+behaviour = pytest.mark.behaviour
+
+API, KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+BAD = "()*"
+_groups = itertools.count(1)
+
+
+class Definitions:
+    """CRDs in a group of the test's own."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.group = f"taken{next(_groups)}.example.com"
+
+    def crd(self, *, name: str | None = None, group: str | None = None, **names: Any) -> dict[str, Any]:
+        wanted = {"plural": "as", "singular": "a", "kind": "A", "listKind": "AList", **names}
+        group = group or self.group
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        return {
+            "apiVersion": API,
+            "kind": KIND,
+            "metadata": {"name": name or f"{wanted['plural']}.{group}"},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {key: value for key, value in wanted.items() if value is not None},
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+            },
+        }
+
+    def create(self, **names: Any) -> dict[str, Any]:
+        return self.client.create(self.crd(**names))
+
+    def refused(self, write: Callable[[], Any]) -> list[str]:
+        """Give the fields that the server complains about."""
+        with pytest.raises(Invalid) as caught:
+            write()
+        return sorted({str(cause.get("field")) for cause in caught.value.causes})
+
+    def patch(self, plural: str, patch: dict[str, Any], subresource: str | None = None) -> dict[str, Any]:
+        """Patch, again after a moment where the server's own controllers were faster or its storage starts anew."""
+        while True:
+            try:
+                return self.client.patch(API, KIND, f"{plural}.{self.group}", None, patch, subresource=subresource)
+            except (Conflict, TooManyRequests):
+                time.sleep(0.05)
+
+    def wait_for(self, plural: str, type_: str, status: str) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            conditions = self.client.get(API, KIND, f"{plural}.{self.group}")["status"].get("conditions") or ()
+            if any(one["type"] == type_ and one["status"] == status for one in conditions):
+                return
+            assert time.monotonic() < deadline, conditions
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def definitions(control_plane: ControlPlane) -> Iterator[Definitions]:
+    """A group of the test's own on each server; its CRDs are deleted afterwards."""
+    made = Definitions(control_plane.client)
+    yield made
+    for crd in list(made.client.list(API, KIND)):
+        if crd["spec"]["group"] == made.group:
+            made.client.delete(API, KIND, crd["metadata"]["name"])
+
+
+@behaviour("naming/V1")
+@pytest.mark.parametrize("field", ["plural", "singular", "kind", "listKind"])
+def test_names_with_odd_characters_are_refused_in_spec_and_status(definitions: Definitions, field: str) -> None:
+    assert f"spec.names.{field}" in definitions.refused(lambda: definitions.create(**{field: BAD}))
+    names = definitions.create()["spec"]["names"]
+    wrong = {"status": {"acceptedNames": {**names, field: BAD}}}
+    assert f"status.acceptedNames.{field}" in definitions.refused(lambda: definitions.patch("as", wrong, "status"))
+
+
+@behaviour("naming/V2")
+def test_kind_and_list_kind_differ_in_spec_and_status(definitions: Definitions) -> None:
+    assert "spec.names.listKind" in definitions.refused(lambda: definitions.create(listKind="A"))
+    names = definitions.create()["spec"]["names"]
+    wrong = {"status": {"acceptedNames": {**names, "listKind": "A"}}}
+    assert "status.acceptedNames.listKind" in definitions.refused(lambda: definitions.patch("as", wrong, "status"))
+
+
+@behaviour("naming/V3")
+def test_plural_and_kind_are_required_in_spec_and_may_be_empty_in_status(definitions: Definitions) -> None:
+    missing_plural = definitions.crd(name=f"as.{definitions.group}", plural="")
+    assert "spec.names.plural" in definitions.refused(lambda: definitions.client.create(missing_plural))
+    assert "spec.names.kind" in definitions.refused(lambda: definitions.create(kind="", listKind=None, singular=None))
+    made = definitions.create(singular=None, listKind=None)["spec"]["names"]
+    assert (made["singular"], made["listKind"]) == ("a", "AList")
+    definitions.wait_for("as", "NamesAccepted", "True")
+    empty = {"plural": "", "singular": None, "kind": "", "listKind": None}
+    answer = definitions.patch("as", {"status": {"acceptedNames": empty}}, "status")
+    assert answer["status"]["acceptedNames"]["plural"] == ""
+
+
+@behaviour("naming/V4")
+@behaviour("naming/V5")
+def test_the_object_is_named_after_plural_and_group_and_the_group_has_a_dot(definitions: Definitions) -> None:
+    assert "metadata.name" in definitions.refused(lambda: definitions.create(name=f"others.{definitions.group}"))
+    assert "spec.group" in definitions.refused(lambda: definitions.create(group="dotless"))
+
+
+@behaviour("naming/V6")
+@behaviour("naming/V7")
+def test_plural_group_kind_and_scope_of_an_established_crd_stay(definitions: Definitions) -> None:
+    definitions.create()
+    definitions.wait_for("as", "Established", "True")
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"names": {"plural": "others"}}, "spec.names.plural"),
+        ({"group": "other.example.com"}, "spec.group"),
+        ({"names": {"kind": "Other"}}, "spec.names.kind"),
+        ({"scope": "Cluster"}, "spec.scope"),
+    ]
+    for change, field in changes:
+        assert field in definitions.refused(functools.partial(definitions.patch, "as", {"spec": change}))
+
+
+@behaviour("naming/V7")
+def test_the_kind_of_a_crd_that_waits_for_its_names_may_change(definitions: Definitions) -> None:
+    definitions.create()
+    definitions.wait_for("as", "NamesAccepted", "True")
+    definitions.create(plural="bs", singular="b", kind="A", listKind="BList")
+    definitions.wait_for("bs", "NamesAccepted", "False")
+    definitions.patch("bs", {"spec": {"names": {"kind": "B"}}})
+    definitions.wait_for("bs", "NamesAccepted", "True")
+
+
+@behaviour("naming/V8")
+@behaviour("naming/V10")
+@behaviour("naming/V11")
+@pytest.mark.parametrize(
+    ("names", "field"),
+    [
+        ({"shortNames": ["X"]}, "spec.names.shortNames[0]"),
+        ({"plural": "a" * 64}, "spec.names.plural"),
+        ({"plural": "1as"}, "spec.names.plural"),
+    ],
+)
+def test_names_of_resources_are_lower_case_labels(definitions: Definitions, names: dict[str, Any], field: str) -> None:
+    assert field in definitions.refused(lambda: definitions.create(**names))
+
+
+@behaviour("naming/V9")
+@behaviour("naming/V10")
+def test_short_names_may_repeat_and_labels_may_have_63_characters(definitions: Definitions) -> None:
+    made = definitions.create(plural="a" * 63, shortNames=["x", "x"])
+    assert made["spec"]["names"]["shortNames"] == ["x", "x"]
+
+
+@behaviour("naming/I2")
+def test_the_status_is_read_and_patched_on_its_own(definitions: Definitions, control_plane: ControlPlane) -> None:
+    definitions.create()
+    definitions.wait_for("as", "Established", "True")
+    path = f"/apis/{API}/customresourcedefinitions/as.{definitions.group}/status"
+    assert control_plane.client.transport.request("GET", path).status == 200
+    condition = {
+        "type": "Noted",
+        "status": "True",
+        "reason": "Test",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    conditions = definitions.client.get(API, KIND, f"as.{definitions.group}")["status"]["conditions"]
+    answer = definitions.patch("as", {"status": {"conditions": [*conditions, condition]}}, "status")
+    assert answer["status"]["conditions"][-1]["type"] == "Noted"
