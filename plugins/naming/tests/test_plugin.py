@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
+import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost_naming
 import pytest
+from ctrlhost_naming.differences import Kind as Finding
+from ctrlhost_naming.differences import Ledger
+from ctrlhost_naming.index import NameIndex
+from ctrlhost_naming.metrics import NamingMetrics
+from prometheus_client import CollectorRegistry
 
 from ctrlhost import (
     ConfigError,
@@ -20,6 +29,7 @@ from ctrlhost import (
 )
 from ctrlhost.cache import DeletedFinalStateUnknown, Object
 from ctrlhost.sandbox import Sandbox
+from ctrlhost.testing import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -453,3 +463,35 @@ def test_rights_to_write_are_asked_for_only_where_something_is_written() -> None
         (status, events) = ctrlhost_naming.ctrlhost_permissions(settings(mode=mode))
         assert (status.resources, status.verbs) == ((f"{CRDS}/status",), ("patch",))
         assert events.group == "events.k8s.io"
+
+
+def test_the_page_shows_the_findings_to_people_and_as_json(
+    ctrlhost_host: Any, sandbox: Sandbox, new_crd: Callable[..., dict[str, Any]]
+) -> None:
+    host = ctrlhost_host(
+        ctrlhost_naming, sandbox=sandbox, settings={"naming": {"diff_grace": "0s"}}, listen="127.0.0.1:0"
+    )
+    for one in ("as/a/A/AList[x]", "bs/b/B/BList[x]"):
+        host.client.create(new_crd(one))
+        host.run_until_idle()
+
+    def page(path: str) -> str:
+        with urllib.request.urlopen(f"http://{host.host.address}/naming/{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    (finding,) = json.loads(page("findings.json"))
+    assert (finding["crd"], finding["kind"]) == ("bs.g.io", "conflict")
+    assert finding["blocked"] == [{"field": "shortName", "name": "x", "owners": ["as.g.io"]}]
+    assert "shortName &quot;x&quot; held by as.g.io" in page("")
+
+
+def test_the_documentation_names_every_setting_metric_and_finding() -> None:
+    text = (Path(__file__).parents[3] / "docs/plugins/naming.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`(\w+)(?:\{\w+\})?`", text))
+    registry = CollectorRegistry()
+    index = NameIndex()
+    NamingMetrics(registry, index, Ledger(index, 0.0), ManualClock())
+    metrics = {f"{metric.name}_total" if metric.type == "counter" else metric.name for metric in registry.collect()}
+    assert metrics <= told
+    assert {kind.value for kind in Finding} <= told
+    assert set(ctrlhost_naming.NamingSettings.__struct_fields__) <= told

@@ -86,7 +86,7 @@ class NamingController:
             if obj is None:
                 self._gone(key)
                 return None
-            crd = Crd.of(obj)
+            crd = self._read(obj)
             self._wake(self.index.observe(crd))
             mode = Mode.OBSERVE if self.guard.lost(crd.group) else self.settings.how
             decision = decide(crd, self.index.used(crd, allow_own=self.settings.allow_own_names), mode)
@@ -103,7 +103,7 @@ class NamingController:
         if self._served_by_server is None:
             self._served_by_server = has_own_controller(ctx.client)
         obj = ctx.get(request)
-        crd = Crd.of(obj) if obj is not None else None
+        crd = self._read(obj) if obj is not None else None
         if obj is None or crd is None or not establishing.is_due(crd) or self._served_by_server:
             self._establish_at.pop(key, None)
             return None
@@ -200,8 +200,15 @@ class NamingController:
                 self._observe(obj)
             self._primed = True
 
+    def _read(self, obj: Object) -> Crd:
+        """Give what is needed of an object, as it was read before where the version is the same."""
+        known = self.index.get(obj.name)
+        if known is not None and known.resource_version == obj.resource_version and known.uid == obj.uid:
+            return known
+        return Crd.of(obj)
+
     def _observe(self, obj: Object) -> None:
-        crd = Crd.of(obj)
+        crd = self._read(obj)
         if self._mine(crd.group):
             self._wake(self.index.observe(crd))
 

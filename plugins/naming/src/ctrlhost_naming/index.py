@@ -51,7 +51,7 @@ class NameIndex:
         with self._lock:
             known = self._get(crd.name)
             order = 1 if known is None else compare_versions(crd.resource_version, known.resource_version)
-            if order is not None and order < 0:
+            if (order is not None and order < 0) or crd == known:
                 return []
             wakes = self._replace(known, crd, "release")
             if order is None and not self._groups[crd.group].odd_versions:

@@ -18,6 +18,9 @@ class Space(enum.Enum):
     KINDS = "K"
     """What stands in manifests: kind and list kind."""
 
+    # Members are compared by identity, and hashed several times per name of every CRD.
+    __hash__ = object.__hash__
+
 
 class Field(enum.Enum):
     """A field of `spec.names` that is arbitrated: its name there, its space, and the reason of a conflict in it."""
