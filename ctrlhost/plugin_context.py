@@ -198,7 +198,7 @@ class PluginContext:
 
     def close(self, timeout: float = 1.0) -> None:
         """End what the plugin started of itself: its loop, its informers, its series; called by the host at the end."""
-        self.scope.loop.stop(timeout)
+        self.scope.close(timeout)
         for informer in self.informers:
             informer.release()
         self.informers.clear()

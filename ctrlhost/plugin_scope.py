@@ -57,6 +57,7 @@ class PluginScope:
         self.loop = PluginLoop(name)
         self.written = Written()
         self.events = PluginEvents(services.events, name)
+        self._async_clients: list[AsyncClient] = []
         self._indexed: dict[Informer, dict[str, Any]] = {}
 
     def writing_client(self, guard: Callable[[], None] | None = None, echoes: Echoes | None = None) -> Client:
@@ -65,10 +66,17 @@ class PluginScope:
         client = self.services.client.derive(field_manager=f"ctrlhost-{self.name}")
         return WritingClient.of(client, self.written, guard=guard, echoes=echoes)
 
-    @staticmethod
-    def async_client(client: Client) -> AsyncClient:
-        """Give the awaitable form of a client."""
-        return AsyncClient(client)
+    def async_client(self, client: Client) -> AsyncClient:
+        """Give the awaitable form of a client; its threads start with the first call and end with the plugin."""
+        made = AsyncClient(client)
+        self._async_clients.append(made)
+        return made
+
+    def close(self, timeout: float) -> None:
+        """End the plugin's threads."""
+        self.loop.stop(timeout)
+        for client in self._async_clients:
+            client.close()
 
     def indexed(self, informer: Informer) -> dict[str, Any]:
         """Give what the plugin has indexed an informer by, under the plugin's own names."""

@@ -200,6 +200,63 @@ def test_a_result_of_another_type_is_a_failure_that_names_it(bench: Bench, caplo
     )
 
 
+class Unspeakable(Exception):
+    """An exception that can not be printed."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (Result(requeue_after="5"), "TypeError"),  # type: ignore[arg-type]
+        (Result(requeue_after=5, priority=2**40), "OverflowError"),
+        (RetryAfter(float("nan")), "ValueError"),
+        (Unspeakable(), "Unspeakable"),
+    ],
+)
+def test_an_outcome_that_makes_no_sense_is_a_failure_and_the_worker_goes_on(
+    bench: Bench, manual_clock: ManualClock, step, told: str
+) -> None:
+    controller = bench.controller(Script(step, None))
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    assert (controller.status().last_error or "").startswith(told)
+    manual_clock.advance(0.005)
+    eventually(lambda: bench.results() == {"error": 1, "success": 1})
+
+
+class BrokenLimiter:
+    """A rate limiter with a fault."""
+
+    def when(self, key) -> float:
+        raise RuntimeError("broken")
+
+    def forget(self, key) -> None:
+        raise RuntimeError("broken")
+
+    def num_requeues(self, key) -> int:
+        return 0
+
+
+def test_a_rate_limiter_that_fails_loses_no_key_and_no_worker(bench: Bench, manual_clock: ManualClock) -> None:
+    runs = []
+
+    def fail_once(ctx, request):
+        runs.append(request)
+        if len(runs) == 1:
+            raise ValueError("once")
+
+    controller = bench.controller(fail_once, rate_limiter=BrokenLimiter())
+    controller.queue.add(WEB)
+    eventually(lambda: len(runs) == 1 and idle(controller))
+    manual_clock.advance(1)
+    eventually(lambda: len(runs) == 2 and idle(controller))
+    controller.queue.add(DB)
+    eventually(lambda: runs == [WEB, WEB, DB])
+
+
 def test_a_log_line_carries_the_controller_key_and_id_of_its_reconcile(bench: Bench) -> None:
     from ctrlhost.context import log_fields
 
