@@ -495,3 +495,39 @@ def test_the_documentation_names_every_setting_metric_and_finding() -> None:
     assert metrics <= told
     assert {kind.value for kind in Finding} <= told
     assert set(ctrlhost_naming.NamingSettings.__struct_fields__) <= told
+
+
+@behaviour("naming/F6")
+def test_a_group_that_somebody_else_keeps_changing_is_left_to_them(
+    start: Callable[..., Cluster], external: Sandbox, manual_clock: Any
+) -> None:
+    cluster = start(external, mode="enforce", allow_own_names=True)
+    cluster.settled("bs/b", "cs/c")
+    cluster.edit("bs", shortNames=["b"])
+    cluster.host.run_until_idle()
+    assert cluster.accepted("bs") == "bs/b/B/BList[b]"
+
+    for rounds in range(1, 5):
+        assert cluster.names_accepted("bs") == "True/NoConflicts"
+        contradict(cluster)
+        assert cluster.metric("fights_total") == (rounds == 4)
+        manual_clock.advance(10)
+    assert cluster.names_accepted("bs") == "False/ShortNamesConflict"
+    assert [event["reason"] for event in cluster.host.events()].count("NamingFight") == 1
+
+    before = cluster.syncs("written")
+    cluster.edit("cs", singular="other")
+    cluster.host.run_until_idle()
+    assert cluster.accepted("cs") == "cs/c/C/CList", "nothing is written in the group any more"
+    assert cluster.syncs("written") == before
+
+
+def contradict(cluster: Cluster) -> None:
+    """Write what a controller would that refuses a CRD its own names."""
+    status = cluster.get("bs")["status"]
+    for condition in status["conditions"]:
+        if condition["type"] == "NamesAccepted":
+            condition |= {"status": "False", "reason": "ShortNamesConflict", "message": '"b" is already in use'}
+    status["acceptedNames"]["shortNames"] = None
+    cluster.client.patch(API, KIND, "bs.g.io", None, {"status": status}, subresource="status")
+    cluster.host.run_until_idle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ctrlhost.client import Client
+    from ctrlhost import Client
 
 HOOK = "start-apiextensions-controllers"
 """The start-up step that /readyz lists where the controllers of CustomResourceDefinitions run inside the server."""

@@ -12,7 +12,7 @@ from ctrlhost_naming.calculation import Calculation, Used, calculate
 from ctrlhost_naming.conditions import is_true
 
 if TYPE_CHECKING:
-    from ctrlhost.clock import Clock
+    from ctrlhost import Clock
     from ctrlhost_naming.crd import Crd
 
 

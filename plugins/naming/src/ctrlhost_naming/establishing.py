@@ -14,7 +14,7 @@ from ctrlhost_naming.decision import plain
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.clock import Clock
+    from ctrlhost import Clock
     from ctrlhost_naming.crd import Crd
 
 

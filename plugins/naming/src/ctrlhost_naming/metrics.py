@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
-    from ctrlhost.clock import Clock
+    from ctrlhost import Clock
     from ctrlhost_naming.differences import Ledger
     from ctrlhost_naming.index import NameIndex
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
-    from ctrlhost.clock import Clock
+    from ctrlhost import Clock
     from ctrlhost_naming.differences import Difference, Ledger
     from ctrlhost_naming.index import NameIndex
 
