@@ -30,7 +30,7 @@ def test_a_thread_that_waits_lets_the_others_run() -> None:
     assert getter.result() == "foo"
 
 
-class Interrupted(Exception):  # noqa: N818
+class Interrupted(Exception):
     pass
 
 
