@@ -54,7 +54,7 @@ $(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
 $(PEERS): $(GO_SOURCES) $(wildcard tests/go/peers/*.go)
 	PYTHON=$(PYTHON) tests/go/build peers
 
-.PHONY: demo test test-fast test-rust test-python controlplane controlplane-build
+.PHONY: demo test test-fast test-rust loom test-python controlplane controlplane-build
 demo: venv ## Run hostname and naming on the sandbox with example objects; KEEP=1 leaves it running
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
@@ -62,6 +62,10 @@ test: test-rust test-python ## Every test, the real kube-apiserver included
 
 test-rust:
 	cargo test --quiet --locked --package ctrlhost-core
+
+loom: ## Explore the interleavings of the queue's core, up to a bound
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom \
+	  cargo test --quiet --locked --package ctrlhost-core --test queue_loom
 
 test-python: venv $(CONTROLPLANE)
 	$(PYTEST) --quiet

@@ -29,6 +29,25 @@ def test_the_oldest_key_goes_first_once_in_a_while() -> None:
     assert work_queue.get() == "low 2"
 
 
+@given(st.integers(1, 8), st.integers(1, 20), st.lists(st.integers(-5, 5), min_size=1, max_size=8))
+def test_no_key_waits_longer_than_its_bound(aging: int, load: int, priorities: list[int]) -> None:
+    # The bound: with `older` keys before it, aging * (older + 2) seconds and the time to the next get, here a second.
+    clock = ManualClock()
+    work_queue = WorkQueue(clock=clock, aging=aging)
+    for number, priority in enumerate(priorities):
+        work_queue.add(number, priority=priority)
+    handed_out: dict[Any, float] = {}
+    for second in range(aging * (len(priorities) + 3)):
+        clock.advance(1)
+        for number in range(load):
+            work_queue.add(f"{second} {number}", priority=9)
+        key = work_queue.get_nowait()
+        handed_out[key] = clock.now()
+        work_queue.done(key)
+    for older in range(len(priorities)):
+        assert handed_out[older] <= aging * (older + 2) + 1
+
+
 def test_aging_can_be_switched_off() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock, aging=None)

@@ -40,7 +40,10 @@ pub(crate) struct WorkQueue {
 #[pymethods]
 impl WorkQueue {
     #[new]
-    #[pyo3(signature = (name=None, *, rate_limiter=None, clock=None, fair_by=None, aging=Some(30.0)))]
+    #[pyo3(
+        signature = (name=None, *, rate_limiter=None, clock=None, fair_by=None, aging=Some(30.0)),
+        text_signature = "(name=None, *, rate_limiter=None, clock=None, fair_by=None, aging=30.0)"
+    )]
     fn new(
         py: Python<'_>,
         name: Option<Bound<'_, PyString>>,
