@@ -72,8 +72,9 @@ class Host:
             self._add(plugin)
         self._server: HttpServer | None = None
         self._listeners: list[tuple[PluginRuntime, HttpServer]] = []
-        self._started = False
+        self._starting = False
         self._stopped = False
+        self._signal = ""
         #: What the server shows of this host.
         self.inspection = Inspection(self)
         self.events: EventRecorder | None = None
@@ -99,7 +100,6 @@ class Host:
         """
         from ctrlhost.plugins import installed_plugins
 
-        self._started = True
         self._listen()
         named = [plugin.name for plugin in self.plugins]
         for runtime in self.plugins:
@@ -248,7 +248,7 @@ class Host:
         try:
             self.start()
         except StopRequested:
-            log.info("asked to stop while starting")
+            log.debug("asked to stop while starting")
         except BaseException:
             self._starting = False
             self.stop(0)
@@ -256,6 +256,8 @@ class Host:
         self._starting = False
         with self._changes:
             self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed())
+        if self._signal:
+            log.info("%s: stopping; once more ends at once", self._signal)
         failed = self._all_failed() and not self.stopping.is_set()
         if failed:
             log.error("every plugin has failed; nothing is left to run")
@@ -264,14 +266,12 @@ class Host:
         log.info("stopped")
         return 1 if failed else 0
 
-    _starting = False
-
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number).name
         if self.stopping.is_set():
             os.write(2, f"{name} again: ending at once\n".encode())
             os._exit(1)
-        os.write(2, f"{name}: stopping; once more ends at once\n".encode())
+        self._signal = name
         self.stopping.set()
         if self._starting:
             raise StopRequested

@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost.crds import install_crds
-from ctrlhost.errors import ConfigError, PluginError, PluginNotFound
 from ctrlhost.health import Check, PluginCheck
 from ctrlhost.logs import bound
+from ctrlhost.plugin_fault import Contained, with_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +32,7 @@ State = Literal["failed", "waiting", "syncing", "running", "stopping", "stopped"
 #: How long a plugin waits in each state before it looks again whether its caches are full, in seconds.
 _PAUSE: dict[State, float] = {"syncing": 0.01, "waiting": 0.1, "running": 0.5, "stopping": 0, "stopped": 0, "failed": 0}
 _STOPPING_HOOK_TIMEOUT = 5.0
+_FAILED_DRAIN = 1.0
 
 
 class PluginRuntime:
@@ -50,6 +50,8 @@ class PluginRuntime:
         self.health_checks: list[PluginCheck] = []
         self._changed = changed
         self._lock = threading.Lock()
+        self._draining = threading.Lock()
+        self._drained: bool | None = None
         self._ending = threading.Event()
         #: Set when the plugin's CRDs are there, or when it is known that they can not be for now.
         self.crds_tried = threading.Event()
@@ -98,7 +100,11 @@ class PluginRuntime:
             return
         with self._contained("ctrlhost_setup"):
             context = PluginContext(self.name, self.settings, services)
-            self.plugin.setup(context)
+            try:
+                self.plugin.setup(context)
+            except BaseException:
+                context.close()
+                raise
             self.health_checks = [
                 PluginCheck(f"{self.name}/{check.name}", check.check) for check in context.health_checks
             ]
@@ -126,6 +132,8 @@ class PluginRuntime:
                 return
             for peer in self._peers:
                 peer.crds_tried.wait()
+            if self._ending.is_set():
+                return
             for controller in context.controllers:
                 controller.attach()
             context.services.factory.start()
@@ -247,7 +255,7 @@ class PluginRuntime:
                 try:
                     plugin.stopping(context)
                 except Exception as error:  # noqa: BLE001 - a plugin's failure must not keep the host from stopping
-                    log.error("plugin %s: ctrlhost_stopping: %s", self.name, _with_place(error))
+                    log.error("plugin %s: ctrlhost_stopping: %s", self.name, with_place(error))
 
         thread = threading.Thread(target=hook, name=f"plugin {self.name} stopping", daemon=True)
         thread.start()
@@ -256,7 +264,13 @@ class PluginRuntime:
             log.error("plugin %s: ctrlhost_stopping did not return within %g s", self.name, _STOPPING_HOOK_TIMEOUT)
 
     def drain(self, deadline: float) -> bool:
-        """Wait for what is running, until `deadline` (time.monotonic); True if nothing is left."""
+        """Wait for what is running, until `deadline` (time.monotonic); True if nothing is left. Done once only."""
+        with self._draining:
+            if self._drained is None:
+                self._drained = self._drain(deadline)
+            return self._drained
+
+    def _drain(self, deadline: float) -> bool:
         drained = True
         for controller in self.controllers:
             if not controller.drain(max(0.0, deadline - time.monotonic())):
@@ -296,6 +310,10 @@ class PluginRuntime:
         self.crds_tried.set()
         self._move("failed", reason)
         self._halt()
+        if self.context is not None:
+            # Off this thread, which may be a worker or the plugin's own; a plugin that failed shares in no informer.
+            deadline = time.monotonic() + _FAILED_DRAIN
+            threading.Thread(target=self.drain, args=(deadline,), name=f"plugin {self.name} end", daemon=True).start()
 
     def _halt(self) -> None:
         for controller in self.controllers:
@@ -303,8 +321,8 @@ class PluginRuntime:
         for task in self.context.tasks if self.context else ():
             task.stop(0)
 
-    def _contained(self, stage: str) -> _Contained:
-        return _Contained(self, stage)
+    def _contained(self, stage: str) -> Contained:
+        return Contained(self.name, stage, self.fail)
 
     def _move(self, state: State, reason: str) -> None:
         with self._lock:
@@ -321,33 +339,3 @@ class PluginRuntime:
             separator = ": " if reason else ""
             log.log(level, "plugin %s %s%s%s", self.name, state, separator, reason, extra={"plugin": self.name})
         self._changed()
-
-
-def _with_place(error: BaseException) -> str:
-    """Give an error as one line with the last place in the plugin's code that it came through."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/ctrlhost/" not in frame.filename]
-    frames = [frame for frame in frames if "/pluggy/" not in frame.filename]
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
-    return f"{text} ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else text
-
-
-class _Contained:
-    """A block in which whatever a plugin raises stays the plugin's; what the operator got wrong goes on."""
-
-    def __init__(self, runtime: PluginRuntime, stage: str) -> None:
-        self._runtime = runtime
-        self._stage = stage
-
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
-        if error is None or not isinstance(error, Exception) or isinstance(error, (ConfigError, PluginNotFound)):
-            return False
-        if isinstance(error, PluginError):
-            reason = f"{error.message} (hint: {error.hint})" if error.hint else error.message
-        else:
-            reason = f"{self._stage}: {_with_place(error)}"
-        log.debug("plugin %s failed at %s", self._runtime.name, self._stage, exc_info=error)
-        self._runtime.fail(reason, error)
-        return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import types
 from typing import TYPE_CHECKING
 
@@ -190,6 +191,25 @@ def test_a_plugin_that_fails_to_prepare_runs_no_worker(make_host):
     assert seen == []
     assert host.stop(LIMIT)
     assert state(host, "bad")[0] == "failed"
+
+
+def test_a_plugin_that_failed_shares_in_no_informer(make_host):
+    def ctrlhost_setup(plugin):
+        plugin.informer("v1", "Secret")
+        config_maps([])(plugin)
+
+    def ctrlhost_synced(plugin):
+        raise RuntimeError("no peers")
+
+    host = make_host(
+        plugin("bad", ctrlhost_setup=ctrlhost_setup, ctrlhost_synced=ctrlhost_synced),
+        plugin("worse", ctrlhost_setup=lambda plugin: [plugin.informer("v1", "Pod"), 1 / 0]),
+    )
+    host.start()
+    assert host.wait_ready(LIMIT)
+    assert host.plugins[0].drain(time.monotonic() + LIMIT)
+    assert host.factory is not None
+    assert host.factory.informers() == []
 
 
 def test_two_objects_of_one_name_are_a_failure_of_the_second(make_host):

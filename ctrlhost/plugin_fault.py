@@ -1,0 +1,52 @@
+"""Keeping what a plugin raises to that plugin, and saying it in one line."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pluggy
+
+from ctrlhost.errors import ConfigError, PluginError, PluginNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logging.getLogger("ctrlhost.host")
+
+#: Frames in these folders are between the host and the plugin, and tell its author nothing.
+_BETWEEN = tuple(str(Path(file).parent) for file in (__file__, pluggy.__file__))
+
+
+def with_place(error: BaseException) -> str:
+    """Give an error as one line with the last place in the plugin's code that it came through."""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_BETWEEN)]
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
+
+
+class Contained:
+    """A block in which what a plugin raises is reported and ends there; what the operator got wrong goes on."""
+
+    def __init__(self, plugin: str, stage: str, fail: Callable[[str, BaseException], None]) -> None:
+        """Report to `fail`, with one line that says what happened at `stage`."""
+        self._plugin = plugin
+        self._stage = stage
+        self._fail = fail
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        """Swallow an error of the plugin."""
+        if error is None or not isinstance(error, Exception) or isinstance(error, (ConfigError, PluginNotFound)):
+            return False
+        if isinstance(error, PluginError):
+            reason = f"{error.message} (hint: {error.hint})" if error.hint else error.message
+        else:
+            reason = f"{self._stage}: {with_place(error)}"
+        log.debug("plugin %s failed at %s", self._plugin, self._stage, exc_info=error)
+        self._fail(reason, error)
+        return True
