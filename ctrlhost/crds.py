@@ -17,7 +17,7 @@ log = logging.getLogger("ctrlhost.crds")
 
 _API_VERSION, _KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 _FIRST_DELAY, _MAX_DELAY = 0.25, 15.0
-_ESTABLISHED_TIMEOUT = 30.0
+_ESTABLISHED_TIMEOUT, _SOON_ESTABLISHED = 30.0, 1.0
 
 
 def install_crds(
@@ -40,7 +40,7 @@ def install_crds(
                 waiting(f"{crd['metadata']['name']}: {error}")
                 stop.wait(delay)
                 delay = min(delay * 2, _MAX_DELAY)
-    return all(_established(client, crd["metadata"]["name"], stop) for crd in crds) and not stop.is_set()
+    return all(_established(client, crd["metadata"]["name"], stop, waiting) for crd in crds) and not stop.is_set()
 
 
 def _install(client: Client, crd: dict[str, Any]) -> None:
@@ -56,8 +56,11 @@ def _install(client: Client, crd: dict[str, Any]) -> None:
         log.info("installed CRD %s", name)
 
 
-def _established(client: Client, name: str, stop: threading.Event) -> bool:
-    """Wait until the server serves the kind; after half a minute go on, since the informers wait for it as well."""
+def _established(client: Client, name: str, stop: threading.Event, waiting: Callable[[str], None]) -> bool:
+    """Wait until the server serves the kind; after half a minute go on, since the informers wait for it as well.
+
+    After a second `waiting` is told: the server may leave it to a controller, which may be another plugin of this host.
+    """
     waited, pause = 0.0, 0.02
     while not stop.is_set() and waited < _ESTABLISHED_TIMEOUT:
         try:
@@ -68,6 +71,8 @@ def _established(client: Client, name: str, stop: threading.Event) -> bool:
         conditions = found.get("status", {}).get("conditions") or ()
         if any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions):
             return True
+        if waited > _SOON_ESTABLISHED:
+            waiting(f"{name} is not established yet")
         stop.wait(pause)
-        waited, pause = waited + pause, min(pause * 2, 1.0)
+        waited, pause = waited + pause, min(pause * 2, _SOON_ESTABLISHED)
     return not stop.is_set()

@@ -55,6 +55,16 @@ def test_crds_are_installed_on_the_sandbox(distributions, start_host):
     assert host.stop() == 0
 
 
+def test_a_plugin_may_be_who_establishes_the_crds_of_another(distributions, start_host):
+    distributions.add("widgets", WIDGETS)
+    host = start_host(
+        "--sandbox", "--sandbox-crd-conditions=external", "--set=naming.mode=enforce", plugins="widgets,naming"
+    )
+    host.line("plugin naming running")
+    host.line("plugin widgets running")
+    assert host.stop() == 0
+
+
 def test_an_interrupt_is_as_good_as_a_term(distributions, start_host):
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="greeter")
