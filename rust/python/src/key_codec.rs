@@ -156,8 +156,9 @@ const LONG: usize = 0xff_ffff;
 /// Tag and length in half a word.
 #[inline]
 fn write_head(tag: u8, len: usize, scratch: &mut Scratch) {
-    let short = len.min(LONG).to_le_bytes();
-    scratch.push(&[tag, short[0], short[1], short[2]]);
+    // One store: bytes that are put together in memory would have to be waited for.
+    let short = u32::try_from(len.min(LONG)).unwrap_or_default();
+    scratch.push(&(short << 8 | u32::from(tag)).to_le_bytes());
     if len >= LONG {
         scratch.push(&(len as u64).to_le_bytes());
     }

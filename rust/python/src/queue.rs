@@ -22,6 +22,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::clock::core_clock;
 use crate::interpreter::{self, SLICE};
 use crate::key::{Key, Probe, Shown};
+use crate::key_codec::is_simple;
 use crate::queue_arguments::{Priority, Seconds, timeout};
 use crate::queue_batch::Batch;
 use crate::queue_groups::FairBy;
@@ -257,7 +258,7 @@ impl WorkQueue {
     fn forget(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         self.shared.check(py)?;
         let limiter = self.shared.queue.limiter();
-        if limiter.forgets_nothing() && key.is_exact_instance_of::<PyString>() {
+        if limiter.forgets_nothing() && is_simple(key, 0) {
             return Ok(());
         }
         limiter
