@@ -13,7 +13,7 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.configuration import Configuration
 from ctrlhost.inspection import Inspection
 from ctrlhost.plugin_runtime import PluginRuntime
-from ctrlhost.plugins import PluginManager, name_of
+from ctrlhost.plugins import PluginManager, installed_plugins, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,6 +62,7 @@ class Host:
         self.clock: Clock = clock or SystemClock()
         self.stopping = threading.Event()
         self.client: Client | None = client
+        self._own_client = client is None
         self.factory: InformerFactory | None = None
         self._sandbox = sandbox
         self._manager = PluginManager()
@@ -98,12 +99,10 @@ class Host:
         ConfigError for settings that do not fit, an address in use, or a kubeconfig that can not be read;
         PluginNotFound for a plugin that is not installed. Every other trouble of a plugin is that plugin's own.
         """
-        from ctrlhost.plugins import installed_plugins
-
         self._listen()
         named = [plugin.name for plugin in self.plugins]
         for runtime in self.plugins:
-            if runtime.state != "failed":
+            if not runtime.failed:
                 runtime.load(self._manager, self._given.get(runtime.name))
         self.configuration.check_names([*named, *installed_plugins()])
         overrides = self.configuration.controllers()
@@ -227,6 +226,8 @@ class Host:
             server.stop(_SERVER_TIMEOUT)
         if self._server is not None:
             self._server.stop(_SERVER_TIMEOUT)
+        if self._own_client and self.client is not None:
+            self.client.close()
         self._notify()
         return drained
 
@@ -247,13 +248,15 @@ class Host:
         self._starting = True
         try:
             self.start()
+            # In here, so that a signal that comes right now is still expected.
+            self._starting = False
         except StopRequested:
+            self._starting = False
             log.debug("asked to stop while starting")
         except BaseException:
             self._starting = False
             self.stop(0)
             raise
-        self._starting = False
         with self._changes:
             self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed())
         if self._signal:
@@ -279,7 +282,7 @@ class Host:
         threading.Thread(target=self._notify, daemon=True).start()
 
     def _all_failed(self) -> bool:
-        return bool(self.plugins) and all(plugin.state == "failed" for plugin in self.plugins)
+        return bool(self.plugins) and all(plugin.failed for plugin in self.plugins)
 
     def _notify(self) -> None:
         with self._changes:

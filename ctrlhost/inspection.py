@@ -33,7 +33,7 @@ class Inspection:
         if endpoint == "livez":
             return lines
         if endpoint == "readyz":
-            lines.append(Check("stopping", passed=not self._host.stopping.is_set()))
+            lines.append(Check("shutdown", passed=not self._host.stopping.is_set()))
         for plugin in list(self._host.plugins):
             first, *rest = plugin.checks()
             if endpoint == "healthz":
