@@ -15,6 +15,8 @@ from ctrlhost.informers.metrics import InformerMetrics
 from ctrlhost.informers.options import ReflectorOptions
 from ctrlhost.informers.part import Part, Reads, Scope, Transform
 from ctrlhost.informers.resync import Resyncer
+from ctrlhost.informers.selection import selection_within
+from ctrlhost.informers.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +96,8 @@ class InformerFactory:
 
         `namespaces` None is all of them. `reads` says which part of each object is kept: None all of it, "metadata", or
         paths such as "spec.rules"; the informer may keep more, for others. `transform` takes an object and gives the
-        one to keep. It runs once `start` was called after this.
+        one to keep. One that a wider informer covers (by namespaces, labels, or a field selector of name or namespace)
+        is a view of that one, if it is there already or was declared. It runs once `start` was called after this.
         """
         base = Scope(api_version, kind, _namespaces(namespaces), label_selector or None, field_selector or None)
         wanted = _reads(reads)
@@ -102,13 +105,42 @@ class InformerFactory:
             if self._stopped:
                 raise CtrlhostError(f"no informer of {kind} was made: the factory has stopped already")
             if base in self._declared and transform is None:
-                wanted = _union(self._declared[base], wanted)
-            scope = replace(base, reads=wanted, transform=transform)
-            found = self._covering(scope)
-            if found is None:
-                found = self._informers[scope] = self._make(scope)
-            found.users += 1
-            return found
+                wanted = _union(self._declared_reads(base), wanted)
+            return self._get(replace(base, reads=wanted, transform=transform))
+
+    def _get(self, scope: Scope) -> Informer:
+        """Share in an informer, made now if there is none: a view where a wider one is there or was declared."""
+        found = self._covering(scope)
+        if found is None:
+            found = self._view(scope) or self._make(scope)
+            found._release = self._release  # noqa: SLF001 - the factory counts the users of what it makes
+            self._informers[scope] = found
+        found.users += 1
+        return found
+
+    def _view(self, scope: Scope) -> View | None:
+        for known in self._informers:
+            selection = selection_within(known, scope)
+            if selection is not None and _union(known.reads, scope.reads) == known.reads:
+                return View(scope, self._key(scope), self._get(known), selection)
+        base = replace(scope, reads=None)
+        for declared in self._declared:
+            if declared == base:
+                continue
+            selection = selection_within(declared, base)
+            # Of two that cover each other neither is the wider one.
+            if selection is not None and selection_within(base, declared) is None:
+                wide = self._get(replace(declared, reads=_union(self._declared_reads(declared), scope.reads)))
+                return View(scope, self._key(scope), wide, selection)
+        return None
+
+    def _declared_reads(self, base: Scope) -> Reads:
+        """Give what was declared to be read of a scope and of all that it covers."""
+        reads: Reads = "metadata"
+        for declared, wanted in self._declared.items():
+            if selection_within(base, declared) is not None:
+                reads = _union(reads, wanted)
+        return reads
 
     def _covering(self, scope: Scope) -> Informer | None:
         """Give an informer that keeps all that is asked for, maybe more."""
@@ -136,9 +168,7 @@ class InformerFactory:
             )
             for namespace in ([""] if scope.namespaces is None else scope.namespaces)
         ]
-        informer = Informer(scope, key, parts, self._client, self._clock)
-        informer._release = self._release  # noqa: SLF001 - the factory counts the users of what it makes
-        return informer
+        return Informer(scope, key, parts, self._client, self._clock)
 
     def _key(self, scope: Scope) -> str:
         """Name an informer; transforms have no names, so of several with the same description each gets a number."""
@@ -160,6 +190,8 @@ class InformerFactory:
             self._started.discard(informer.scope)
         log.debug("the last user of %s has left; it stops", informer.key)
         informer.stop()
+        if isinstance(informer, View):
+            informer.wide.release()
 
     def informers(self) -> list[Informer]:
         """Give the informers that somebody uses."""
@@ -237,7 +269,7 @@ class InformerFactory:
             self._news.notify_all()
 
     def _parts(self) -> list[Any]:
-        return [part for informer in self.informers() for part in informer.parts]
+        return [part for informer in self.informers() if not isinstance(informer, View) for part in informer.parts]
 
 
 def _namespaces(namespaces: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.informers.part import Part, Scope
+    from ctrlhost.informers.view import ViewIndexer
     from ctrlhost.workqueue import WorkQueue
 
 _FIRST_LISTS = -100
@@ -44,6 +45,11 @@ class Handle:
         """Whether the first list was handed to this handler and it has dealt with all of it."""
         return self._synced()
 
+    @property
+    def active(self) -> bool:
+        """Whether it was not removed."""
+        return bool(self._removes)
+
     def remove(self, *, wait: bool = False) -> None:
         """Tell the handler nothing more; with `wait`, return after a callback that runs has ended. May be repeated."""
         removes, self._removes = self._removes, []
@@ -65,14 +71,17 @@ class Informer:
         self.key = key
         self.parts = tuple(parts)
         self.users = 0
-        self._client = client
-        self._clock = clock
+        self.client = client
+        self.clock = clock
+        self._handles: list[Handle] = []
         self._stopped = False
         self._lock = threading.Lock()
         self._release: Callable[[Informer], None] = lambda _: None
         engines = [part.engine for part in parts]
         indexers = [engine.indexer for engine in engines]
-        self.indexer: Indexer | UnionIndexer = indexers[0] if len(indexers) == 1 else UnionIndexer(indexers)
+        self.indexer: Indexer | UnionIndexer | ViewIndexer = (
+            indexers[0] if len(indexers) == 1 else UnionIndexer(indexers)
+        )
         self.lister = Lister(self.indexer)
 
     @property
@@ -111,7 +120,7 @@ class Informer:
             registration = part.dispatcher.add(callbacks, listener)
             listeners.append(listener)
             removes.append(_remover(part, registration))
-        return Handle(callbacks.name, removes, lambda: all(listener.has_synced for listener in listeners))
+        return self._keep(Handle(callbacks.name, removes, lambda: all(listener.has_synced for listener in listeners)))
 
     def enqueue_to(
         self,
@@ -130,7 +139,7 @@ class Informer:
         self._must_run()
         if isinstance(key, Owner):
             key = self._mapping(key)
-        wanted = [in_core(each) for each in predicates]
+        wanted = self._in_core(predicates)
         handles = [
             part.engine.enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
             for part in self.parts
@@ -140,14 +149,24 @@ class Informer:
             for part, handle in zip(self.parts, handles, strict=True):
                 part.engine.remove_handler(handle)
 
-        return Handle(f"queue {getattr(queue, 'name', '')}", [remove], lambda: self.has_synced)
+        return self._keep(Handle(f"queue {getattr(queue, 'name', '')}", [remove], lambda: self.has_synced))
+
+    def _keep(self, handle: Handle) -> Handle:
+        with self._lock:
+            self._handles = [each for each in self._handles if each.active]
+            self._handles.append(handle)
+        return handle
+
+    @staticmethod
+    def _in_core(predicates: Sequence[Any]) -> list[Any]:
+        return [in_core(each) for each in predicates]
 
     def _mapping(self, owner: Owner) -> _core.Owner:
         """Give the owner as the core knows it, which wants to be told whether it has a namespace."""
         cluster_scoped = owner.cluster_scoped
         if cluster_scoped is None:
             try:
-                cluster_scoped = not self._client.resource(owner.api_version, owner.kind, timeout=5.0).namespaced
+                cluster_scoped = not self.client.resource(owner.api_version, owner.kind, timeout=5.0).namespaced
             except CtrlhostError:
                 # Not served (yet), or no server: nearly all owners have a namespace.
                 cluster_scoped = False
@@ -187,7 +206,7 @@ class Informer:
 
     def status(self) -> InformerStatus:
         """Say how it is doing, for health checks, metrics and pages."""
-        now = self._clock.now()
+        now = self.clock.now()
         reflectors = [part.reflector.status for part in self.parts]
         stats = [part.engine.stats() for part in self.parts]
         state, reason = self._worst()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ctrlhost.cache import Indexer, Object
+    from ctrlhost.informers.view import ViewIndexer
 
 
 class UnionIndexer:
@@ -76,7 +77,7 @@ class UnionIndexer:
 class Lister:
     """Reads from an informer's cache. What it gives can not be changed in place. Safe to use from any thread."""
 
-    def __init__(self, indexer: Indexer | UnionIndexer) -> None:
+    def __init__(self, indexer: Indexer | UnionIndexer | ViewIndexer) -> None:
         """Read from this."""
         self._indexer = indexer
 

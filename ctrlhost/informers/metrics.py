@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.informers.view import View
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -56,7 +58,9 @@ class InformerMetrics:
             )
         }
         for informer in self._factory.informers():
-            self._add(families, informer)
+            # A view counts with the informer that it looks through.
+            if not isinstance(informer, View):
+                self._add(families, informer)
         yield from families.values()
 
     def _add(self, families: dict[str, Any], informer: Any) -> None:

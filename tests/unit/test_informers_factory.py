@@ -75,9 +75,8 @@ def test_informers_have_names_that_differ_and_are_free_again_once_they_are_gone(
 def test_equal_requests_share_one_informer_and_others_do_not(factory):
     pods = factory.informer("v1", "Pod")
     assert factory.informer("v1", "Pod", label_selector="") is pods
-    assert factory.informer("v1", "Pod", namespaces=["b", "a"]) is factory.informer(
-        "v1", "Pod", namespaces=("a", "b", "a")
-    )
+    both = factory.informer("v1", "Pod", namespaces=["b", "a"])
+    assert factory.informer("v1", "Pod", namespaces=("a", "b", "a")) is both
     others = [
         factory.informer("v1", "Pod", namespaces=["a"]),
         factory.informer("v1", "Pod", label_selector="a=b"),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ctrlhost_core::handlers::{
-    self, MapFunc, Mapping, OwnedRequest, PredicateFunc, RequestRef, RequestSink,
+    self, LabelRequirement, MapFunc, Mapping, OwnedRequest, PredicateFunc, RequestRef, RequestSink,
+    Selection,
 };
 use ctrlhost_core::object;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -88,6 +89,33 @@ impl Predicate {
     #[staticmethod]
     fn negate(inner: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self(handlers::Predicate::Not(Box::new(predicate(inner)?))))
+    }
+
+    /// `labels` are (key, values or None, negated).
+    #[staticmethod]
+    #[pyo3(signature = (predicates, *, namespaces=None, name=None, labels=Vec::new()))]
+    fn within(
+        predicates: &Bound<'_, PyTuple>,
+        namespaces: Option<Vec<String>>,
+        name: Option<String>,
+        labels: Vec<(String, Option<Vec<String>>, bool)>,
+    ) -> PyResult<Self> {
+        let labels = labels
+            .into_iter()
+            .map(|(key, values, negated)| LabelRequirement {
+                key,
+                values,
+                negated,
+            });
+        let selection = Selection {
+            namespaces,
+            name,
+            labels: labels.collect(),
+        };
+        Ok(Self(handlers::Predicate::Within(
+            selection,
+            all_of(predicates)?,
+        )))
     }
 
     fn __call__(&self, old: Option<&Bound<'_, Object>>, new: Option<&Bound<'_, Object>>) -> bool {

@@ -4,6 +4,7 @@ mod listener;
 mod mapping;
 mod predicate;
 mod queue_handler;
+mod selection;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ pub use listener::{Listener, Next, Notification, SharedListener};
 pub use mapping::{MapFunc, Mapping, OwnedRequest};
 pub use predicate::{Predicate, PredicateFunc};
 pub use queue_handler::QueueHandler;
+pub use selection::{LabelRequirement, Selection};
 
 use crate::delta_fifo::DeltaObject;
 use crate::object::{Key, Object};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Selection;
 use crate::object::{Object, same_map};
 
 /// A predicate from beyond the border.
@@ -28,6 +29,8 @@ pub enum Predicate {
     Any(Vec<Predicate>),
     /// It does not pass; adds and deletes are turned round too.
     Not(Box<Predicate>),
+    /// All of these pass for the chosen objects: one that begins to be chosen is new, one that ceases to be is gone.
+    Within(Selection, Vec<Predicate>),
     /// Whatever it says.
     Custom(Arc<dyn PredicateFunc>),
 }
@@ -51,6 +54,11 @@ impl Predicate {
             Self::All(inner) => inner.iter().all(|one| one.passes(old, new)),
             Self::Any(inner) => inner.iter().any(|one| one.passes(old, new)),
             Self::Not(inner) => !inner.passes(old, new),
+            Self::Within(selection, inner) => {
+                let old = old.filter(|object| selection.selects(object));
+                let new = new.filter(|object| selection.selects(object));
+                (old.is_some() || new.is_some()) && inner.iter().all(|one| one.passes(old, new))
+            }
             Self::Custom(func) => func.passes(old, new),
         }
     }
@@ -66,6 +74,11 @@ impl fmt::Debug for Predicate {
             Self::All(inner) => f.debug_tuple("all_of").field(inner).finish(),
             Self::Any(inner) => f.debug_tuple("any_of").field(inner).finish(),
             Self::Not(inner) => f.debug_tuple("negate").field(inner).finish(),
+            Self::Within(selection, inner) => f
+                .debug_tuple("within")
+                .field(selection)
+                .field(inner)
+                .finish(),
             Self::Custom(_) => f.write_str("custom"),
         }
     }

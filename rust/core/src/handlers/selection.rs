@@ -1,0 +1,116 @@
+//! Which objects a handler is for: the part of a wider informer that a narrower one would have.
+
+use crate::object::Object;
+
+/// A condition on one label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelRequirement {
+    /// The label's key.
+    pub key: String,
+    /// The values that meet it; None asks for the key alone.
+    pub values: Option<Vec<String>>,
+    /// Turned round: a missing key meets it.
+    pub negated: bool,
+}
+
+/// Objects by namespace, name and labels. The default chooses all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// One of these; None for any.
+    pub namespaces: Option<Vec<String>>,
+    /// This name; None for any.
+    pub name: Option<String>,
+    /// All of these.
+    pub labels: Vec<LabelRequirement>,
+}
+
+impl Selection {
+    /// Whether the object is chosen.
+    pub fn selects(&self, object: &Object) -> bool {
+        let here = self
+            .namespaces
+            .as_ref()
+            .is_none_or(|all| all.iter().any(|one| one == object.namespace()));
+        here && self.name.as_ref().is_none_or(|name| name == object.name())
+            && self.labels.iter().all(|one| one.is_met_by(object))
+    }
+}
+
+impl LabelRequirement {
+    fn is_met_by(&self, object: &Object) -> bool {
+        let value = object.labels().get(&self.key);
+        let found = match (value.and_then(|value| value.as_str()), &self.values) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(value), Some(values)) => values.iter().any(|one| *one == value),
+        };
+        found != self.negated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::handlers::Predicate;
+    use crate::object::Builder;
+
+    fn pod(namespace: &str, labels: &str) -> Arc<Object> {
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"{namespace}","labels":{labels}}}}}"#
+        );
+        Arc::new(Builder::new("v1", "Pod").parse(text.as_bytes()).unwrap())
+    }
+
+    fn label(key: &str, values: Option<&[&str]>, negated: bool) -> LabelRequirement {
+        let values = values.map(|all| all.iter().map(|one| (*one).to_owned()).collect());
+        LabelRequirement {
+            key: key.into(),
+            values,
+            negated,
+        }
+    }
+
+    #[test]
+    fn an_object_is_chosen_by_namespace_name_and_labels() {
+        let all = Selection::default();
+        assert!(all.selects(&pod("x", "{}")));
+        let some = Selection {
+            namespaces: Some(vec!["x".into()]),
+            name: Some("a".into()),
+            labels: vec![
+                label("app", Some(&["b", "c"]), false),
+                label("gone", None, true),
+            ],
+        };
+        assert!(some.selects(&pod("x", r#"{"app":"c"}"#)));
+        assert!(!some.selects(&pod("y", r#"{"app":"c"}"#)));
+        assert!(!some.selects(&pod("x", r#"{"app":"d"}"#)));
+        assert!(!some.selects(&pod("x", r#"{"app":"c","gone":""}"#)));
+        assert!(!some.selects(&pod("x", "{}")));
+        let other = Selection {
+            name: Some("b".into()),
+            ..Selection::default()
+        };
+        assert!(!other.selects(&pod("x", "{}")));
+    }
+
+    #[test]
+    fn an_object_that_comes_or_goes_is_new_or_gone_for_what_stands_within() {
+        let selection = Selection {
+            labels: vec![label("mine", None, false)],
+            ..Selection::default()
+        };
+        let within = Predicate::Within(selection, vec![Predicate::GenerationChanged]);
+        let (mine, other) = (pod("x", r#"{"mine":""}"#), pod("x", "{}"));
+        assert!(within.passes(None, Some(&mine)));
+        assert!(!within.passes(None, Some(&other)));
+        assert!(within.passes(Some(&mine), Some(&other)));
+        assert!(within.passes(Some(&other), Some(&mine)));
+        assert!(!within.passes(Some(&other), Some(&other)));
+        assert!(!within.passes(Some(&mine), Some(&mine)));
+        assert!(within.passes(Some(&mine), None));
+        assert!(!within.passes(Some(&other), None));
+    }
+}
