@@ -18,6 +18,7 @@ from urllib3.exceptions import (
     InsecureRequestWarning,
     MaxRetryError,
     NewConnectionError,
+    ProtocolError,
     ProxyError,
     ReadTimeoutError,
     SSLError,
@@ -100,9 +101,7 @@ class Urllib3Transport:
         limits = timeouts or StreamTimeouts()
         what = f"GET {self._base}{path}"
         with _as_transport_errors(what):
-            response = self._send(
-                "GET", path, query, None, headers, urllib3.Timeout(connect=limits.connect, read=limits.connect)
-            )
+            response = self._open(path, query, headers, limits.connect)
             if response.status != 200:
                 try:
                     data = _read_all(response, time.monotonic() + limits.connect, _LARGEST_ERROR, what)
@@ -116,6 +115,16 @@ class Urllib3Transport:
         with self._lock:
             if self._manager is not None:
                 self._manager.clear()
+
+    def _open(self, path: str, query: Query | None, headers: Mapping[str, str] | None, limit: float) -> Any:
+        """Send a GET, and once more if the server had closed the idle connection that was used for it."""
+        timeout = urllib3.Timeout(connect=limit, read=limit)
+        try:
+            return self._send("GET", path, query, None, headers, timeout)
+        except ProtocolError as error:
+            if not isinstance(error.args[-1], ConnectionError):
+                raise
+        return self._send("GET", path, query, None, headers, timeout)
 
     def _send(
         self,

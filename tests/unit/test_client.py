@@ -463,6 +463,13 @@ def test_a_body_that_was_read_to_its_end_leaves_its_connection_to_the_next_reque
     assert server.connections == 1
 
 
+def test_a_list_whose_idle_connection_was_closed_meanwhile_is_asked_for_on_a_new_one(server, client):
+    server.on("GET", "/api/v1/pods", Drop(), Json({"a": 1}))
+    stream = client.transport.stream("/api/v1/pods")
+    assert stream.read() == b'{"a": 1}'
+    assert server.connections == 2
+
+
 def test_a_stream_that_is_closed_before_its_end_takes_its_connection_with_it(server, client):
     frames = Frames({"a": 1})
     server.on("GET", "/api/v1/pods", frames, Json({"b": 2}))

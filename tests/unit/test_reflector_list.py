@@ -231,7 +231,9 @@ def test_after_any_failure_the_cache_becomes_equal_to_the_next_list(rig):
     ],
 )
 def test_a_list_that_fails_in_any_way_is_tried_again_and_named(rig, bad):
-    rig.serve([bad, bad, Json(pod_list(3, pod("a", 1)))]).synced()
+    # A connection that is closed without an answer is tried twice, since it may have been an old one.
+    times = 4 if isinstance(bad, Drop) else 2
+    rig.serve([*[bad] * times, Json(pod_list(3, pod("a", 1)))]).synced()
     assert rig.held() == {"a": "1"}
     assert len(rig.errors) == 2
     assert rig.status.last_error

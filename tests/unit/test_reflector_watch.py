@@ -5,7 +5,6 @@ from informer_rig import PODS, QUICK, Rig, until
 from stub_api_server import (
     Answer,
     Body,
-    Drop,
     Failure,
     Frames,
     Json,
@@ -246,7 +245,7 @@ def test_internal_errors_lead_to_a_new_list_unless_a_window_for_retries_is_open(
     assert len(rig.lists) == lists
 
 
-@pytest.mark.parametrize("answer", [Failure(500), Failure(403), Drop(), Body(b"<html>", 502), Raw(b"x\r\n\r\n")])
+@pytest.mark.parametrize("answer", [Failure(500), Failure(403), Body(b"<html>", 502), Raw(b"x\r\n\r\n")])
 def test_a_watch_that_can_not_be_opened_leads_to_a_new_list(rig, answer: Answer):
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [answer, Frames()]).start()
     rig.holds(foo=4)

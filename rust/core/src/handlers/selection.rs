@@ -1,5 +1,6 @@
 //! Which objects a handler is for: the part of a wider informer that a narrower one would have.
 
+use crate::json::read::Value;
 use crate::object::Object;
 
 /// A condition on one label.
@@ -39,7 +40,7 @@ impl Selection {
 impl LabelRequirement {
     fn is_met_by(&self, object: &Object) -> bool {
         let value = object.labels().get(&self.key);
-        let found = match (value.and_then(|value| value.as_str()), &self.values) {
+        let found = match (value.and_then(Value::as_str), &self.values) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(value), Some(values)) => values.iter().any(|one| *one == value),
@@ -60,7 +61,11 @@ mod tests {
         let text = format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"{namespace}","labels":{labels}}}}}"#
         );
-        Arc::new(Builder::new("v1", "Pod").parse(text.as_bytes()).unwrap())
+        Arc::new(
+            Builder::new("v1", "Pod")
+                .parse(text.as_bytes())
+                .expect("a pod"),
+        )
     }
 
     fn label(key: &str, values: Option<&[&str]>, negated: bool) -> LabelRequirement {
