@@ -29,15 +29,18 @@ class QueueMachine(RuleBasedStateMachine):
         limiter = ItemExponentialFailureRateLimiter(0.25, 2)
         self.queue = WorkQueue(clock=self.clock, rate_limiter=limiter, aging=None)
         self.line: dict[Any, tuple[int, int]] = {}
-        """Key -> priority and place in the order; a dict keeps the object that was added first."""
+        """Key -> priority and place in the order."""
         self.held: dict[Any, int | None] = {}
         self.delayed: dict[Any, tuple[float, int, int | None, bool]] = {}
         self.failures: dict[Any, int] = {}
+        self.objects: dict[Any, Any] = {}
+        """The object that was added first, of each key that the queue knows."""
         self.count = 0
         self.shut_down = False
 
     def need(self, key: Any, priority: int | None) -> None:
         self.count += 1
+        self.objects.setdefault(key, key)
         if key in self.line:
             former, _ = self.line[key]
             if priority is not None and priority > former:
@@ -54,6 +57,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.need(key, priority)
             return
         self.count += 1
+        self.objects.setdefault(key, key)
         due = self.clock.now() + seconds
         if key not in self.delayed:
             self.delayed[key] = (due, self.count, priority, back_off)
@@ -104,7 +108,7 @@ class QueueMachine(RuleBasedStateMachine):
             priority = self.line[order[0]][0]
             taken, taken_priority = self.queue.get_with_priority(timeout=0)
             assert (taken, taken_priority) == (order[0], priority)
-            assert type(taken) is type(order[0])
+            assert taken is self.objects[order[0]]
             if len(order) > 1:
                 assert self.queue.get_batch(len(order) - 1) == order[1:]
             for key in order:
@@ -146,6 +150,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def they_look_the_same(self) -> None:
+        known = self.line.keys() | self.held.keys() | self.delayed.keys()
+        self.objects = {key: first for key, first in self.objects.items() if key in known}
         snapshot = self.queue.snapshot()
         assert len(self.queue) == len(self.line)
         assert {(queued.key, queued.priority) for queued in snapshot.queued} == {
