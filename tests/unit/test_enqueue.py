@@ -252,3 +252,22 @@ def test_a_handler_is_told_of_the_changes_that_it_has_functions_for(sandbox, fun
     assert everything.told == [(name, "baz") for name in ("add", "update", "delete")]
     assert heard.told == [(name, "baz") for name in ("add", "update", "delete") if name in functions]
     client.close()
+
+
+def failing(*_: Any) -> Any:
+    raise RuntimeError("a fault in a plugin")
+
+
+def test_a_predicate_that_fails_lets_the_change_through() -> None:
+    # A needless reconcile does no harm, a lost one does.
+    fed = Fed("object", predicates=[failing])
+    assert names(fed.event("ADDED", pod(2))) == ["baz"]
+
+
+def test_a_map_that_fails_loses_that_change_alone() -> None:
+    def once_bad(obj: Any) -> list[Request]:
+        return failing() if obj.name == "bad" else [Request(obj.name)]
+
+    fed = Fed(once_bad)
+    assert fed.event("ADDED", pod(2, "bad")) == []
+    assert names(fed.event("ADDED", pod(3, "good"))) == ["good"]
