@@ -34,6 +34,10 @@ _SERVER_TIMEOUT = 2.0
 _EVENTS_TIMEOUT = 1.0
 
 
+#: A signal so soon after one is the same once more: Ctrl-C reaches a whole process group, and wrappers pass it on.
+_SAME_SIGNAL = 0.1
+
+
 class StopRequested(BaseException):
     """A signal arrived while the host was starting."""
 
@@ -76,6 +80,7 @@ class Host:
         self._starting = False
         self._stopped = False
         self._signal = ""
+        self._signalled = 0.0
         #: What the server shows of this host.
         self.inspection = Inspection(self)
         self.events: EventRecorder | None = None
@@ -271,6 +276,9 @@ class Host:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number).name
+        since, self._signalled = time.monotonic() - self._signalled, time.monotonic()
+        if self.stopping.is_set() and since < _SAME_SIGNAL:
+            return
         if self.stopping.is_set():
             os.write(2, f"{name} again: ending at once\n".encode())
             os._exit(1)

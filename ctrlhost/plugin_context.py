@@ -11,6 +11,7 @@ from ctrlhost.controller import Controller, ControllerHandle
 from ctrlhost.controller_options import ControllerOptions
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.plugin_scope import PluginScope, PluginServices
+from ctrlhost.source_attachment import watched_namespaces
 from ctrlhost.sources import Watches
 from ctrlhost.task import Task
 
@@ -150,7 +151,7 @@ class PluginContext:
         informer = self.services.factory.informer(
             api_version,
             kind,
-            namespaces=namespaces,
+            namespaces=watched_namespaces(source, self.services.namespaces),
             label_selector=label_selector,
             field_selector=field_selector,
             reads=reads,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.index_path import index_function
 from ctrlhost.sources import For, Owns, Watches
@@ -58,7 +59,7 @@ def declare_source(plugin: PluginScope, source: KindSource, limit: Sequence[str]
     plugin.services.factory.declare(
         source.api_version,
         source.kind,
-        namespaces=allowed_namespaces(source.namespaces, limit),
+        namespaces=watched_namespaces(source, limit),
         label_selector=source.label_selector,
         field_selector=source.field_selector,
         reads=reads_with_indexes(source),
@@ -79,7 +80,7 @@ def attach_source(
     informer = plugin.services.factory.informer(
         source.api_version,
         source.kind,
-        namespaces=allowed_namespaces(source.namespaces, limit),
+        namespaces=watched_namespaces(source, limit),
         label_selector=source.label_selector,
         field_selector=source.field_selector,
         reads=reads_with_indexes(source),
@@ -123,6 +124,14 @@ def _attached(
             queue, key=mapping, predicates=tuple(predicates), priority=source.priority, low_priority=low
         )
     return Attachment(source, informer, handle, PluginLister(informer, written, indexes))
+
+
+def watched_namespaces(source: KindSource, limit: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Give the namespaces of a source's informer, None for all; a cluster-scoped kind is in none of them."""
+    known = builtin_plural(source.api_version, source.kind)
+    if known is not None and not known[1]:
+        return None
+    return allowed_namespaces(source.namespaces, limit)
 
 
 def allowed_namespaces(wanted: Sequence[str] | None, limit: Sequence[str] | None) -> tuple[str, ...] | None:

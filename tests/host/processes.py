@@ -119,6 +119,14 @@ class HostProcess:
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
 
+    def signal_until_it_ends(self, number: signal.Signals) -> None:
+        """Repeat a signal, since the host takes two in quick succession for one."""
+        deadline = time.monotonic() + LIMIT
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.2)
+
     def wait(self) -> int:
         """Wait for the end and give the exit code."""
         code = self.process.wait(LIMIT)

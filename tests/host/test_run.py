@@ -89,9 +89,18 @@ def test_a_second_signal_ends_at_once(distributions, start_host):
     host.line("blocking")
     host.signal(signal.SIGTERM)
     host.line("SIGTERM: stopping")
-    host.signal(signal.SIGTERM)
+    host.signal_until_it_ends(signal.SIGTERM)
     assert host.wait() == 1
     assert "SIGTERM again: ending at once" in host.text
+
+
+def test_a_signal_that_a_wrapper_sends_along_is_no_second_one(distributions, start_host):
+    distributions.add("greeter", GREETER)
+    host = start_host("--sandbox", plugins="greeter")
+    host.line("plugin greeter running")
+    host.signal(signal.SIGINT)
+    host.signal(signal.SIGTERM)
+    assert host.wait() == 0
 
 
 def test_a_signal_while_starting_stops_the_start(distributions, start_host):

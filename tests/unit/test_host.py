@@ -291,3 +291,17 @@ def test_a_host_without_a_server_opens_no_port(make_host):
 
 def list_nothing():
     return []
+
+
+def test_a_limit_to_namespaces_holds_for_informers_too_and_not_for_kinds_that_have_none(make_host):
+    def ctrlhost_setup(plugin):
+        plugin.informer("v1", "Secret")
+        plugin.informer("v1", "Node")
+        plugin.add_controller("nodes", lambda ctx, request: None, ctrlhost.For("v1", "Namespace"))
+
+    host = make_host(plugin("p", ctrlhost_setup=ctrlhost_setup), namespaces=("default", "kube-system"))
+    host.start()
+    assert host.wait_ready(LIMIT)
+    assert host.factory is not None
+    scopes = {informer.scope.kind: informer.scope.namespaces for informer in host.factory.informers()}
+    assert scopes == {"Secret": ("default", "kube-system"), "Node": None, "Namespace": None}
