@@ -85,8 +85,9 @@ def test_the_status_tells_the_available_replicas(host: Any) -> None:
     host.run_until_idle()
     status = {"availableReplicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "replicas": 2}
     host.client.patch("apps/v1", "Deployment", "example-web", "default", {"status": status}, subresource="status")
-    host.run_until_idle()
-    assert host.client.get(API_VERSION, "Foo", "example", "default")["status"] == {"availableReplicas": 2}
+    host.wait_for(
+        lambda: host.client.get(API_VERSION, "Foo", "example", "default")["status"] == {"availableReplicas": 2}
+    )
 
 
 def test_a_deployment_of_somebody_else_is_not_touched(host: Any, manual_clock: Any) -> None:
