@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers.check import Difference, check_parts
 from ctrlhost.informers.core_predicates import in_core
 from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, handler_name
 from ctrlhost.informers.lister import Lister, UnionIndexer
@@ -239,6 +240,15 @@ class Informer:
             listing=sum(each.listing for each in reflectors),
             remaining=sum(remaining) if remaining else None,
         )
+
+    def check(self, *, repair: bool = False) -> list[Difference]:
+        """Compare the cache with the server, at the cache's own version, and give what differs: nothing, unless the
+        cache lies.
+
+        With `repair` a part that differs lists again. Stale while changes come too fast for a comparison, Expired if
+        the server has forgotten the version. It costs the server a list of metadata.
+        """
+        return check_parts(self.client, self.parts, repair=repair)
 
     def poke(self) -> None:
         """Try again now where a reflector waits, as after a CRD was installed or a right was given."""

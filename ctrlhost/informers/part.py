@@ -92,6 +92,8 @@ class Part:
             fed=self._fed,
             on_error=on_error,
         )
+        self.scope = scope
+        self.namespace = namespace
         self.dispatcher = Dispatcher(f"{namespace}/{scope.kind}" if namespace else scope.kind)
         self._on_fed = fed
         self._lock = threading.Lock()

@@ -114,6 +114,12 @@ class Reflector:
         """Try again now if the reflector waits, as after a CRD was installed."""
         self._wake.set()
 
+    def relist(self) -> None:
+        """List again now, whatever the watch says; what differs from the list is put right."""
+        self._watcher.list_wanted.set()
+        self._wire.interrupt()
+        self._wake.set()
+
     def stop(self) -> None:
         """End it: the open stream is cut. Returns at once; `join` waits for the thread."""
         self._stopping.set()

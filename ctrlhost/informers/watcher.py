@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.answers import error_from_status
@@ -79,6 +80,8 @@ class Watcher:
         self._stopping = stopping
         self._fed = fed
         self._note = note
+        #: Somebody wants a new list although the watch is fine.
+        self.list_wanted = threading.Event()
         #: An ERROR frame that came in the same piece as the end of the initial events.
         self._left_over: dict[str, Any] | None = None
 
@@ -161,6 +164,9 @@ class Watcher:
             end, error = self._consume(stream, proved)
             stream, proved = None, False
             self._check()
+            if self.list_wanted.is_set():
+                self.list_wanted.clear()
+                return None
             if end is End.SHORT:
                 log.info("the watch of %s ended at once without an event", resource.name)
             if end is not End.REWATCH:

@@ -19,7 +19,7 @@ _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applic
 
 
 class Wire:
-    """Opens one stream at a time. `cut` may be called from any thread, all else from the reflector's."""
+    """Opens one stream at a time. `cut` and `interrupt` may be called from any thread, all else from one thread."""
 
     def __init__(
         self,
@@ -82,6 +82,13 @@ class Wire:
         if cut:
             stream.close()
         return stream
+
+    def interrupt(self) -> None:
+        """End the stream that is open; later ones are not touched."""
+        with self._lock:
+            stream = self._stream
+        if stream is not None:
+            stream.close()
 
     def cut(self) -> None:
         """End the stream that is open, and each that is opened later: the reflector is to stop."""
