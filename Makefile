@@ -22,6 +22,10 @@ CREATE := $(PYTHON) -m venv $(VENV)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
+# What a host imports. uv leaves its bytecode to the first run, and where none is written then, as in containers that set
+# PYTHONDONTWRITEBYTECODE, compiling is half of every start.
+RUNTIME := anyio click cryptography h11 httptools idna msgspec pluggy prometheus_client starlette structlog typing_extensions.py urllib3 uvicorn yaml
+
 .PHONY: help venv
 help: ## Print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -39,6 +43,7 @@ $(VENV)/.core: $(VENV)/.deps pyproject.toml $(RUST)
 
 $(VENV)/.plugins: $(VENV)/.core $(PLUGINS)
 	@if [ -n "$(PLUGINS)" ]; then $(INSTALL) --no-deps --no-build-isolation $(foreach p,$(PLUGINS),-e $(dir $(p))); fi
+	@$(BIN)/python -m compileall -q ctrlhost plugins/*/src $(RUNTIME:%=$(VENV)/lib/python*/site-packages/%)
 	@touch $@
 
 # ---- tests ---------------------------------------------------------------------------------------------------------
