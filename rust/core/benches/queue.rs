@@ -9,7 +9,9 @@ use ctrlhost_core::clock::SystemClock;
 use ctrlhost_core::queue::{Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 
-type Queue = Arc<WorkQueue<String>>;
+/// As Go's strings, these are copied by reference.
+type Key = &'static str;
+type Queue = Arc<WorkQueue<Key>>;
 
 fn queue(options: &Options) -> Queue {
     WorkQueue::new(
@@ -19,9 +21,9 @@ fn queue(options: &Options) -> Queue {
     )
 }
 
-fn keys(count: usize) -> Vec<String> {
+fn keys(count: usize) -> Vec<Key> {
     (0..count)
-        .map(|number| format!("namespace-{}/name-{number:06}", number % 20))
+        .map(|number| &*format!("namespace-{}/name-{number:06}", number % 20).leak())
         .collect()
 }
 
@@ -42,24 +44,18 @@ fn cycle(criterion: &mut Criterion) {
         ("fair", fair),
     ] {
         let (queue, keys) = (queue(&options), keys(1000));
-        let mut next = keys.iter().cycle();
+        let mut next = keys.iter().copied().cycle();
         group.bench_function(name, |bencher| {
-            bencher.iter_batched(
-                || next.next().cloned().unwrap_or_default(),
-                |key| {
-                    queue.lock().add(key, None, "");
-                    let taken = queue
-                        .lock()
-                        .take(String::clone)
-                        .map(|(key, _)| key)
-                        .unwrap_or_default();
-                    queue
-                        .limiter()
-                        .forget(&taken)
-                        .is_ok_and(|()| queue.lock().done(&taken).is_some())
-                },
-                BatchSize::SmallInput,
-            );
+            bencher.iter(|| {
+                queue.lock().add(next.next().unwrap_or_default(), None, "");
+                let taken = queue
+                    .lock()
+                    .take(|key| *key)
+                    .map(|(key, _)| key)
+                    .unwrap_or_default();
+                black_box(queue.limiter().forget(&taken).is_ok());
+                queue.lock().done(&taken)
+            });
         });
     }
     group.finish();
@@ -71,6 +67,7 @@ fn burst(criterion: &mut Criterion) {
     group
         .throughput(Throughput::Elements(COUNT as u64))
         .sample_size(10);
+    let all = keys(COUNT);
     for (name, priorities) in [
         ("one priority", 1),
         ("four priorities", 4),
@@ -78,13 +75,13 @@ fn burst(criterion: &mut Criterion) {
     ] {
         group.bench_function(name, |bencher| {
             bencher.iter_batched(
-                || (queue(&Options::default()), keys(COUNT)),
+                || (queue(&Options::default()), all.clone()),
                 |(queue, keys)| {
                     let mut locked = queue.lock();
                     for (number, key) in keys.into_iter().enumerate() {
                         locked.add(key, i32::try_from(number % priorities).ok(), "");
                     }
-                    while let Some((key, _)) = locked.take(String::clone) {
+                    while let Some((key, _)) = locked.take(|key| *key) {
                         black_box(locked.done(&key));
                     }
                 },
@@ -132,21 +129,29 @@ fn threads(criterion: &mut Criterion) {
         bencher.iter_custom(|count| {
             let queue = queue(&Options::default());
             let each = usize::try_from(count / 4 + 1).unwrap_or(usize::MAX);
+            let keys: Vec<Vec<Key>> = (0..4)
+                .map(|producer| {
+                    (0..each)
+                        .map(|number| &*format!("{producer}/{number}").leak())
+                        .collect()
+                })
+                .collect();
             let start = Instant::now();
             std::thread::scope(|scope| {
-                let producers: Vec<_> = (0..4)
-                    .map(|producer| {
+                let producers: Vec<_> = keys
+                    .iter()
+                    .map(|keys| {
                         let queue = &queue;
                         scope.spawn(move || {
-                            for number in 0..each {
-                                queue.lock().add(format!("{producer}/{number}"), None, "");
+                            for key in keys {
+                                queue.lock().add(*key, None, "");
                             }
                         })
                     })
                     .collect();
                 for _ in 0..4 {
                     scope.spawn(|| {
-                        while let Ok((key, _)) = queue.get(None, String::clone) {
+                        while let Ok((key, _)) = queue.get(None, |key| *key) {
                             queue.lock().done(&key);
                         }
                     });
