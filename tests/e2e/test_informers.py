@@ -154,8 +154,10 @@ def test_an_informer_waits_for_its_kind_and_finds_it(
     until(lambda: widgets.lister.get("w", namespace), 30)
 
 
-def test_an_informer_whose_kind_is_removed_is_empty_and_waits_for_it(kube_apiserver: KubeApiserver) -> None:
-    client, group = kube_apiserver.client, "removed.example.com"
+def test_an_informer_whose_kind_is_removed_is_empty_and_waits_for_it(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    client, group = control_plane.client, f"removed-{namespace}.example.com"
     options = ReflectorOptions(backoff=QUICK, waiting_cap=0.2)
     with InformerFactory(client, options=options) as factory:
         client.create(crd(group))
