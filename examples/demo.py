@@ -8,6 +8,7 @@ objects are the files in plugins/*/examples, and what is shown is read back from
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -61,6 +62,12 @@ class Host:
                 self._news.notify_all()
         with self._news:
             self._news.notify_all()
+
+    def wait_for_message(self, pattern: str) -> str:
+        """Wait for a message of a controller that the pattern matches; the message."""
+        line = self.wait_for(rf"^(.*{pattern}.*)$")
+        message: str = json.loads(line)["msg"]
+        return message
 
     def _resident(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status")
@@ -174,7 +181,7 @@ def names(client: ctrlhost.Client, host: Host) -> None:
     print("  the server says of gauges.shop.example.com:")
     show(conditions(client, gauges))
     print("  the plugin says who has the name:")
-    show({"conflict": host.wait_for(r'"(?:msg|message)":"([^"]*held by[^"]*)"')})
+    print(f"    {host.wait_for_message('conflict: .*held by')}\n", flush=True)
 
     apply(client, f"{folder}/03-gauges-resolved.yaml")
     wait(lambda: conditions(client, gauges).get("Established", "").startswith("True"), "its end")
