@@ -57,7 +57,7 @@ def begin_deletion(crd: Object) -> None:
 def changed(engine: Engine) -> None:
     """Serve what the stored CRDs say, now, and go on with their life in a moment."""
     serve(engine)
-    engine.loop.call_soon(advance, engine)
+    engine.soon(lambda: advance(engine))
 
 
 def stored(engine: Engine) -> list[Object]:
@@ -150,7 +150,7 @@ def watch_objects(engine: Engine) -> None:
 
     def told(table: Any, event: Any) -> None:
         if event.new is None and "." in table.name.partition("/")[0]:
-            engine.loop.call_soon(advance, engine)
+            engine.soon(lambda: advance(engine))
 
     engine.store.listeners.append(told)
 

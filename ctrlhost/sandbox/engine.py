@@ -53,11 +53,24 @@ class Engine:
     """Pool name to {address or port: uid of the holder}."""
     audit: list[dict[str, Any]] | None = None
     serial: itertools.count[int] = field(default_factory=itertools.count)
+    put_off: int = 0
+    """How many steps of work wait for their turn; read from any thread, to tell that the server is at rest."""
 
     def __post_init__(self) -> None:
         """Start empty."""
         self.store = Store(self.journal)
         self.registry = Registry(builtin_kinds())
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Run `work` in this thread once what it does now is done."""
+        self.put_off += 1
+        self.loop.call_soon(self._run, work)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        finally:
+            self.put_off -= 1
 
     def later(self, seconds: float, work: Callable[[], None]) -> asyncio.TimerHandle:
         """Run `work` in this thread after a delay."""

@@ -25,7 +25,7 @@ def plant(engine: Engine, port: int) -> None:
     _kubernetes(engine, port)
     crd_lifecycle.serve(engine)
     crd_lifecycle.watch_objects(engine)
-    engine.loop.call_soon(crd_lifecycle.advance, engine)
+    engine.soon(lambda: crd_lifecycle.advance(engine))
     controllers.start(engine)
 
 

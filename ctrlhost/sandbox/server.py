@@ -139,6 +139,12 @@ class Sandbox:
         found = engine.registry.find_kind(group, version, kind)
         return 0 if found is None else engine.store.newest(found.table)
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether the server has no work of its own left that follows from what was written; delays do not count."""
+        engine = self._engine
+        return engine is None or not engine.put_off
+
     def send_bookmarks(self) -> None:
         """Tell every watcher of the newest revision now, as a real server does about once a minute.
 

@@ -50,7 +50,7 @@ class Controller:
         self._dirty[key] = None
         if not self._scheduled:
             self._scheduled = True
-            self.engine.loop.call_soon(self._work)
+            self.engine.soon(self._work)
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Have a key looked at later."""
@@ -76,7 +76,7 @@ class Controller:
                 self.add_after(key, _RETRY_SECONDS)
             except Exception:  # noqa: BLE001 - one object must not end the controller
                 _log.exception("sandbox controller %s failed on %s", self.name, key)
-        self.engine.loop.call_soon(self._work)
+        self.engine.soon(self._work)
 
     # the verbs
 
