@@ -155,7 +155,7 @@ class World:
             self._wake(key, self.index.forget(key))
             return
         known = Crd.of(obj)
-        self._wake(key, self.index.observe(known))
+        self._wake(key, self.index.observe(known, cached=True))
         decision = decide(known, self.index.used(known, allow_own=self.allow_own), self.mode)
         self.calculations += decision.calculation is not None
         if not decision.write:

@@ -75,6 +75,19 @@ def test_an_answer_that_comes_after_the_deletion_resurrects_nothing(index: NameI
     assert not held(index, "z")
 
 
+@behaviour("naming/Y10")
+def test_an_event_that_is_behind_the_cache_does_not_bring_back_what_was_found_missing(index: NameIndex) -> None:
+    index.forget("as.g.io")
+    assert index.observe(seen("7", "x")) == []
+    assert not held(index, "x")
+    index.forget("as.g.io", "u1", "8")
+    index.observe(seen("9", "x", uid="u2"))
+    assert held(index, "x"), "another object of that name"
+    index.forget("as.g.io")
+    index.observe(seen("10", "x", uid="u2"), cached=True)
+    assert held(index, "x"), "the cache has it"
+
+
 @behaviour("naming/M8")
 def test_an_answer_about_the_object_before_does_not_touch_the_one_made_again(index: NameIndex) -> None:
     index.forget("as.g.io", "u1", "2")

@@ -87,7 +87,7 @@ class NamingController:
                 self._gone(key)
                 return None
             crd = self._read(obj)
-            self._wake(self.index.observe(crd))
+            self._wake(self.index.observe(crd, cached=True))
             mode = Mode.OBSERVE if self.guard.lost(crd.group) else self.settings.how
             decision = decide(crd, self.index.used(crd, allow_own=self.settings.allow_own_names), mode)
             if not decision.write:
@@ -162,8 +162,10 @@ class NamingController:
 
     def _account(self, ctx: ctrlhost.Context, obj: Object, crd: Crd, decision: Decision) -> ctrlhost.Result | None:
         """Keep what is the matter with a CRD, and tell of it once: a conflict that we wrote at once, else in time."""
-        refusals = decision.calculation.refusals if decision.calculation else ()
         finding = classify(crd, decision, contested=self.index.is_contested(crd))
+        # A status that says something else, or nothing yet, is told as that; who is in whose way comes after it.
+        told = decision.calculation if finding is Finding.CONFLICT else None
+        refusals = told.refusals if told else ()
         now = self._clock.now()
         wait = self.ledger.record(crd, finding, refusals, now)
         if finding is None:

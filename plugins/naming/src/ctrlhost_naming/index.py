@@ -45,10 +45,20 @@ class NameIndex:
         self._groups: dict[str, _Group] = {}
         self._group_of: dict[str, str] = {}
         self._contested: set[tuple[str, Space, str]] = set()
+        #: The uids of CRDs that were found missing, until their deletion is heard of.
+        self._missing: set[str] = set()
 
-    def observe(self, crd: Crd) -> Wakes:
-        """Take what the informer shows, unless it is older than what is known; say who must be looked at again."""
+    def observe(self, crd: Crd, *, cached: bool = False) -> Wakes:
+        """Take what the informer shows, unless it is older than what is known; say who must be looked at again.
+
+        `cached` says that it was read from the cache just now. What a handler hears may be behind the cache, and must
+        not bring back a CRD that was found missing there.
+        """
         with self._lock:
+            if cached:
+                self._missing.discard(crd.uid)
+            elif crd.uid in self._missing:
+                return []
             known = self._get(crd.name)
             order = 1 if known is None else compare_versions(crd.resource_version, known.resource_version)
             if (order is not None and order < 0) or crd == known:
@@ -72,11 +82,17 @@ class NameIndex:
             return self._replace(known, crd, "release")
 
     def forget(self, key: str, uid: str = "", resource_version: str = "") -> Wakes:
-        """Take a deletion; what is known stays only if it is a later object of the same name."""
+        """Take a deletion; what is known stays only if it is a later object of the same name.
+
+        Without `uid` the CRD was found missing in the cache, before a handler has heard of it.
+        """
         with self._lock:
+            self._missing.discard(uid)
             known = self._get(key)
             if known is None:
                 return []
+            if not uid:
+                self._missing.add(known.uid)
             if uid and uid != known.uid and compare_versions(resource_version, known.resource_version) == -1:
                 return []
             return self._replace(known, None, "delete")
