@@ -336,3 +336,29 @@ def test_delays_run_on_the_machines_clock_too() -> None:
     assert [work_queue.get(timeout=20), work_queue.get(timeout=20)] == ["first", "second"]
     with pytest.raises(queue.Empty):
         work_queue.get(timeout=0.01)
+
+
+def test_when_the_getter_that_minds_the_time_leaves_another_one_takes_over() -> None:
+    work_queue = WorkQueue()
+    hasty = [Background(work_queue.get, 0.01) for _ in range(2)]
+    work_queue.add_after("foo", 0.5)
+    getters = [*hasty, Background(work_queue.get)]
+    answers = []
+    for getter in getters:
+        try:
+            answers.append(getter.result())
+        except queue.Empty:
+            answers.append(None)
+        else:
+            # Whoever was late enough to get it leaves one for the next.
+            work_queue.add("again")
+    assert answers[-1] is not None
+
+
+def test_a_new_earlier_deadline_wakes_the_getter_that_minds_the_time() -> None:
+    work_queue = WorkQueue()
+    work_queue.add_after("late", 3600)
+    getters = [Background(work_queue.get) for _ in range(2)]
+    work_queue.add_after("soon", 0.02)
+    work_queue.add_after("sooner", 0.01)
+    assert {getter.result() for getter in getters} == {"soon", "sooner"}

@@ -45,6 +45,7 @@ KEYS = [
     Request("name", "namespace"),
     Request("name"),
     ("x" * 1000, "y" * 1000),
+    ("x" * 254, "y" * 255, "z" * 256, *range(300)),
     ("x" * 2**24, "y" * (2**24 - 2), 1),
 ]
 

@@ -150,15 +150,15 @@ fn small(object: &Bound<'_, PyAny>) -> Option<i64> {
     (overflow == 0).then_some(int)
 }
 
-/// What stands for a length of 24 bits and more, which follows in a word of its own.
-const LONG: usize = 0xff_ffff;
+/// What stands for a length of 255 and more, which follows in a word of its own. No name in a cluster is that long.
+const LONG: usize = 0xff;
 
-/// Tag and length in half a word.
+/// Tag and length in two bytes.
 #[inline]
 fn write_head(tag: u8, len: usize, scratch: &mut Scratch) {
     // One store: bytes that are put together in memory would have to be waited for.
-    let short = u32::try_from(len.min(LONG)).unwrap_or_default();
-    scratch.push(&(short << 8 | u32::from(tag)).to_le_bytes());
+    let short = u16::try_from(len.min(LONG)).unwrap_or_default();
+    scratch.push(&(short << 8 | u16::from(tag)).to_le_bytes());
     if len >= LONG {
         scratch.push(&(len as u64).to_le_bytes());
     }
@@ -324,12 +324,11 @@ fn read_part(py: Python<'_>, bytes: &mut &[u8]) -> PyResult<Py<PyAny>> {
 }
 
 fn read_head(bytes: &mut &[u8]) -> PyResult<(u8, usize)> {
-    let mut head = [0; 4];
-    head.copy_from_slice(take(bytes, 4)?);
-    let [tag, low, middle, high] = head;
-    let len = u32::from_le_bytes([low, middle, high, 0]) as usize;
-    if len < LONG {
-        return Ok((tag, len));
+    let mut head = [0; 2];
+    head.copy_from_slice(take(bytes, 2)?);
+    let [tag, short] = head;
+    if usize::from(short) < LONG {
+        return Ok((tag, short.into()));
     }
     let mut word = [0; 8];
     word.copy_from_slice(take(bytes, 8)?);
