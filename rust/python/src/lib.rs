@@ -27,6 +27,7 @@ mod queue_groups;
 mod queue_metrics;
 mod queue_shared;
 mod queue_snapshot;
+mod queue_waits;
 mod ratelimit;
 mod scratch;
 mod store;
