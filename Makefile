@@ -112,7 +112,7 @@ lock: ## Renew the lock file of the Python environment
 
 wheel: venv ## Build the wheels of ctrlhost and of the bundled plugins into dist/
 	$(BIN)/maturin build --quiet --locked --release --out dist
-	for plugin in $(dir $(PLUGINS)); do $(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist $$plugin; done
+	for plugin in $(dir $(PLUGINS)); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist); done
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .cache dist target tests/go/bin
