@@ -131,7 +131,7 @@ impl DeltaFifo {
         skip_same: bool,
     ) {
         let in_flight = self.begin_comparing();
-        let known_objects = known.map_or(Some(HashMap::default()), known_of);
+        let known_objects = known.map_or(Some(Known::default()), known_of);
         let mut state = self.end_comparing();
         let Some(known_objects) = known_objects.filter(|_| !state.closed) else {
             drop(state);
@@ -185,6 +185,7 @@ impl DeltaFifo {
                 gone.push((key.clone(), delta.object.object().cloned()));
             }
         }
+        let queued_gone = gone.len();
         for (key, object) in known_objects {
             let queued = items.contains_key(&key)
                 || in_flight.contains_key(&key)
@@ -193,6 +194,8 @@ impl DeltaFifo {
                 gone.push((key, object));
             }
         }
+        // The known objects come in no order; the same input is to give the same output.
+        gone[queued_gone..].sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let expected = listed.len() + gone.len();
         for (key, object) in gone {
             state.push(
@@ -214,7 +217,8 @@ impl DeltaFifo {
     /// Queue a `Sync` of every known object that has nothing queued and is not being processed.
     pub fn resync(&self, known: &dyn KnownObjects) {
         let in_flight = self.begin_comparing();
-        let known_objects = known_of(known).unwrap_or_default();
+        let mut known_objects: Vec<_> = known_of(known).unwrap_or_default().into_iter().collect();
+        known_objects.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut state = self.end_comparing();
         for (key, object) in known_objects {
             if let Some(object) = object

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
-
+use super::staged::Staged;
 use super::{Config, Counters, Transform};
 use crate::decode::{
     DecodeError, Frame, FrameDecoder, FrameKind, ListMeta, PageDecoder, RawObject,
@@ -36,8 +34,8 @@ pub(super) struct Intake {
     counters: Arc<Counters>,
     pages: PageDecoder,
     frames: FrameDecoder,
-    /// The list that is being read, in order of arrival; of two objects of one key the last counts.
-    staged: Option<HashMap<Key, Arc<Object>, RandomState>>,
+    /// The list that is being read.
+    staged: Option<Staged>,
     resource_version: String,
     /// The version of the last bookmark among staged events.
     staged_version: String,
@@ -68,7 +66,7 @@ impl Intake {
     pub(super) fn begin_list(&mut self) {
         self.pages.restart();
         self.frames.restart();
-        self.staged = Some(HashMap::default());
+        self.staged = Some(Staged::default());
         self.staged_version.clear();
     }
 
@@ -79,7 +77,7 @@ impl Intake {
     }
 
     pub(super) fn staged(&self) -> usize {
-        self.staged.as_ref().map_or(0, HashMap::len)
+        self.staged.as_ref().map_or(0, Staged::len)
     }
 
     pub(super) fn resource_version(&self) -> &str {
@@ -92,7 +90,7 @@ impl Intake {
 
     pub(super) fn take_staged(&mut self, resource_version: &str) -> Vec<(Key, Arc<Object>)> {
         resource_version.clone_into(&mut self.resource_version);
-        self.staged.take().unwrap_or_default().into_iter().collect()
+        self.staged.take().unwrap_or_default().into_objects()
     }
 
     pub(super) fn feed_list(&mut self, chunk: &[u8], store: &Store) -> Result<(), DecodeError> {
@@ -113,7 +111,7 @@ impl Intake {
             counters.listed.fetch_add(1, Ordering::Relaxed);
             match take_in(builder, transform.as_ref(), counters, store, item) {
                 Ok(object) => {
-                    staged.insert(object.key().clone(), object);
+                    staged.insert(object);
                 }
                 Err(error) => skip(counters, last_skip, "a list item", &error),
             }
@@ -213,7 +211,7 @@ impl Intake {
                 if frame.kind == FrameKind::Deleted {
                     staged.remove(&key);
                 } else {
-                    staged.insert(key, object);
+                    staged.insert(object);
                 }
                 return true;
             }

@@ -6,6 +6,7 @@
 
 mod intake;
 mod registry;
+mod staged;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

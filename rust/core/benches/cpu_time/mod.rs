@@ -1,0 +1,63 @@
+//! Time of the thread on the processor, so that busy neighbours do not count.
+#![allow(missing_docs, reason = "shared by the benches")]
+
+use criterion::Throughput;
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use rustix::time::{ClockId, clock_gettime};
+
+pub(crate) struct CpuTime;
+
+impl Measurement for CpuTime {
+    type Intermediate = u64;
+    type Value = u64;
+
+    fn start(&self) -> u64 {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+    }
+
+    fn end(&self, start: u64) -> u64 {
+        self.start() - start
+    }
+
+    fn add(&self, one: &u64, other: &u64) -> u64 {
+        one + other
+    }
+
+    fn zero(&self) -> u64 {
+        0
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a statistic")]
+    fn to_f64(&self, value: &u64) -> f64 {
+        *value as f64
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        &Nanoseconds
+    }
+}
+
+/// Formats as criterion formats wall time.
+struct Nanoseconds;
+
+impl ValueFormatter for Nanoseconds {
+    fn scale_values(&self, typical: f64, values: &mut [f64]) -> &'static str {
+        WallTime.formatter().scale_values(typical, values)
+    }
+
+    fn scale_throughputs(
+        &self,
+        typical: f64,
+        throughput: &Throughput,
+        values: &mut [f64],
+    ) -> &'static str {
+        WallTime
+            .formatter()
+            .scale_throughputs(typical, throughput, values)
+    }
+
+    fn scale_for_machines(&self, values: &mut [f64]) -> &'static str {
+        WallTime.formatter().scale_for_machines(values)
+    }
+}
