@@ -42,28 +42,6 @@ def gather(config: Path | None, assignments: tuple[str, ...], **flags: Any) -> C
     return Configuration.gather(config, os.environ, assignments, flags)
 
 
-_DELAYS = {
-    "pod_start_delay": "A simulated pod starts after this.",
-    "pod_ready_delay": "A started pod is ready after this.",
-    "pod_stop_delay": "A deleted pod is gone after this.",
-}
-
-
-class DurationType(click.ParamType[Any]):
-    """`30s`, `1m30s`, `250ms`."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read a duration; a usage error says what one looks like."""
-        from ctrlhost.duration import Duration
-
-        try:
-            return Duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the sandbox to a command, which gets them by names that begin with `sandbox_`."""
     path = click.Path(path_type=Path)
@@ -75,7 +53,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--sandbox-controllers",
             metavar="NAME,NAME…|none",
-            help="Which run: gc, namespace, workloads, service.",
+            help="Which run, of gc (what lost its owner) and namespace (what is in one that goes); else both.",
         ),
         click.option(
             "--sandbox-crd-conditions",
@@ -84,10 +62,6 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Who judges the names of CRDs: the sandbox, or a controller such as the plugin `naming`.",
         ),
     ]
-    options += [
-        click.option(f"--sandbox-{name.replace('_', '-')}", type=DurationType(), help=text)
-        for name, text in _DELAYS.items()
-    ]
     for option in reversed(options):
         command = option(command)
     return command
@@ -95,16 +69,13 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
     """Make the sandbox that the options describe; ConfigError if they make no sense."""
-    from ctrlhost.sandbox import Options, Sandbox
+    from ctrlhost.sandbox import Sandbox
     from ctrlhost.server import parse_address
 
     host, port = parse_address(chosen["sandbox_addr"], "--sandbox-addr")
     more: dict[str, Any] = {}
     if chosen["sandbox_controllers"] is not None:
         more["controllers"] = [name for name in names((chosen["sandbox_controllers"],)) if name != "none"]
-    delays: dict[str, Any] = {
-        name: float(chosen[f"sandbox_{name}"]) for name in _DELAYS if chosen[f"sandbox_{name}"] is not None
-    }
     return Sandbox(
         address=host,
         port=port,
@@ -112,6 +83,5 @@ def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
         kubeconfig=chosen["sandbox_kubeconfig"],
         insecure_http=chosen["sandbox_insecure_http"],
         crd_conditions=chosen["sandbox_crd_conditions"],
-        options=Options(**delays),
         **more,
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-CONTROLLERS = ("gc", "namespace", "workloads", "service")
+CONTROLLERS = ("gc", "namespace")
 
 
 @dataclass(frozen=True, slots=True)

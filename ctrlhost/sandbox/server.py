@@ -36,7 +36,7 @@ class Sandbox:
     `address` must be a loopback address unless `expose` is set. `data_dir` keeps the objects over restarts; without it
     they live in memory. `kubeconfig` is where the kubeconfig goes, by default into a directory that `stop` removes.
     `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run, of
-    gc, namespace, workloads and service. `crd_conditions="external"` leaves judging the names of CRDs to a controller.
+    gc and namespace. `crd_conditions="external"` leaves judging the names of CRDs to a controller.
     The other options are the fields of `Options`; delays are in seconds.
 
     Any thread may call the methods. Several sandboxes may run in one process.
@@ -59,8 +59,11 @@ class Sandbox:
         if crd_conditions not in ("builtin", "external"):
             raise ConfigError(f"crd_conditions must be builtin or external, not {crd_conditions!r}")
         chosen = frozenset(controllers)
-        if unknown := chosen - frozenset((*CONTROLLERS, "ingress")):
-            raise ConfigError(f"unknown sandbox controllers: {', '.join(sorted(unknown))}")
+        if unknown := sorted(chosen - frozenset(CONTROLLERS)):
+            raise ConfigError(
+                f"--sandbox-controllers: there is no `{unknown[0]}`",
+                hint=f"there are {', '.join(CONTROLLERS)}, or `none`",
+            )
         try:
             loopback = ipaddress.ip_address(address).is_loopback
         except ValueError as error:
