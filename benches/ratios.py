@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from benches.plots import draw
+
 BUDGET = Path(__file__).parent / "budget.toml"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 PYTHON_PEERS = ("kubernetes", "kopf")
@@ -87,6 +89,10 @@ class Ratios:
             "controller-runtime v0.24.1. Pods are about 5 KB of JSON each and all different.",
             "",
             self.table(),
+            "",
+            *(f"![{path.stem}](plots/{path.name})" for path in draw(self.figures, PAGE.parent / "plots")),
+            "",
+            "Where each nanosecond goes, and what the floors are: [performance](performance.md).",
             "",
         ]
         return "\n".join(about + [f"- {note}" for note in self.notes] + ([""] if self.notes else []))

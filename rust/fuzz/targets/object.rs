@@ -1,0 +1,15 @@
+//! One object: what is taken is valid JSON, and what is kept of it is too.
+#![no_main]
+
+use ctrlhost_core::object::Builder;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(object) = Builder::new("v1", "Pod").parse(bytes) {
+        let kept: Result<Box<serde_json::value::RawValue>, _> = serde_json::from_str(object.text());
+        assert!(kept.is_ok(), "kept what is not JSON: {}", object.text());
+        assert!(!object.name().is_empty());
+        // Reading the labels and owners must not panic, whatever their types are.
+        let _ = format!("{object:?}");
+    }
+});
