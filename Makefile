@@ -93,7 +93,7 @@ lint: venv ## Formatting, lint, types, import layers, stubs
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m mypy.stubtest ctrlhost._core
+	$(BIN)/python -m mypy.stubtest ctrlhost._core --allowlist tests/stubtest-allowlist.txt
 
 format: venv ## Rewrite the sources as the formatters want them
 	cargo fmt
@@ -102,7 +102,13 @@ format: venv ## Rewrite the sources as the formatters want them
 
 # ---- benches, fuzzing, docs, wheels --------------------------------------------------------------------------------
 
-.PHONY: bench lock wheel docs clean
+.PHONY: bench fuzz soak lock wheel clean
+fuzz: ## Fuzz every decoder, SECONDS_EACH seconds (300)
+	rust/fuzz/run $(or $(SECONDS_EACH),300)
+
+soak: venv ## The long versions of the leak and stress tests
+	CTRLHOST_LEAK_CYCLES=10000000 $(PYTEST) --quiet tests/unit -k "leak or flat or stress" --timeout 3600
+
 bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the run of CI
 	$(BIN)/python -m pytest benches --benchmark-enable --timeout 900 $(if $(SHORT),--short)
 

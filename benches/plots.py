@@ -27,7 +27,7 @@ def draw(figures: list[Figure], folder: Path) -> list[Path]:
 
 
 def _suite(suite: str, figures: list[Figure], folder: Path) -> Path:
-    from matplotlib import pyplot
+    from matplotlib import pyplot as plt
 
     labels, ratios = [], []
     for figure in figures:
@@ -35,7 +35,7 @@ def _suite(suite: str, figures: list[Figure], folder: Path) -> Path:
             if cost:
                 labels.append(f"{figure.name}\nagainst {peer}")
                 ratios.append(figure.ours / cost)
-    drawn, axes = pyplot.subplots(figsize=(8, 1 + BAR * 1.5 * max(len(labels), 1)), layout="constrained")
+    drawn, axes = plt.subplots(figsize=(8, 1 + BAR * 1.5 * max(len(labels), 1)), layout="constrained")
     colours = [OURS if ratio <= 1 else PEER for ratio in ratios]
     bars = axes.barh(labels, ratios, color=colours)
     axes.bar_label(bars, [f"{ratio:.2g}" for ratio in ratios], padding=3)
@@ -47,5 +47,5 @@ def _suite(suite: str, figures: list[Figure], folder: Path) -> Path:
     axes.set_title(suite)
     path = folder / f"{suite.replace(' ', '-')}.svg"
     drawn.savefig(path, metadata={"Date": None})
-    pyplot.close(drawn)
+    plt.close(drawn)
     return path

@@ -41,10 +41,12 @@ impl QueueHandler {
                 continue;
             }
             let low = change.is_initial() || change.is_sync();
+            // A real change without a priority of its own counts as 0, not as "keep what it has": it must lift a key
+            // that the initial list queued low.
             let priority = if low {
                 self.low_priority
             } else {
-                self.priority
+                Some(self.priority.unwrap_or(0))
             };
             match runs.last_mut() {
                 Some((last, count)) if *last == priority => *count += added,
