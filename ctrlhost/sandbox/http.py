@@ -24,6 +24,8 @@ MAX_HEADERS = 64 * 1024
 MAX_BODY = 3 * 1024 * 1024
 MAX_CONNECTIONS = 1000
 MAX_UNREAD = 8 * 1024 * 1024
+MAX_DISCARDED = 64 * 1024 * 1024
+LINGER_SECONDS = 2.0
 HEADER_SECONDS, BODY_SECONDS, STALL_SECONDS = 10.0, 60.0, 30.0
 _PHRASES = {int(status): status.phrase for status in HTTPStatus}
 
@@ -116,6 +118,12 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
+        if self._phase == "refused":
+            # The client finishes sending before it reads why it was refused.
+            self._body_bytes += len(data)
+            if self._body_bytes > MAX_DISCARDED:
+                self.abort()
+            return
         if self._phase == "idle":
             self._phase, self._since = "headers", time.monotonic()
         if self._phase == "headers":
@@ -265,9 +273,12 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, failure: Failure) -> None:
         self._keep_alive = False
-        if not self._busy:
-            self._write(self._handler.refuse(failure))
-        self._transport.close()
+        if self._busy:
+            self._transport.close()
+            return
+        self._busy, self._phase = True, "refused"
+        self._write(self._handler.refuse(failure))
+        self.loop.call_later(LINGER_SECONDS, self._transport.close)
 
 
 def _too_large() -> Failure:

@@ -1,0 +1,120 @@
+"""A sandbox, spoken to in raw HTTP over TLS, and a namespace and a CRD group of each test's own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ctrlhost.sandbox import Options, Sandbox
+from tests.sandbox.http_client import Api
+from tests.waiting import eventually
+
+_serial = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Sandbox]:
+    """One sandbox for all tests that do not stop it; pods take no time to start."""
+    options = Options(admin=True, pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
+    with Sandbox(options=options) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def api(server: Sandbox) -> Iterator[Api]:
+    """The administrator."""
+    with Api(server.url, server.ca, server.token) as client:
+        yield client
+
+
+@pytest.fixture
+def ns(api: Api) -> str:
+    """A namespace of the test's own."""
+    name = f"t-{next(_serial)}"
+    api.post("/api/v1/namespaces", {"metadata": {"name": name}}).expect(201)
+    return name
+
+
+class Crd:
+    """An established CRD, and the paths below it."""
+
+    def __init__(self, api: Api, body: dict[str, Any]) -> None:
+        self.api = api
+        self.body = body
+        self.group = body["spec"]["group"]
+        self.plural = body["spec"]["names"]["plural"]
+        self.kind = body["spec"]["names"]["kind"]
+        self.name = f"{self.plural}.{self.group}"
+        self.url = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{self.name}"
+
+    def path(self, namespace: str, name: str = "", version: str = "v1") -> str:
+        base = f"/apis/{self.group}/{version}/namespaces/{namespace}/{self.plural}"
+        return f"{base}/{name}" if name else base
+
+    def obj(self, name: str = "a", **spec: Any) -> dict[str, Any]:
+        obj = {"apiVersion": f"{self.group}/v1", "kind": self.kind, "metadata": {"name": name}}
+        return {**obj, "spec": spec} if spec else obj
+
+    def establish(self) -> Crd:
+        self.api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", self.body).expect(201)
+        eventually(self.established)
+        return self
+
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        status = self.api.get(self.url).json().get("status") or {}
+        return {item["type"]: (item["status"], item["reason"]) for item in status.get("conditions") or ()}
+
+    def established(self) -> bool:
+        return self.conditions().get("Established", ("", ""))[0] == "True"
+
+
+def crd_body(group: str, **changes: Any) -> dict[str, Any]:
+    """The CRD of the kind Widget; `changes` go into its one version, but `names` and `scope` into its spec."""
+    names = {"plural": "widgets", "kind": "Widget", **changes.pop("names", {})}
+    schema = changes.pop("schema", None) or {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }
+    scope = changes.pop("scope", "Namespaced")
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+        **changes,
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.{group}"},
+        "spec": {"group": group, "scope": scope, "names": names, "versions": [version]},
+    }
+
+
+@pytest.fixture
+def group() -> str:
+    """An API group that no other test uses."""
+    return f"g{next(_serial)}.t.example.org"
+
+
+@pytest.fixture
+def make_crd(api: Api, group: str) -> Callable[..., Crd]:
+    """Make CRDs of the test's own group."""
+
+    def make(**changes: Any) -> Crd:
+        return Crd(api, crd_body(group, **changes))
+
+    return make
+
+
+@pytest.fixture
+def widgets(make_crd: Callable[..., Crd]) -> Crd:
+    """The kind Widget, established."""
+    return make_crd().establish()

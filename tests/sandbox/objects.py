@@ -1,0 +1,96 @@
+"""Objects that the tests create."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+
+def config_map(name: str = "a", data: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, **metadata},
+        "data": {"k": "v"} if data is None else data,
+    }
+
+
+def container(name: str = "a", image: str = "nginx:1", **more: Any) -> dict[str, Any]:
+    return {"name": name, "image": image, **more}
+
+
+def template(*containers: dict[str, Any], **labels: str) -> dict[str, Any]:
+    return {"metadata": {"labels": labels or {"app": "x"}}, "spec": {"containers": list(containers) or [container()]}}
+
+
+def deployment(name: str = "d", *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template(*containers), **spec},
+    }
+
+
+def stateful_set(name: str = "x", **spec: Any) -> dict[str, Any]:
+    body = deployment(name, **spec)
+    body["kind"] = "StatefulSet"
+    body["spec"].setdefault("serviceName", "svc")
+    return body
+
+
+def service(name: str = "s", *ports: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"ports": list(ports) or [{"port": 80}], **spec},
+    }
+
+
+def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
+    """A pod that no node takes, so that nothing happens to it."""
+    impossible = {"nodeSelector": {"no": "such-node"}, **spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container()], **impossible},
+    }
+
+
+def ingress(name: str = "i") -> dict[str, Any]:
+    backend = {"service": {"name": "s", "port": {"number": 80}}}
+    rule = {"host": "a.example.org", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": name},
+        "spec": {"rules": [rule]},
+    }
+
+
+def lease(name: str = "l") -> dict[str, Any]:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name},
+        "spec": {"holderIdentity": "me"},
+    }
+
+
+def changed(obj: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A copy with other metadata."""
+    found = copy.deepcopy(obj)
+    found["metadata"].update(metadata)
+    return found
+
+
+def core(ns: str, plural: str, name: str = "") -> str:
+    base = f"/api/v1/namespaces/{ns}/{plural}"
+    return f"{base}/{name}" if name else base
+
+
+def apps(ns: str, plural: str, name: str = "") -> str:
+    base = f"/apis/apps/v1/namespaces/{ns}/{plural}"
+    return f"{base}/{name}" if name else base
