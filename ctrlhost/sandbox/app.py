@@ -74,6 +74,8 @@ class App:
         user = self._authenticate(request)
         if (head == "api" and len(parts) > 1) or (head == "apis" and len(parts) > 2):
             return self._resource(request, parts, user)
+        if head == "sandbox" and self.engine.options.admin:
+            return self._admin(request, parts[1:])
         if request.method != "GET":
             raise Failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         answer: Response | None = None
@@ -112,6 +114,19 @@ class App:
         registry = self.engine.registry
         if any(registry.is_builtin(kind) for kind in registry if (kind.group, kind.version) == (group, version)):
             raise Failure(404, "NotFound", "the server could not find the requested resource")
+        return unknown_path()
+
+    def _admin(self, request: Request, parts: list[str]) -> Response:
+        """Answer the end points that only tests need."""
+        store = self.engine.store
+        if parts == ["v1", "compact"] and request.method == "POST":
+            for table in store.tables():
+                table.compact(store.revision)
+            return Response(200, b"{}")
+        if parts == ["v1", "stats"] and request.method == "GET":
+            counts = {table.name: table.count for table in store.tables() if table.count}
+            found = {"revision": store.revision, "objects": counts, "watches": len(self.engine.watches)}
+            return Response(200, msgspec.json.encode(found))
         return unknown_path()
 
     def _group_version(self, group: str, version: str) -> Response | None:

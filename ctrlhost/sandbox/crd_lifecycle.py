@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import crd_names, times, views
 from ctrlhost.sandbox.call import Call, Object
 from ctrlhost.sandbox.custom import condition, is_true, kinds_of
 from ctrlhost.sandbox.messages import Query
+from ctrlhost.sandbox.status import Failure
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _MANAGER = "sandbox-crd"
+_log = logging.getLogger(__name__)
 
 
 def is_established(crd: Object) -> bool:
@@ -87,21 +90,29 @@ def advance(engine: Engine) -> None:
     """Take every CRD one step on; a step is a write, and a write calls this again."""
     crds = stored(engine)
     for crd in crds:
-        if "deletionTimestamp" in crd["metadata"]:
-            _clean_up(engine, crd)
-            continue
-        before = (crd.get("status") or {}).get("conditions"), (crd.get("status") or {}).get("acceptedNames")
-        if engine.options.crd_conditions == "builtin" and (judgement := crd_names.judged(crd, crds)):
-            crd["status"]["acceptedNames"], conditions = judgement
-            for one in conditions:
-                set_condition(crd, *one)
-        status = crd.get("status") or {}
-        if before != (status.get("conditions"), status.get("acceptedNames")):
-            _write_status(engine, crd)
-        elif is_true(crd, "NamesAccepted") and not is_established(crd):
-            text = "the initial names have been accepted"
-            set_condition(crd, "Established", "True", "InitialNamesAccepted", text)
-            _write_status(engine, crd)
+        try:
+            _step(engine, crd, crds)
+        except Failure as failure:
+            # One CRD that can not be written must not hold up the others.
+            _log.warning("the sandbox could not go on with CRD %s: %s", crd["metadata"]["name"], failure.message)
+
+
+def _step(engine: Engine, crd: Object, crds: list[Object]) -> None:
+    if "deletionTimestamp" in crd["metadata"]:
+        _clean_up(engine, crd)
+        return
+    before = (crd.get("status") or {}).get("conditions"), (crd.get("status") or {}).get("acceptedNames")
+    if engine.options.crd_conditions == "builtin" and (judgement := crd_names.judged(crd, crds)):
+        crd["status"]["acceptedNames"], conditions = judgement
+        for one in conditions:
+            set_condition(crd, *one)
+    status = crd.get("status") or {}
+    if before != (status.get("conditions"), status.get("acceptedNames")):
+        _write_status(engine, crd)
+    elif is_true(crd, "NamesAccepted") and not is_established(crd):
+        text = "the initial names have been accepted"
+        set_condition(crd, "Established", "True", "InitialNamesAccepted", text)
+        _write_status(engine, crd)
 
 
 def _write_status(engine: Engine, crd: Object) -> None:

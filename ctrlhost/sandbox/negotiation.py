@@ -137,19 +137,20 @@ def decode_yaml(body: bytes) -> Any:
             if nodes > _MAX_YAML_NODES or aliases > 100:
                 raise bad_request("the YAML document is too large or has too many aliases")
         value = yaml.load(body, Loader=_Loader)  # noqa: S506 - the loader is a safe one
-        return decode_json(msgspec.json.encode(_plain(value)))
+        return decode_json(msgspec.json.encode(_plain(value, [_MAX_YAML_NODES])))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError, AttributeError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
-    """Make every key a string, as JSON has it; refuse what expands too far."""
-    if depth > MAX_DEPTH:
-        raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
+def _plain(value: Any, left: list[int], depth: int = 0) -> Any:
+    """Make every key a string, as JSON has it; refuse what aliases expand too far."""
+    left[0] -= 1
+    if depth > MAX_DEPTH or left[0] < 0:
+        raise bad_request("the YAML document is too large or nested too deeply")
     if isinstance(value, dict):
-        return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
+        return {_key(key): _plain(item, left, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item, depth + 1) for item in value]
+        return [_plain(item, left, depth + 1) for item in value]
     return value
 
 

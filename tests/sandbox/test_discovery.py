@@ -12,7 +12,17 @@ from tests.sandbox.http_client import Api
 from tests.waiting import eventually
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-VERSION_KEYS = "major minor gitVersion gitCommit gitTreeState buildDate goVersion compiler platform".split()
+VERSION_KEYS = [
+    "major",
+    "minor",
+    "gitVersion",
+    "gitCommit",
+    "gitTreeState",
+    "buildDate",
+    "goVersion",
+    "compiler",
+    "platform",
+]
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 

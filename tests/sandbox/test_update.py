@@ -242,7 +242,7 @@ def test_scale_shows_and_writes_replicas(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/SC-03")
 def test_scale_is_put(api: Api, ns: str) -> None:
-    path = "/apis/apps/v1/namespaces/{}/replicasets".format(ns)
+    path = f"/apis/apps/v1/namespaces/{ns}/replicasets"
     api.post(path, {**deployment("r", replicas=0), "kind": "ReplicaSet"}).expect(201)
     scale = api.get(f"{path}/r/scale").expect(200)
     scale["spec"]["replicas"] = 0
