@@ -35,6 +35,7 @@ class Running:
         self.base_url = f"http://127.0.0.1:{port}"
         self.log = log
         settings = {"k8s-manifest-ns": namespace, "rest-address": "127.0.0.1", "rest-port": port}
+        settings["web-refresh-interval"] = "200ms"
         command = [sys.executable, "-m", "ctrlhost", "run", "--plugins", "hostname", "--install-crds"]
         command += ["--kubeconfig", str(control_plane.kubeconfig), "--listen", "127.0.0.1:0"]
         for key, value in settings.items():

@@ -269,3 +269,15 @@ def test_a_server_that_asks_for_time_gets_it(world, objects):
     assert world.routes() == set()
     world.after(0.1)
     assert world.routes() == {(objects.first.namespace, SHOP)}
+
+
+def test_registry_credentials_of_a_manifest_are_not_kept(world, objects):
+    service = {**objects.web_services()[1], "credentials": {"host": "registry.example", "password": "hunter2"}}
+    world.lease(objects.first, [service])
+    world.declare(SHOP, objects.first)
+    world.start()
+    assert world.routes() == {(objects.first.namespace, SHOP)}
+    (informer,) = [one for one in world.host.host.factory.informers() if one.kind == "Manifest"]
+    (cached,) = informer.lister.list()
+    assert sorted(cached["spec"]["group"]["services"][0]) == ["count", "expose", "name"]
+    assert b"hunter2" not in cached.to_json()

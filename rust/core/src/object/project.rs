@@ -9,9 +9,21 @@ use crate::json::read::{Kind, Value};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Projection(Node);
 
-/// The members to keep of an object; no members means all of it.
+/// What to keep of a value; nothing named means all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Node(BTreeMap<Box<str>, Node>);
+struct Node {
+    /// The members to keep of an object.
+    members: BTreeMap<Box<str>, Node>,
+    /// What to keep of each element of an array.
+    each: Option<Box<Node>>,
+}
+
+/// One step of a path that is followed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Member(Box<str>),
+    Each,
+}
 
 impl Projection {
     /// Metadata only.
@@ -19,43 +31,48 @@ impl Projection {
         Self::default()
     }
 
-    /// The metadata and what the paths lead to. A path goes through members; what follows a bracket is kept whole.
+    /// The metadata and what the paths lead to. A path goes through members and, by `[*]`, through all elements of an
+    /// array; an array of which one element is named is kept whole.
     ///
     /// # Errors
     /// One of the texts is no path.
     pub fn paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Self, PathError> {
         let mut root = Node::default();
-        let mut whole: Vec<Vec<Box<str>>> = Vec::new();
+        let mut whole: Vec<Vec<Part>> = Vec::new();
         for text in paths {
-            let keys: Vec<Box<str>> = Path::parse(text)?
+            let parts: Vec<Part> = Path::parse(text)?
                 .0
                 .into_iter()
                 .map_while(|step| match step {
-                    Step::Key(key) => Some(key),
-                    Step::Index(_) | Step::All => None,
+                    Step::Key(key) => Some(Part::Member(key)),
+                    Step::All => Some(Part::Each),
+                    Step::Index(_) => None,
                 })
                 .collect();
-            whole.push(keys);
+            whole.push(parts);
         }
         whole.sort();
-        let mut last: Option<Vec<Box<str>>> = None;
-        for keys in whole {
+        let mut last: Option<Vec<Part>> = None;
+        for parts in whole {
             // Sorted, so a path that is kept whole comes right before those that lead into it.
-            if last.as_ref().is_some_and(|outer| keys.starts_with(outer)) {
+            if last.as_ref().is_some_and(|outer| parts.starts_with(outer)) {
                 continue;
             }
             let mut node = &mut root;
-            for key in &keys {
-                node = node.0.entry(key.clone()).or_default();
+            for part in &parts {
+                node = match part {
+                    Part::Member(key) => node.members.entry(key.clone()).or_default(),
+                    Part::Each => node.each.get_or_insert_default(),
+                };
             }
-            last = Some(keys);
+            last = Some(parts);
         }
         Ok(Self(root))
     }
 
     /// Append the member to an object under construction, if any of it is kept.
     pub(super) fn write(&self, out: &mut Vec<u8>, key: &str, value: Value<'_>) {
-        if let Some(node) = self.0.0.get(key) {
+        if let Some(node) = self.0.members.get(key) {
             out.push(b',');
             crate::json::text::quote_into(out, key);
             out.push(b':');
@@ -66,13 +83,26 @@ impl Projection {
 
 impl Node {
     fn write(&self, out: &mut Vec<u8>, value: Value<'_>) {
-        if self.0.is_empty() || value.kind() != Kind::Object {
-            out.extend_from_slice(value.0.as_bytes());
-            return;
+        match (value.kind(), &self.each) {
+            (Kind::Object, _) if !self.members.is_empty() => self.write_members(out, value),
+            (Kind::Array, Some(each)) => {
+                out.push(b'[');
+                for (position, element) in value.elements().enumerate() {
+                    if position > 0 {
+                        out.push(b',');
+                    }
+                    each.write(out, element);
+                }
+                out.push(b']');
+            }
+            _ => out.extend_from_slice(value.0.as_bytes()),
         }
+    }
+
+    fn write_members(&self, out: &mut Vec<u8>, value: Value<'_>) {
         out.push(b'{');
         let opened = out.len();
-        for (key, node) in &self.0 {
+        for (key, node) in &self.members {
             if let Some(inner) = value.get(key) {
                 if out.len() > opened {
                     out.push(b',');
@@ -83,5 +113,35 @@ impl Node {
             }
         }
         out.push(b'}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(paths: &[&str], text: &str) -> String {
+        let projection = Projection::paths(paths.iter().copied()).expect("paths");
+        let mut out = Vec::new();
+        projection.0.write(&mut out, Value(text));
+        String::from_utf8(out).expect("utf-8")
+    }
+
+    #[test]
+    fn a_path_through_all_elements_keeps_its_part_of_each() {
+        let text = r#"{"a":[{"b":1,"secret":2},{"secret":3},4],"c":5}"#;
+        assert_eq!(kept(&["a[*].b"], text), r#"{"a":[{"b":1},{},4]}"#);
+        assert_eq!(
+            kept(&["a[*].b", "a[*].secret"], text),
+            r#"{"a":[{"b":1,"secret":2},{"secret":3},4]}"#
+        );
+    }
+
+    #[test]
+    fn an_array_of_which_one_element_is_named_is_kept_whole() {
+        let text = r#"{"a":[{"b":1,"c":2},{"c":3}]}"#;
+        assert_eq!(kept(&["a[0].b"], text), text);
+        assert_eq!(kept(&["a[*].b", "a"], text), text);
+        assert_eq!(kept(&["a.b"], text), text);
     }
 }
