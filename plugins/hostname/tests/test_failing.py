@@ -56,6 +56,20 @@ def test_a_lease_without_manifest_fails_three_times_and_is_ignored_then(world, o
     assert failures(world, objects.first) == 3
 
 
+def test_a_start_counts_a_failure_once(world, objects):
+    world.declare(SHOP, objects.first)
+    world.start()
+    assert failures(world, objects.first) == 1
+
+
+def test_a_resync_looks_at_every_hostname_again(world, objects):
+    world.lease(objects.first)
+    world.declare(SHOP, objects.first)
+    world.start(resync_interval="30m")
+    before = world.metric("ctrlhost_hostname_reconcile_total", result="connected")
+    world.tick(1800, lambda: world.metric("ctrlhost_hostname_reconcile_total", result="connected") > before)
+
+
 def test_a_counted_failure_is_tried_again_after_the_retry_delay_until_the_lease_is_flagged(world, objects):
     world.start()
     world.declare(SHOP, objects.first)

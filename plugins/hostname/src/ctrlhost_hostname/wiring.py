@@ -34,6 +34,7 @@ class Wiring:
         self._hosts.indexer.add_indexers({_BY_LEASE: self._lease_namespace})
         self._lock = threading.Lock()
         self._begun = False
+        self._resyncing = False
 
     def sources(self) -> tuple[ctrlhost.Watches | ctrlhost.Every, ...]:
         """Give the sources. The key is a hostname, in whichever namespace its route is."""
@@ -95,6 +96,11 @@ class Wiring:
                 yield ctrlhost.Request(hostname)
 
     def _everything(self) -> Iterator[ctrlhost.Request]:
+        # The first round comes when the workers start, and the lists have queued everything by then. Once more at
+        # once would count every failure twice.
+        if not self._resyncing:
+            self._resyncing = True
+            return
         for host in self.provider_hosts():
             yield ctrlhost.Request(_hostname_of(host))
         for route in self.live_routes():
