@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.context import ControllerScope
 from ctrlhost.echo import Echoes
 from ctrlhost.errors import NotLeading, NotSynced, PluginLoadError
+from ctrlhost.leader_gate import LeaderGate
 from ctrlhost.outcome import Outcomes
 from ctrlhost.source_attachment import attach_source, declare_source
 from ctrlhost.sources import Every, For, Owns
@@ -105,6 +106,8 @@ class Controller:
         self._outcomes: Outcomes | None = None
         self._counts: ControllerCounts | None = None
         self._watchdog: Watchdog | None = None
+        electing = options.needs_leader and plugin.services.elects
+        self._gate = LeaderGate(plugin.services.leading) if electing else None
         self._echoes = Echoes() if options.suppress_echo else None
 
     @property
@@ -188,6 +191,11 @@ class Controller:
         for ticker in self._tickers:
             ticker.start()
 
+    def resume(self) -> None:
+        """Let the workers go on where they stopped because this replica ceased to lead."""
+        if self._gate is not None:
+            self._gate.resume()
+
     def stop_intake(self) -> None:
         """Take no new keys: handlers are removed, timers stopped, later adds ignored. What is queued is still run."""
         for ticker in self._tickers:
@@ -195,6 +203,8 @@ class Controller:
         for one in self._attachments or ():
             one.detach()
         self.queue.shut_down()
+        if self._gate is not None:
+            self._gate.end()
 
     def drain(self, timeout: float) -> bool:
         """Wait until all that was queued has run, and say whether it did within `timeout` real seconds.
@@ -217,9 +227,10 @@ class Controller:
     def busy(self) -> str | None:
         """Say what the controller is at, now or by the clock at once; None when it is idle. For tests."""
         if self._counts is None:
-            wanted = not self.options.needs_leader or self._plugin.services.leading()
-            if wanted and self.has_synced() and not self.queue.shutting_down:
+            if self._may_work() and self.has_synced() and not self.queue.shutting_down:
                 return f"controller {self.name}: its workers are about to start"
+            return None
+        if not self._may_work() and not self._counts.total().active:
             return None
         # Asking for its length first makes the queue take up what is due by its clock.
         queued, snapshot = len(self.queue), self.queue.snapshot()
@@ -300,18 +311,26 @@ class Controller:
 
     def _forbid_writes(self) -> None:
         """Refuse a write of a controller that needs to lead and does not."""
-        if self.options.needs_leader and not self._plugin.services.leading():
+        if not self._may_work():
             raise NotLeading(f"controller {self.name} writes nothing: this replica does not lead")
+
+    def _may_work(self) -> bool:
+        return not self.options.needs_leader or self._plugin.services.leading()
 
     def _make_threads(
         self, scope: ControllerScope, outcomes: Outcomes, counts: ControllerCounts, watchdog: Watchdog
     ) -> list[threading.Thread]:
         count = self.options.workers
         if self.is_async:
-            pool = AsyncWorkers(count, self._reconcile, scope, outcomes, counts.worker(), watchdog, self._plugin.loop)
+            pool = AsyncWorkers(
+                count, self._reconcile, scope, outcomes, counts.worker(), watchdog, self._plugin.loop, self._gate
+            )
             watchdog.watch(pool.runs)
             return [threading.Thread(target=pool.run, name=f"{self.name} feeder", daemon=True)]
-        workers = [Worker(index, self._reconcile, scope, outcomes, counts.worker(), watchdog) for index in range(count)]
+        workers = [
+            Worker(index, self._reconcile, scope, outcomes, counts.worker(), watchdog, self._gate)
+            for index in range(count)
+        ]
         watchdog.watch(workers)
         return [
             threading.Thread(target=worker.run, name=f"{self.name} worker {index}", daemon=True)

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.clock import SystemClock
@@ -16,13 +17,15 @@ from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager, installed_plugins, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from types import FrameType
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.events import EventRecorder
     from ctrlhost.informers import InformerFactory
+    from ctrlhost.leadership import Leadership
+    from ctrlhost.plugin_scope import PluginServices
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.server import HttpServer
     from ctrlhost.settings import HostSettings
@@ -84,6 +87,8 @@ class Host:
         #: What the server shows of this host.
         self.inspection = Inspection(self)
         self.events: EventRecorder | None = None
+        #: Who leads, where a leader is elected.
+        self.leadership: Leadership | None = None
 
     def _add(self, plugin: object) -> None:
         name = plugin if isinstance(plugin, str) else name_of(plugin)
@@ -115,13 +120,15 @@ class Host:
             runtime.configure(self.configuration)
         services = self._services(overrides)
         for runtime in self.plugins:
-            runtime.set_up(services)
+            runtime.set_up(self._services_of(runtime, services))
         self._check_overrides(overrides)
         # All before the first informer is made, so that one informer keeps enough for all that share it.
         for controller in (one for plugin in self.plugins for one in plugin.controllers):
             controller.declare()
         self._start_servers()
         services.events.start()
+        if self.leadership is not None:
+            self.leadership.start(services.factory)
         with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
             runtime.start(with_crds=with_crds, peers=self.plugins)
@@ -153,6 +160,12 @@ class Host:
         metrics.register(reconciles)
         metrics.register(QueueCollector(self._is_ours))
         metrics.register(self.factory.metrics)
+        if self.settings.leader_elect:
+            from ctrlhost.leadership import Leadership
+
+            named = [plugin.name for plugin in self.plugins]
+            self.leadership = Leadership(self.settings, named, self.client, self.clock, self.events, self._on_election)
+            metrics.register(self.leadership.metrics)
         if self.client.metrics is not None:
             metrics.register(self.client.metrics)
         return PluginServices(
@@ -171,6 +184,18 @@ class Host:
     def _leading(self) -> bool:
         """Without leader election every host leads as long as it runs."""
         return not self._stopped
+
+    def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
+        """Give what the host gives to one plugin: with an election everything, but leading, is the same for all."""
+        leadership, name = self.leadership, runtime.name
+        if leadership is None:
+            return services
+        return replace(services, leading=lambda: not self._stopped and leadership.leading(name), elects=True)
+
+    def _on_election(self, plugins: Collection[str]) -> None:
+        for plugin in self.plugins:
+            if plugin.name in plugins:
+                plugin.poke()
 
     def _is_ours(self, queue: str) -> bool:
         """Say whether a queue of this process belongs to a controller of this host."""
@@ -221,8 +246,11 @@ class Host:
             thread.start()
         for thread in stoppers:
             thread.join(max(0.0, deadline - time.monotonic()))
-        drained = not [plugin.name for plugin in self.plugins if not plugin.drain(deadline)]
+        drained = [plugin.name for plugin in self.plugins if plugin.drain(deadline)]
         self._stopped = True
+        if self.leadership is not None:
+            # Only now, when nothing that the leader began is still going on, may another one lead.
+            self.leadership.stop(drained)
         if self.events is not None:
             self.events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
         if self.factory is not None:
@@ -234,7 +262,7 @@ class Host:
         if self._own_client and self.client is not None:
             self.client.close()
         self._notify()
-        return drained
+        return len(drained) == len(self.plugins)
 
     def run(self) -> int:
         """Start, run until a signal or until every plugin has failed, stop; give the exit code.

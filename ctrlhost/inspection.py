@@ -39,6 +39,8 @@ class Inspection:
             if endpoint == "healthz":
                 first = Check(first.name, passed=not plugin.failed, detail=first.detail)
             lines += [first, *rest]
+        if endpoint == "healthz" and self._host.leadership is not None:
+            lines += self._host.leadership.checks()
         factory = self._host.factory
         lines += [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
         if endpoint == "healthz":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
+from ctrlhost.leadership import lease_names, lease_permissions
 from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager
 from ctrlhost.rbac import KindNames, implied, roles
@@ -82,7 +83,11 @@ def manifests(plugins: Sequence[PluginRuntime], settings: HostSettings, deployed
     made = crds_of(plugins)
     made.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": deployed.namespace}})
     made.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(metadata)})
-    made += roles(deployed.name, deployed.namespace, permissions_of(plugins, settings))
+    permissions = permissions_of(plugins, settings)
+    if settings.leader_elect:
+        leases = lease_names(settings, [plugin.name for plugin in plugins])
+        permissions += lease_permissions(leases, settings.leader_elect_resource_namespace or deployed.namespace)
+    made += roles(deployed.name, deployed.namespace, permissions)
     if deployed.config:
         data = {_CONFIG_FILE: deployed.config}
         made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(metadata), "data": data})
@@ -123,9 +128,9 @@ def _deployment(
         "kind": "Deployment",
         "metadata": {**metadata, "labels": labels},
         "spec": {
-            "replicas": 1,
-            # Two hosts at once would both write, also for the time of an update.
-            "strategy": {"type": "Recreate"},
+            "replicas": 2 if settings.leader_elect else 1,
+            # Two hosts at once would both write, also for the time of an update, unless they elect a leader.
+            "strategy": {"type": "RollingUpdate" if settings.leader_elect else "Recreate"},
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
@@ -136,6 +141,8 @@ def _arguments(names: Sequence[str], settings: HostSettings, deployed: Deployed,
     arguments = ["run", f"--plugins={','.join(names)}", f"--listen=0.0.0.0:{port}"]
     if settings.namespaces:
         arguments.append(f"--namespace={','.join(settings.namespaces)}")
+    if settings.leader_elect:
+        arguments.append("--leader-elect")
     if deployed.config:
         arguments.append(f"--config={_CONFIG_FOLDER}/{_CONFIG_FILE}")
     return arguments + [f"--set={assignment}" for assignment in deployed.assignments]

@@ -53,6 +53,7 @@ class PluginRuntime:
         self._draining = threading.Lock()
         self._drained: bool | None = None
         self._ending = threading.Event()
+        self._poked = threading.Event()
         #: Set when the plugin's CRDs are there, or when it is known that they can not be for now.
         self.crds_tried = threading.Event()
         self._peers: tuple[PluginRuntime, ...] = ()
@@ -150,7 +151,12 @@ class PluginRuntime:
                     self._follow_leadership(plugin, context)
                     self._start_what_is_ready(context)
                 self._report(behind, waiting, synced=synced)
-                self._ending.wait(_PAUSE[self.state])
+                self._poked.wait(_PAUSE[self.state])
+                self._poked.clear()
+
+    def poke(self) -> None:
+        """Look at once whether the plugin leads now."""
+        self._poked.set()
 
     def _install_crds(self, plugin: Plugin, context: PluginContext) -> bool:
         with self._contained("ctrlhost_crds"):
@@ -208,17 +214,21 @@ class PluginRuntime:
         for task in context.tasks:
             if task.needs_leader and not leading:
                 task.stop(0)
+                self._started.discard(task.name)
 
     def _start_what_is_ready(self, context: PluginContext) -> None:
         for controller in context.controllers:
             if self._ending.is_set() or self.failed:
                 return
             wanted = self._led or not controller.options.needs_leader
-            if wanted and controller.name not in self._started and controller.has_synced():
+            if wanted and controller.name in self._started:
+                controller.resume()
+            elif wanted and controller.has_synced():
                 self._started.add(controller.name)
                 controller.start_workers()
         for task in context.tasks:
-            if (self._led or not task.needs_leader) and task.name not in self._started:
+            # One that was told to stop when leadership was lost may still be at it.
+            if (self._led or not task.needs_leader) and task.name not in self._started and not task.running:
                 self._started.add(task.name)
                 task.start()
 
@@ -242,6 +252,7 @@ class PluginRuntime:
             self._move("stopping", "")
             self._call_stopping()
         self._ending.set()
+        self._poked.set()
         self.crds_tried.set()
         self._halt()
 
@@ -307,6 +318,7 @@ class PluginRuntime:
         """Mark the plugin as failed, and stop what it runs."""
         self.error = error
         self._ending.set()
+        self._poked.set()
         self.crds_tried.set()
         self._move("failed", reason)
         self._halt()

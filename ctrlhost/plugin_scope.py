@@ -44,6 +44,8 @@ class PluginServices:
     metrics: ReconcileMetrics
     #: The namespaces that all controllers are limited to; empty for all.
     namespaces: tuple[str, ...] = field(default=())
+    #: Whether leadership may be lost and gained again while the host runs.
+    elects: bool = False
 
 
 class PluginScope:

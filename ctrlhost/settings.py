@@ -38,6 +38,27 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     drain_timeout: Duration = Duration("30s")
     """How long a stopping host waits for reconciles that are running."""
 
+    leader_elect: bool = False
+    """Act only while this replica holds a Lease; the others have full caches and wait for it."""
+
+    leader_elect_lease_duration: Duration = Duration("15s")
+    """How long after its last renewal nobody else takes a lease."""
+
+    leader_elect_renew_deadline: Duration = Duration("10s")
+    """A leader that could not renew its lease for so long leads no more; less than the lease's duration."""
+
+    leader_elect_retry_period: Duration = Duration("2s")
+    """How often a leader renews, and at least how long a candidate waits between two tries."""
+
+    leader_elect_resource_name: str = "ctrlhost"
+    """Name of the Lease."""
+
+    leader_elect_resource_namespace: str | None = None
+    """Namespace of the Lease; without it that of the kubeconfig's context, or of the pod."""
+
+    leader_elect_plugins: tuple[str, ...] = ()
+    """Plugins with a Lease of their own, called `NAME-PLUGIN`, so that replicas can share the plugins among them."""
+
     resync: Duration | None = None
     """Hand every cached object to its handlers again after this time; without it never."""
 
@@ -46,6 +67,16 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     log_format: Literal["auto", "console", "json"] = "auto"
     """How log lines look; `auto` is the console form on a terminal and JSON elsewhere."""
+
+    def __post_init__(self) -> None:
+        """Refuse times of an election that can not work together."""
+        from ctrlhost.leader_election import LeaderElectionConfig
+
+        lease, renew = self.leader_elect_lease_duration, self.leader_elect_renew_deadline
+        try:
+            LeaderElectionConfig(float(lease), float(renew), float(self.leader_elect_retry_period))
+        except ValueError as error:
+            raise ValueError(f"leader election: {error}") from None
 
 
 class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.context import ControllerScope
+    from ctrlhost.leader_gate import LeaderGate
     from ctrlhost.outcome import Outcomes
     from ctrlhost.reconcile_metrics import WorkerCounts
     from ctrlhost.request import Request
@@ -41,6 +42,7 @@ class Worker:
         outcomes: Outcomes,
         counts: WorkerCounts,
         watchdog: Watchdog,
+        gate: LeaderGate | None = None,
     ) -> None:
         """Make the worker; `run` is the body of its thread."""
         self.context = Context(scope, index)
@@ -51,12 +53,15 @@ class Worker:
         self._queue = scope.queue
         self._outcomes = outcomes
         self._watchdog = watchdog
+        self._gate = gate
 
     def run(self) -> None:
         """Take keys and reconcile them; returns when the queue says that there is nothing more to come."""
         current.set(self.context)
         queue, size, now = self._queue, 1, self.context.clock.now
         while True:
+            if self._gate is not None:
+                self._gate.wait()
             try:
                 batch = queue.get_batch_with_priority(size)
             except ShutDown:
@@ -82,7 +87,11 @@ class Worker:
         context.started = started
         if timeout is not None or len(batch) > 1:
             self._watchdog.look_after()
+        gate = self._gate
         while waiting:
+            if gate is not None and not gate.passes():
+                self._hand_back(done)
+                return
             try:
                 key, context.priority = waiting.popleft()
             except IndexError:
@@ -111,6 +120,16 @@ class Worker:
             if timeout is not None and seconds >= timeout:
                 outcomes.overran(counts)
             started = ended
+
+    def _hand_back(self, done: list[Request]) -> None:
+        """Queue what was not begun once more, for when this replica leads again."""
+        while self.waiting:
+            try:
+                key, priority = self.waiting.popleft()
+            except IndexError:
+                return
+            self._queue.add(key, priority=priority)
+            done.append(key)
 
 
 def _next_size(size: int, count: int, seconds: float) -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ctrlhost.context import ControllerScope
+    from ctrlhost.leader_gate import LeaderGate
     from ctrlhost.outcome import Outcomes
     from ctrlhost.plugin_loop import PluginLoop
     from ctrlhost.reconcile_metrics import WorkerCounts
@@ -46,6 +47,7 @@ class AsyncWorkers:
         counts: WorkerCounts,
         watchdog: Watchdog,
         loop: PluginLoop,
+        gate: LeaderGate | None = None,
     ) -> None:
         """Make the slots; `run` is the body of the feeding thread."""
         self.runs = [AsyncRun(Context(scope, index)) for index in range(workers)]
@@ -55,6 +57,7 @@ class AsyncWorkers:
         self._counts = counts
         self._watchdog = watchdog
         self._loop = loop
+        self._gate = gate
         self._slots = threading.Semaphore(workers)
         self._free = deque(self.runs)
         watchdog.on_overrun = self._cancel
@@ -63,10 +66,18 @@ class AsyncWorkers:
         """Take a key for each slot that is free; returns when nothing more will come and the last run has ended."""
         while True:
             self._slots.acquire()
+            if self._gate is not None:
+                self._gate.wait()
             try:
                 key, priority = self._queue.get_with_priority()
             except ShutDown:
                 break
+            if self._gate is not None and not self._gate.passes():
+                # Queued once more, for when this replica leads again.
+                self._queue.add(key, priority=priority)
+                self._queue.done(key)
+                self._slots.release()
+                continue
             run = self._free.popleft()
             self._loop.submit(self._turn(run, key, priority))
         for _ in range(len(self.runs) - 1):

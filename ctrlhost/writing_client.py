@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.client import Client
+from ctrlhost.client.caller import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client.target import Target, WriteVerb
-    from ctrlhost.client.transport import Query
+    from ctrlhost.client.transport import Query, Response, Stream, Transport
     from ctrlhost.echo import Echoes
     from ctrlhost.written import Written
 
@@ -34,6 +35,8 @@ class WritingClient(Client):
         """Share a client's connections; `guard` is called before each write, and forbids it by raising."""
         own = cls.__new__(cls)
         own.__dict__.update(client.__dict__)
+        if guard is not None:
+            own._caller = Caller(_GuardedTransport(client.transport, guard))  # noqa: SLF001 - the same class
         own._written, own._guard, own._echoes = written, guard, echoes  # noqa: SLF001 - the same class
         return own
 
@@ -79,6 +82,25 @@ class WritingClient(Client):
         finally:
             for one in followed:
                 one.end(key)
+
+
+class _GuardedTransport:
+    """Asks before each request that writes, also before one that is sent once more because the server was busy."""
+
+    def __init__(self, transport: Transport, guard: Callable[[], None]) -> None:
+        self._transport = transport
+        self._guard = guard
+
+    def request(self, method: str, path: str, **options: Any) -> Response:
+        if method != "GET":
+            self._guard()
+        return self._transport.request(method, path, **options)
+
+    def stream(self, path: str, **options: Any) -> Stream:
+        return self._transport.stream(path, **options)
+
+    def close(self) -> None:
+        """The transport is the host's."""
 
 
 def _remains(answer: dict[str, Any]) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.option("--name", default="ctrlhost", show_default=True, help="Name of the Deployment and its account.")
 @click.option("--deploy-namespace", default="ctrlhost-system", show_default=True, help="Where the Deployment goes.")
 @click.option("--image", help="Image that has ctrlhost and the plugins, with `ctrlhost` as its entry point.")
+@click.option("--leader-elect", is_flag=True, default=None, help="Two replicas, of which one acts at a time.")
 @CONFIG
 @SET
 def command(
@@ -27,6 +28,7 @@ def command(
     name: str,
     deploy_namespace: str,
     image: str | None,
+    leader_elect: bool | None,
     config: Path | None,
     assignments: tuple[str, ...],
 ) -> None:
@@ -38,7 +40,13 @@ def command(
     from ctrlhost import __version__
     from ctrlhost.manifests import Deployed, load_plugins, manifests
 
-    configuration = gather(config, assignments, plugins=names(plugins), namespaces=names(namespaces))
+    configuration = gather(
+        config,
+        assignments,
+        plugins=names(plugins),
+        namespaces=names(namespaces),
+        leader_elect=leader_elect,
+    )
     settings = configuration.host()
     if not settings.plugins:
         raise click.UsageError("no plugin is named; say which with `--plugins NAME,NAME`")

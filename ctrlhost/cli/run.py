@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--namespace", "-n", "namespaces", metavar="NS,NS…", multiple=True, help="Limit controllers to these.")
 @click.option("--sandbox", is_flag=True, default=None, help="Run against an embedded API server of this process.")
 @click.option("--install-crds", is_flag=True, default=None, help="Install the plugins' CRDs first.")
+@click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease, else stand by.")
 @click.option("--listen", metavar="HOST:PORT", help="Where probes, metrics and plugins' pages are served.")
 @CONFIG
 @SET
@@ -36,6 +37,7 @@ def command(
     context: str | None,
     sandbox: bool | None,
     install_crds: bool | None,
+    leader_elect: bool | None,
     listen: str | None,
     **sandbox_chosen: Any,
 ) -> int:
@@ -53,6 +55,7 @@ def command(
         context=context,
         sandbox=sandbox,
         install_crds=install_crds,
+        leader_elect=leader_elect,
         listen=listen,
     )
     settings = configuration.host()

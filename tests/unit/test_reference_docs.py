@@ -15,6 +15,7 @@ from ctrlhost import hookspecs, settings
 from ctrlhost.cli.group import COMMANDS, main_group
 from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory
+from ctrlhost.leadership import LeaderElectionCollector
 from ctrlhost.metrics import HostMetrics, PluginCollector
 from ctrlhost.plugins import hook_names
 from ctrlhost.queue_metrics import QueueCollector
@@ -99,6 +100,7 @@ def described_metrics() -> str:
         "Reconciles": ReconcileMetrics(),
         "Work queues": QueueCollector(lambda _: False),
         "Informers": InformerFactory(client).metrics,
+        "Leader election": LeaderElectionCollector([]),
         "Requests to the API server": client.metrics,
         "The process": HostMetrics().registry,
     }

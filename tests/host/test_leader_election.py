@@ -1,0 +1,274 @@
+"""Hosts that elect a leader: one at a time acts, the others stand by."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import types
+
+import pytest
+import yaml
+
+import ctrlhost
+from ctrlhost.errors import NotLeading, ServerError
+from ctrlhost.lease import API_VERSION
+from ctrlhost.sandbox import Sandbox
+from tests.waiting import eventually
+
+LIMIT = 60.0
+
+#: Notes in a ConfigMap NAME-by which replica has seen NAME.
+STAMPER = """
+    import os
+    import ctrlhost
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        plugin.add_controller("stamper", reconcile, ctrlhost.For("v1", "ConfigMap", label_selector="stamp=yes"))
+
+    @ctrlhost.hookimpl
+    def ctrlhost_elected(plugin):
+        plugin.log.info("elected")
+
+    @ctrlhost.hookimpl
+    def ctrlhost_deposed(plugin):
+        plugin.log.info("deposed")
+
+    def reconcile(ctx, request):
+        name = f"{request.name}-by"
+        if ctx.client.find("v1", "ConfigMap", name, request.namespace) is None:
+            ctx.client.create({"apiVersion": "v1", "kind": "ConfigMap",
+                               "metadata": {"name": name, "namespace": request.namespace},
+                               "data": {"by": os.environ["HOSTNAME"]}})
+"""
+
+#: Short, and yet long enough for a machine that has much else to do.
+SHORT = {"lease_duration": "6s", "renew_deadline": "4s", "retry_period": "1s"}
+#: So long that whoever takes over in a test has not waited for any of them.
+LONG = {"lease_duration": "3h", "renew_deadline": "2h", "retry_period": "1h"}
+
+
+def config_map(name: str, namespace: str = "default") -> dict:
+    metadata = {"name": name, "namespace": namespace, "labels": {"stamp": "yes"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+class Replicas:
+    """Processes that run the same plugin in one namespace, with one Lease."""
+
+    def __init__(self, control_plane, namespace, start_host):
+        self.client, self.namespace = control_plane.client, namespace
+        self._kubeconfig, self._start = str(control_plane.kubeconfig), start_host
+
+    def start(self, name, times):
+        settings = [f"--set=host.leader_elect_{key}={value}" for key, value in times.items()]
+        return self._start(
+            "--leader-elect",
+            f"--kubeconfig={self._kubeconfig}",
+            f"--namespace={self.namespace}",
+            f"--set=host.leader_elect_resource_namespace={self.namespace}",
+            *settings,
+            plugins="stamper",
+            HOSTNAME=name,
+        )
+
+    @property
+    def spec(self):
+        lease = self.client.find(API_VERSION, "Lease", "ctrlhost", self.namespace)
+        return lease["spec"] if lease else {}
+
+    @property
+    def holder(self):
+        return self.spec.get("holderIdentity", "").partition("_")[0]
+
+    def stamped(self, name):
+        """Make an object, and give the name of the replica that reconciles it."""
+        self.client.create(config_map(name, self.namespace))
+        found = eventually(lambda: self.client.find("v1", "ConfigMap", f"{name}-by", self.namespace), LIMIT)
+        return found["data"]["by"]
+
+
+@pytest.fixture
+def replicas(control_plane, namespace, start_host, distributions):
+    distributions.add("stamper", STAMPER)
+    return Replicas(control_plane, namespace, start_host)
+
+
+def test_a_standby_takes_over_from_a_leader_that_was_killed(replicas):
+    first = replicas.start("a", SHORT)
+    first.line("became leader")
+    second = replicas.start("b", SHORT)
+    second.line("plugin stamper running")
+    assert replicas.stamped("one") == "a"
+    assert replicas.holder == "a"
+    assert second.metric("leader_election_master_status", name="ctrlhost") == 0
+    assert first.metric("leader_election_master_status", name="ctrlhost") == 1
+    assert "standing by for a_" in second.get("/healthz?verbose")[1]
+    first.signal(signal.SIGKILL)
+    first.wait()
+    assert replicas.stamped("two") == "b"
+    assert replicas.holder == "b"
+    assert replicas.spec["leaseTransitions"] == 1
+    assert second.stop() == 0
+
+
+def test_a_leader_that_slept_finds_itself_deposed_and_writes_nothing(replicas):
+    first = replicas.start("a", SHORT)
+    first.line("became leader")
+    assert replicas.stamped("one") == "a"
+    second = replicas.start("b", SHORT)
+    second.line("plugin stamper running")
+    first.signal(signal.SIGSTOP)
+    assert replicas.stamped("two") == "b"
+    first.signal(signal.SIGCONT)
+    first.line("stopped leading")
+    first.line("deposed")
+    assert replicas.stamped("three") == "b"
+    assert replicas.holder == "b"
+    assert second.stop() == 0
+    assert replicas.stamped("four") == "a", "who was deposed stood by and leads again"
+    assert first.stop() == 0
+    assert replicas.holder == ""
+
+
+def test_a_leader_that_is_asked_to_stop_hands_over_at_once(replicas):
+    first = replicas.start("a", LONG)
+    first.line("became leader")
+    second = replicas.start("b", LONG)
+    second.line("plugin stamper running")
+    eventually(lambda: "standing by for a_" in second.get("/healthz?verbose")[1], LIMIT)
+    assert first.stop() == 0
+    assert "released lease" in first.text
+    assert replicas.stamped("one") == "b"
+    assert replicas.holder == "b"
+    assert second.stop() == 0
+
+
+def stamper(seen: list[str], name: str = "stamper", during=lambda _: None) -> types.ModuleType:
+    """Give a plugin that notes in `seen` what it reconciles, after `during(ctx)`."""
+
+    def reconcile(ctx, request):
+        during(ctx)
+        seen.append(request.name)
+
+    def ctrlhost_setup(plugin):
+        plugin.add_controller("all", reconcile, ctrlhost.For("v1", "ConfigMap", label_selector="stamp=yes"))
+
+    made = types.ModuleType(name)
+    made.ctrlhost_setup = ctrlhost.hookimpl(ctrlhost_setup)
+    return made
+
+
+def test_nothing_is_written_or_begun_after_the_renew_deadline(ctrlhost_host, manual_clock):
+    seen, refused, going, go_on = [], [], threading.Event(), threading.Event()
+
+    def during(ctx):
+        going.set()
+        assert go_on.wait(LIMIT)
+        try:
+            ctx.client.create(config_map("late"))
+        except NotLeading as error:
+            refused.append(str(error))
+
+    host = ctrlhost_host(stamper(seen, during=during), clock=manual_clock, leader_elect=True)
+    host.client.create(config_map("one"))
+    host.client.create(config_map("two"))
+    assert going.wait(LIMIT)
+    for verb in ("get", "replace"):
+        host.faults.next(verb, ServerError("down"), resource="leases", times=1000)
+    manual_clock.advance(10)
+    go_on.set()
+    eventually(lambda: refused, LIMIT)
+    host.wait_for(lambda: not host.controllers["stamper/all"].status().active)
+    assert len(seen) == 1
+    assert refused == ["controller stamper/all writes nothing: this replica does not lead"]
+    assert host.client.find("v1", "ConfigMap", "late", "default") is None
+    host.faults.clear()
+
+    def leads_again():
+        manual_clock.advance(1)
+        return len(seen) >= 2
+
+    host.wait_for(leads_again)
+    assert sorted(set(seen) - {"late"}) == ["one", "two"]
+
+
+def test_a_plugin_with_a_lease_of_its_own_stands_by_alone(ctrlhost_host, manual_clock, sandbox):
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    spec = {"holderIdentity": "a pod that is gone", "leaseDurationSeconds": 15}
+    metadata = {"name": "ctrlhost-two", "namespace": "default"}
+    client.create({"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": spec})
+    one, two = [], []
+    host = ctrlhost_host(
+        stamper(one, "one"),
+        stamper(two, "two"),
+        clock=manual_clock,
+        sandbox=sandbox,
+        leader_elect=True,
+        leader_elect_plugins=["two"],
+    )
+    client.create(config_map("x"))
+    host.wait_for(lambda: one)
+    eventually(lambda: client.find(API_VERSION, "Lease", "ctrlhost", "default"), LIMIT)
+    assert two == []
+    assert [plugin.state for plugin in host.host.plugins] == ["running", "running"]
+
+    def leads():
+        manual_clock.advance(1)
+        return two
+
+    host.wait_for(leads)
+    holder = client.get(API_VERSION, "Lease", "ctrlhost-two", "default")["spec"]["holderIdentity"]
+    assert holder == host.host.leadership.identity
+    host.stop()
+    for name in ("ctrlhost", "ctrlhost-two"):
+        assert client.get(API_VERSION, "Lease", name, "default")["spec"]["holderIdentity"] == ""
+    reasons = {event["reason"] for event in client.list("events.k8s.io/v1", "Event", "default")}
+    assert "LeaderElection" in reasons
+    client.close()
+
+
+def test_a_lease_is_not_released_while_a_reconcile_goes_on(ctrlhost_host, manual_clock, sandbox):
+    going, go_on = threading.Event(), threading.Event()
+    host = ctrlhost_host(
+        stamper([], during=lambda _: (going.set(), go_on.wait(LIMIT))),
+        clock=manual_clock,
+        sandbox=sandbox,
+        leader_elect=True,
+    )
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    client.create(config_map("x"))
+    assert going.wait(LIMIT)
+    assert not host.stop(0.2)
+    holder = client.get(API_VERSION, "Lease", "ctrlhost", "default")["spec"]["holderIdentity"]
+    assert holder == host.host.leadership.identity, "another may lead only when the lease has run out"
+    go_on.set()
+    client.close()
+
+
+def test_manifests_have_two_replicas_and_rights_on_exactly_the_leases(distributions, ctrlhost):
+    distributions.add("stamper", STAMPER)
+    made = list(
+        yaml.safe_load_all(
+            ctrlhost(
+                "manifests", "--plugins=stamper", "--leader-elect", "--set=host.leader_elect_plugins=stamper"
+            ).stdout
+        )
+    )
+    (role,) = [one for one in made if one["kind"] == "Role"]
+    assert role["metadata"]["namespace"] == "ctrlhost-system"
+    rules = [rule for rule in role["rules"] if rule["resources"] == ["leases"]]
+    assert {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]} in rules
+    (named,) = [rule for rule in rules if "resourceNames" in rule]
+    assert named["resourceNames"] == ["ctrlhost-stamper"]
+    assert sorted(named["verbs"]) == ["get", "list", "update", "watch"]
+    (deployment,) = [one for one in made if one["kind"] == "Deployment"]
+    assert deployment["spec"]["replicas"] == 2
+    assert "--leader-elect" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def test_without_the_setting_no_lease_is_touched(ctrlhost_host):
+    host = ctrlhost_host(stamper([]))
+    assert host.host.leadership is None
+    assert list(host.client.list(API_VERSION, "Lease", "default")) == []
+    assert isinstance(host.sandbox, Sandbox)
