@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry
 
 from ctrlhost.controller import Controller, ControllerHandle
 from ctrlhost.controller_options import ControllerOptions
-from ctrlhost.errors import PluginLoadError
+from ctrlhost.errors import NotLeading, PluginLoadError
 from ctrlhost.plugin_scope import PluginScope, PluginServices
 from ctrlhost.source_attachment import watched_namespaces
 from ctrlhost.sources import Watches
-from ctrlhost.task import Task
+from ctrlhost.task import Task, leader_only
 
 if TYPE_CHECKING:
     import logging
@@ -65,7 +65,7 @@ class PluginContext:
         self.settings = settings
         self.services = services
         self.scope = PluginScope(name, services)
-        self.client: Client = self.scope.writing_client()
+        self.client: Client = self.scope.writing_client(self._forbid_writes)
         self.metrics = CollectorRegistry()
         #: The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host never looks at it.
         self.state: Any = None
@@ -97,6 +97,11 @@ class PluginContext:
     def leading(self) -> bool:
         """Whether this replica leads now; without leader election always."""
         return self.services.leading()
+
+    def _forbid_writes(self) -> None:
+        """Refuse a write of a task that needs to lead and does not; what else the plugin does is its own affair."""
+        if leader_only.get() and not self.leading:
+            raise NotLeading(f"plugin {self.name}: the task writes nothing: this replica does not lead")
 
     def add_controller(
         self,

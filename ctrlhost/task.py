@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ log = logging.getLogger("ctrlhost.task")
 
 _FIRST_DELAY = 1.0
 _MAX_DELAY = 300.0
+
+#: Whether what runs here is a task that only the leader runs, so that the plugin's client can refuse its writes.
+leader_only: ContextVar[bool] = ContextVar("leader_only", default=False)
 
 
 class Task:
@@ -75,6 +79,7 @@ class Task:
         return self._thread is not None and self._thread.is_alive()
 
     def _body(self, stop: threading.Event) -> None:
+        leader_only.set(self.needs_leader)
         delay = _FIRST_DELAY
         while not stop.is_set():
             if self._call(stop):

@@ -193,6 +193,42 @@ def test_nothing_is_written_or_begun_after_the_renew_deadline(ctrlhost_host, man
     assert sorted(set(seen) - {"late"}) == ["one", "two"]
 
 
+def test_a_task_of_the_leader_writes_nothing_after_the_renew_deadline_and_runs_again_after_the_next_election(
+    ctrlhost_host, manual_clock
+):
+    results, go_on = [], threading.Event()
+
+    def ctrlhost_setup(plugin):
+        def run(_stop):
+            results.append("begun")
+            assert go_on.wait(LIMIT)
+            try:
+                plugin.client.create(config_map(f"by-task-{len(results)}"))
+            except NotLeading:
+                results.append("refused")
+
+        plugin.add_task("writer", run, needs_leader=True)
+
+    module = types.ModuleType("tasks")
+    module.ctrlhost_setup = ctrlhost.hookimpl(ctrlhost_setup)
+    host = ctrlhost_host(module, clock=manual_clock, leader_elect=True)
+    host.wait_for(lambda: results == ["begun"])
+    for verb in ("get", "replace"):
+        host.faults.next(verb, ServerError("down"), resource="leases", times=1000)
+    manual_clock.advance(10)
+    go_on.set()
+    host.wait_for(lambda: results == ["begun", "refused"])
+    (plugin,) = host.host.plugins
+    host.wait_for(lambda: not plugin._led)
+    host.faults.clear()
+
+    def written():
+        manual_clock.advance(1)
+        return host.client.find("v1", "ConfigMap", "by-task-3", "default")
+
+    assert host.wait_for(written)
+
+
 def test_a_plugin_with_a_lease_of_its_own_stands_by_alone(ctrlhost_host, manual_clock, sandbox):
     client = ctrlhost.Client.load(sandbox.kubeconfig)
     spec = {"holderIdentity": "a pod that is gone", "leaseDurationSeconds": 15}
