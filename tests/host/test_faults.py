@@ -212,7 +212,7 @@ def test_an_unknown_plugin_is_refused(ctrlhost, distributions):
 
 
 def test_an_unknown_option_is_refused(ctrlhost):
-    refused(ctrlhost("run", "--leader-elect"), "No such option", hint="ctrlhost run --help")
+    refused(ctrlhost("run", "--leader-elects"), "No such option", hint="ctrlhost run --help")
 
 
 @pytest.mark.parametrize(
