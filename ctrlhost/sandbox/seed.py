@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox import controllers, crd_lifecycle, times, writes
 from ctrlhost.sandbox.call import Call
+from ctrlhost.sandbox.strategies.services import hold
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctrlhost.sandbox.call import Object
     from ctrlhost.sandbox.engine import Engine
 
@@ -19,6 +22,7 @@ _MANAGER = "sandbox"
 
 def plant(engine: Engine, port: int) -> None:
     """Create what is missing of it, and start what keeps the server's own affairs going."""
+    _take_stock(engine)
     for name in NAMESPACES:
         _create(engine, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     _node(engine)
@@ -37,6 +41,27 @@ def _create(engine: Engine, obj: Object, namespace: str = "") -> bool:
         return False
     writes.create(engine, Call("create", kind, namespace, manager=_MANAGER), obj)
     return True
+
+
+def _put(engine: Engine, obj: Object, namespace: str, correct: Callable[[Object], None]) -> None:
+    """Create an object, or correct what an earlier run has left of it."""
+    if _create(engine, obj, namespace):
+        return
+    group, _, version = obj["apiVersion"].rpartition("/")
+    kind = engine.registry.find_kind(group, version, obj["kind"])
+    assert kind is not None
+    name = obj["metadata"]["name"]
+    found = engine.store.table(kind.table).get(namespace, name)
+    assert found is not None
+    stored = found.decode()
+    correct(stored)
+    writes.update(engine, Call("update", kind, namespace, name, manager=_MANAGER), stored)
+
+
+def _take_stock(engine: Engine) -> None:
+    """Note which addresses the stored Services hold."""
+    for snapshot in engine.store.table("services").list():
+        hold(engine, snapshot.decode())
 
 
 def _node(engine: Engine) -> None:
@@ -93,7 +118,7 @@ def _kubernetes(engine: Engine, port: int) -> None:
         "metadata": {"name": "kubernetes", "labels": labels},
         "spec": {"ports": ports, "clusterIP": _first_address(engine), "type": "ClusterIP"},
     }
-    _create(engine, service, "default")
+    _put(engine, service, "default", lambda found: found["spec"]["ports"][0].update(targetPort=port))
     slice_labels = {"kubernetes.io/service-name": "kubernetes"}
     endpoint_slice = {
         "apiVersion": "discovery.k8s.io/v1",
@@ -103,7 +128,7 @@ def _kubernetes(engine: Engine, port: int) -> None:
         "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }
-    _create(engine, endpoint_slice, "default")
+    _put(engine, endpoint_slice, "default", lambda found: found["ports"][0].update(port=port))
 
 
 def _first_address(engine: Engine) -> str:

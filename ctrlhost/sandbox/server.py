@@ -20,6 +20,7 @@ from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.call import ADMIN
 from ctrlhost.sandbox.engine import CONTROLLERS, Engine, Options
 from ctrlhost.sandbox.http import Connection, listener
+from ctrlhost.sandbox.persistence import Disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -189,7 +190,20 @@ class Sandbox:
     async def _serve(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        engine = Engine(self._options, loop)
+        disk = None if self._data_dir is None else Disk(self._data_dir)
+        engine = Engine(self._options, loop, disk)
+        try:
+            if disk is not None:
+                disk.load(engine.store)
+            await self._serve_engine(engine)
+        finally:
+            if disk is not None:
+                disk.close()
+
+    async def _serve_engine(self, engine: Engine) -> None:
+        loop = engine.loop
+        stop = self._stop
+        assert stop is not None
         certificates = None if self._insecure else tls.issue(self._address)
         self.ca = "" if certificates is None else certificates.ca
         self.token = "" if certificates is None else secrets.token_urlsafe(32)
@@ -211,7 +225,7 @@ class Sandbox:
         self._started.set()
         sweeper = loop.create_task(_sweep(connections))
         try:
-            await self._stop.wait()
+            await stop.wait()
         finally:
             app.ready = False
             sweeper.cancel()
@@ -228,8 +242,10 @@ class Sandbox:
         if self._wanted_kubeconfig is not None:
             self.kubeconfig = self._wanted_kubeconfig
         else:
-            self._directory = Path(tempfile.mkdtemp(prefix="ctrlhost-sandbox-"))
-            self.kubeconfig = self._directory / "kubeconfig"
+            directory = self._data_dir
+            if directory is None:
+                directory = self._directory = Path(tempfile.mkdtemp(prefix="ctrlhost-sandbox-"))
+            self.kubeconfig = directory / "kubeconfig"
         kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
 
 

@@ -67,7 +67,7 @@ class Event:
 class Journal(Protocol):
     """What keeps commits beyond the process."""
 
-    def write(self, table: str, snapshot: Snapshot, *, removed: bool) -> None:
+    def write(self, table: str, snapshot: Snapshot, revision: int, *, removed: bool) -> None:
         """Keep one commit; raises if that is not possible, and then nothing has happened."""
 
 
@@ -207,7 +207,7 @@ class Store:
         if len(new.raw) > MAX_OBJECT_BYTES:
             raise Failure(500, "", "etcdserver: request is too large")
         if self._journal is not None:
-            self._journal.write(table.name, new, removed=False)
+            self._journal.write(table.name, new, revision, removed=False)
         self.revision = revision
         table.put(new)
         self.uids[new.uid] = (table.name, new)
@@ -218,7 +218,7 @@ class Store:
         """Commit a deletion, which takes a revision too; gives the last state under that revision."""
         revision = self.revision + 1
         if self._journal is not None:
-            self._journal.write(table.name, old, removed=True)
+            self._journal.write(table.name, old, revision, removed=True)
         self.revision = revision
         table.drop(old)
         self.uids.pop(old.uid, None)
