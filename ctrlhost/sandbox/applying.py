@@ -94,7 +94,7 @@ def _merge(
     changed, _ = fieldset.differences(
         shape, managed.trackable(kind, old, subresource), managed.trackable(kind, merged, subresource)
     )
-    _resolve(call, others, changed)
+    _resolve(call, others, changed, _from_client_side(call, old))
     if previous is not None:
         kept = set().union(*(item.fields for item in others)) | wanted
         gone = previous.fields - wanted
@@ -116,16 +116,16 @@ def _without_status(call: Call, applied: Object) -> Object:
     return applied
 
 
-def _resolve(call: Call, others: list[Manager], changed: FieldSet) -> None:
+def _resolve(call: Call, others: list[Manager], changed: FieldSet, allowed: FieldSet) -> None:
     conflicts: list[tuple[Manager, fieldset.Path]] = []
     for item in others:
         clashing = item.fields & changed
         if not clashing:
             continue
-        if call.query.flag("force"):
+        if call.query.flag("force") or clashing <= allowed:
             item.fields = item.fields - clashing
         else:
-            conflicts += [(item, path) for path in sorted(clashing)]
+            conflicts += [(item, path) for path in sorted(clashing - allowed)]
     if not conflicts:
         return
     causes = [
@@ -142,6 +142,19 @@ def _resolve(call: Call, others: list[Manager], changed: FieldSet) -> None:
             lines.append(f"- {cause.field}")
         text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
     raise Failure(409, "Conflict", text, causes=causes)
+
+
+def _from_client_side(call: Call, old: Object) -> FieldSet:
+    """Give the fields that kubectl set by client-side apply, and may take over when it goes on server-side."""
+    text = (old["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+    if call.manager != "kubectl" or not text:
+        return set()
+    try:
+        document = msgspec.json.decode(text)
+        found = fieldset.fields_of(managed.shape_of(call.kind), managed.trackable(call.kind, document))
+    except (msgspec.DecodeError, fieldset.DuplicateItem, AttributeError, TypeError):
+        return set()
+    return {*found, ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")}
 
 
 def _described(item: Manager) -> str:

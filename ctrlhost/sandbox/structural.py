@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ctrlhost.sandbox.shapes import ANY, Shape
+from ctrlhost.sandbox.shapes import ANY, Shape, builtin
 
 Schema = Mapping[str, Any]
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -79,6 +79,10 @@ def _prune(schema: Schema, value: Any, path: str, unknown: list[str] | None, *, 
     declared, rest, keep = properties(schema), additional(schema), schema.get(PRESERVE)
     for name in list(value):
         if resource and name in _IDENTITY:
+            if path and name == "metadata" and type(value[name]) is dict:
+                # The root's metadata is brought into form elsewhere; an embedded object's is only pruned.
+                known = builtin("meta.ObjectMeta").fields
+                value[name] = {key: item for key, item in value[name].items() if key in known}
             continue
         where = f"{path}.{name}" if path else name
         found = declared.get(name, rest)

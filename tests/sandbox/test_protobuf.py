@@ -1,0 +1,143 @@
+"""Request bodies in protobuf: Kubernetes' own golden files where the Go module cache has them, and hand-made ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctrlhost.sandbox import protobuf
+from tests.sandbox.conftest import Crd
+from tests.sandbox.http_client import Api
+from tests.sandbox.objects import core
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+ACCEPT = {"Accept": f"{PROTOBUF},application/json"}
+NAMESPACE = bytes.fromhex(
+    "6b3873000a0f0a02763112094e616d657370616365121b0a130a03666f6f12001a0022002a0032003800420012001a020a001a002200"
+)
+GOLDEN = [
+    *(f"core.v1.{kind}" for kind in ("Namespace", "ConfigMap", "Secret", "Service", "Pod", "ServiceAccount", "Event")),
+    *(f"apps.v1.{kind}" for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")),
+    *(f"rbac.authorization.k8s.io.v1.{kind}" for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")),
+    "networking.k8s.io.v1.Ingress",
+    "coordination.k8s.io.v1.Lease",
+    "discovery.k8s.io.v1.EndpointSlice",
+    "events.k8s.io.v1.Event",
+    "authorization.k8s.io.v1.SelfSubjectAccessReview",
+]
+
+
+def varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def field(number: int, value: Any) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
+    return b"k8s\0" + field(1, field(1, api_version) + field(2, kind)) + field(2, raw)
+
+
+def meta(name: str) -> bytes:
+    return field(1, field(1, name))
+
+
+@pytest.fixture(scope="module")
+def golden() -> Path:
+    try:
+        cache = subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("there is no go, whose module cache has the golden files")
+    found = sorted(Path(cache, "k8s.io").glob("api@v0.3*/testdata/HEAD"))
+    if not found:
+        pytest.skip("the Go module cache has no k8s.io/api")
+    return found[-1]
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from leaves(item, f"{path}.{key}")
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(value):
+            yield from leaves(item, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_messages_decode_to_their_json(golden: Path, name: str) -> None:
+    wanted = json.loads((golden / f"{name}.json").read_text())
+    found = protobuf.decode((golden / f"{name}.pb").read_bytes())
+    assert dict(leaves(found)) == dict(leaves(wanted))
+
+
+@pytest.mark.behaviour("sandbox/PB-01")
+def test_a_namespace_as_kubectl_sends_it(api: Api, ns: str) -> None:
+    assert protobuf.decode(NAMESPACE)["metadata"]["name"] == "foo"
+    renamed = envelope("v1", "Namespace", meta(f"{ns}-pb") + field(2, b"") + field(3, field(1, "")))
+    path = "/api/v1/namespaces"
+    found = api.post(path, renamed, content_type=PROTOBUF, headers=ACCEPT).expect(201)
+    same = api.post(path, {"metadata": {"name": f"{ns}-json"}}).expect(201)
+    for obj in (found, same):
+        for name in ("name", "uid", "resourceVersion", "creationTimestamp", "managedFields", "labels"):
+            obj["metadata"].pop(name)
+    assert found == same
+
+
+@pytest.mark.behaviour("sandbox/PB-02")
+def test_micro_times_keep_their_digits(api: Api, ns: str) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/l"
+    time = field(1, 1_767_225_600) + field(2, 123_456_000)
+    body = envelope("coordination.k8s.io/v1", "Lease", meta("l") + field(2, field(1, "me") + field(4, time)))
+    found = api.put(path, body, content_type=PROTOBUF).expect(201)
+    assert found["spec"] == {"holderIdentity": "me", "renewTime": "2026-01-01T00:00:00.123456Z"}
+
+
+@pytest.mark.behaviour("sandbox/PB-03")
+def test_a_pointer_to_zero_is_zero(api: Api, ns: str) -> None:
+    labels = field(1, field(1, "app") + field(2, "x"))
+    template = field(1, field(11, field(1, "app") + field(2, "x"))) + field(
+        2, field(2, field(1, "c") + field(2, "i:1"))
+    )
+    spec = field(1, 0) + field(2, labels) + field(3, template)
+    body = envelope("apps/v1", "Deployment", meta("d") + field(2, spec))
+    found = api.post(f"/apis/apps/v1/namespaces/{ns}/deployments", body, content_type=PROTOBUF).expect(201)
+    assert found["spec"]["replicas"] == 0
+    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "i:1"
+
+
+@pytest.mark.behaviour("sandbox/PB-04")
+def test_custom_objects_have_no_protobuf(api: Api, ns: str, widgets: Crd) -> None:
+    body = envelope(f"{widgets.group}/v1", "Widget", meta("a"))
+    api.post(widgets.path(ns), body, content_type=PROTOBUF).fails(415, "UnsupportedMediaType")
+
+
+@pytest.mark.behaviour("sandbox/PB-05")
+def test_a_review_in_protobuf(api: Api) -> None:
+    attributes = field(1, "default") + field(2, "create") + field(5, "pods")
+    body = envelope("authorization.k8s.io/v1", "SelfSubjectAccessReview", field(2, field(1, attributes)))
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    found = api.post(path, body, content_type=PROTOBUF, headers=ACCEPT).expect(201)
+    assert found["spec"]["resourceAttributes"] == {"namespace": "default", "verb": "create", "resource": "pods"}
+    assert found["status"]["allowed"] is True
+
+
+@pytest.mark.behaviour("sandbox/PB-06")
+def test_unknown_fields_are_skipped(api: Api, ns: str) -> None:
+    raw = meta("a") + field(2, field(1, "k") + field(2, "v")) + field(999, "new") + field(998, 7)
+    found = api.post(core(ns, "configmaps"), envelope("v1", "ConfigMap", raw), content_type=PROTOBUF).expect(201)
+    assert found["data"] == {"k": "v"}
