@@ -112,6 +112,9 @@ soak: venv ## The long versions of the leak and stress tests
 bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the run of CI
 	$(BIN)/python -m pytest benches --benchmark-enable --timeout 900 $(if $(SHORT),--short)
 
+docs: venv ## Write the generated parts of docs/reference
+	$(BIN)/python tests/unit/test_reference_docs.py
+
 lock: ## Renew the lock file of the Python environment
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header \
 	  pyproject.toml requirements/dev.in --output-file requirements/dev.txt
