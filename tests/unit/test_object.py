@@ -87,7 +87,8 @@ def test_what_is_absent_is_empty() -> None:
     assert (bare.api_version, bare.kind, bare.namespace, bare.uid, bare.resource_version) == ("", "", "", "", "")
     assert bare.generation == 0
     assert bare.deletion_timestamp is None
-    assert dict(bare.labels) == dict(bare.annotations) == {}
+    assert bare.labels == bare.annotations == {}
+    assert repr(bare.labels) == "{}"
     assert bare.owner_references == bare.finalizers == ()
     assert bare.key == "a"
 
@@ -95,7 +96,8 @@ def test_what_is_absent_is_empty() -> None:
 def test_fields_of_a_wrong_type_are_as_good_as_absent() -> None:
     odd = Object({"metadata": {"name": "a", "namespace": None, "uid": 7, "labels": [1], "generation": "x"}})
     assert (odd.namespace, odd.uid, odd.generation, odd.key) == ("", "", 0, "a")
-    assert dict(odd.labels) == {}
+    assert odd.labels == {}
+    assert odd.labels == Object({"metadata": {"name": "b", "labels": None}}).labels
     assert odd["metadata"]["uid"] == 7
 
 

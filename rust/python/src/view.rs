@@ -135,7 +135,10 @@ pub(crate) struct MapView(Window);
 
 impl MapView {
     pub(crate) fn value(&self) -> Value<'_> {
-        self.0.value()
+        match self.0.value() {
+            value if value.kind() == Kind::Object => value,
+            _ => Value("{}"), // What is absent, or no mapping, is an empty one.
+        }
     }
 
     pub(crate) fn window(window: Window) -> Self {
