@@ -171,7 +171,37 @@ def test_relists_say_replaced_by_default(known: list[str] | None, script: str, e
     assert drain(fifo) == expected
 
 
+@pytest.mark.parametrize(
+    ("known", "script", "expected"),
+    [
+        pytest.param(["foo1"], "D foo1; L foo2", "D foo1, R foo2", marks=behaviour("informers/RF2")),
+        pytest.param([], "A foo2; L", "A foo2, T foo2", marks=behaviour("informers/RF3")),
+        pytest.param([], "A foo2; D foo2; L", "A foo2, D foo2", marks=behaviour("informers/RF3")),
+        pytest.param(
+            [], "A foo2; L foo2; L foo2; L", "A foo2, R foo2, R foo2, T foo2", marks=behaviour("informers/RF3")
+        ),
+        pytest.param([], "A foo2; L; L", "A foo2, T foo2", marks=behaviour("informers/RF3")),
+        pytest.param(
+            [], "A foo2; D foo2; A foo3; L", "A foo2, D foo2, A foo3, T foo3", marks=behaviour("informers/RF3")
+        ),
+        pytest.param([], "A foo10; U foo12; D foo15", "A foo10, U foo12, D foo15", marks=behaviour("informers/RF5")),
+        pytest.param([], "A foo10; L foo15", "A foo10, R foo15", marks=behaviour("informers/RF8")),
+        pytest.param(["foo5"], "D foo10; resync", "D foo10", marks=behaviour("informers/RF9")),
+        pytest.param(["foo5"], "resync", "S foo5", marks=behaviour("informers/RF9")),
+        pytest.param([], "A foo5; D foo6", "A foo5, D foo6", marks=behaviour("informers/RF9")),
+        pytest.param(["foo5"], "U foo6; resync", "U foo6", marks=behaviour("informers/RF9")),
+    ],
+)
+def test_the_changes_of_a_key_are_those_of_the_queue_in_order(known: list[str], script: str, expected: str) -> None:
+    """Upstream's other queue hands out single deltas; of one key ours are the same, in one piece (decision 12)."""
+    fifo = fifo_of(known, emit_replaced=True)
+    run(fifo, script)
+    assert ", ".join(text for popped in drain(fifo) for text in popped) == expected
+    assert len(fifo) == 0
+
+
 @behaviour("informers/DF1")
+@behaviour("informers/RF1")
 def test_the_values_of_each_producer_come_in_its_order() -> None:
     fifo = fifo_of()
 
@@ -229,6 +259,7 @@ def test_every_object_is_transformed_once_and_tombstones_are_not_again() -> None
 
 
 @behaviour("informers/DF25")
+@behaviour("informers/RF14")
 def test_tombstones_of_the_first_list_belong_to_it() -> None:
     fifo = fifo_of(["foo5", "bar6", "baz7"])
     run(fifo, "L foo5")
@@ -276,6 +307,7 @@ def test_it_is_synced_once_the_first_list_is_popped(script: str, pops: int, sync
 
 
 @behaviour("informers/DF29")
+@behaviour("informers/RF17")
 def test_close_wakes_every_pop() -> None:
     fifo = fifo_of()
     outcomes: list[str] = []

@@ -48,7 +48,7 @@ fn store(criterion: &mut Criterion<CpuTime>) {
         }
     };
     group.bench_function("upsert in batches, by namespace", |bencher| {
-        bencher.iter(&mut write)
+        bencher.iter(&mut write);
     });
     group.bench_function("get", |bencher| {
         bencher.iter(|| {
@@ -59,13 +59,13 @@ fn store(criterion: &mut Criterion<CpuTime>) {
     });
     group.bench_function("list", |bencher| bencher.iter(|| store.list()));
     group.bench_function("list of a namespace", |bencher| {
-        bencher.iter(|| store.by_index("namespace", "team-7"))
+        bencher.iter(|| store.by_index("namespace", "team-7"));
     });
     store
         .add_indexes(&[("node".into(), node)])
         .expect("the name is new");
     group.bench_function("upsert in batches, by namespace and a path", |bencher| {
-        bencher.iter(&mut write)
+        bencher.iter(&mut write);
     });
     group.finish();
 }

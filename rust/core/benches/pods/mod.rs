@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 pub(crate) fn pod(number: usize, version: usize, managed_fields: bool) -> String {
     let mut text = String::with_capacity(8192);
     let managed = if managed_fields {
-        let fields = r#""f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:image":{}}}}"#
-            .repeat(8);
+        let field = r#""f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:image":{}}}}"#;
+        let fields = [field; 8].join(",");
         format!(
             r#","managedFields":[{{"manager":"kubelet","operation":"Update","fieldsV1":{{{fields}}}}}]"#
         )

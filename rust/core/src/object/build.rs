@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use super::{Key, Object, Place, Projection};
 use crate::json::read::{Kind, Value};
 use crate::json::scan::{Member, Scan, ScanError, Shape};
-use crate::json::text::quote_into;
+use crate::json::text::{key_is, quote_into};
 
 /// Why bytes are no object that can be kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -286,21 +286,29 @@ fn value_of<'a>(text: &'a str, member: &Member) -> Value<'a> {
 }
 
 /// Of several members of one name the last counts; the others are dropped.
-struct LastOfName<'a>(HashMap<Cow<'a, str>, usize>);
+enum LastOfName<'a> {
+    /// Objects have few members as a rule: looking at those that follow is cheaper than a table.
+    Few(&'a str, &'a [Member]),
+    Many(HashMap<Cow<'a, str>, usize>),
+}
 
 impl<'a> LastOfName<'a> {
-    fn new(text: &'a str, members: &[Member]) -> Self {
-        Self(
-            members
-                .iter()
-                .enumerate()
-                .map(|(index, member)| (key_of(text, member), index))
-                .collect(),
-        )
+    fn new(text: &'a str, members: &'a [Member]) -> Self {
+        if members.len() <= 32 {
+            return Self::Few(text, members);
+        }
+        let named = |(index, member)| (key_of(text, member), index);
+        Self::Many(members.iter().enumerate().map(named).collect())
     }
 
     fn holds(&self, index: usize, key: &str) -> bool {
-        self.0.get(key) == Some(&index)
+        match self {
+            Self::Few(text, members) => !members
+                .iter()
+                .skip(index + 1)
+                .any(|later| key_is(later.key.of(text.as_bytes()), key)),
+            Self::Many(table) => table.get(key) == Some(&index),
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! few objects that the decoder reads begin and end. When the bytes run out it stops between tokens (or inside a
 //! string) and goes on there when more have come, so the cost is linear however the network cuts the stream.
 
+mod skim;
+
 use super::MAX_DEPTH;
 use super::text::{StringEnd, skip_string, valid_number};
 
@@ -149,6 +151,9 @@ impl Scan {
                     StringEnd::Unfinished(resume) => return Ok(self.pause(resume)),
                     StringEnd::Invalid(at, what) => return Err(ScanError { at, what }),
                 }
+            }
+            if self.may_skim() {
+                at = self.skim(bytes, at);
             }
             let Some(&byte) = bytes.get(at) else {
                 return Ok(self.pause(at));

@@ -1,0 +1,383 @@
+//! The delta FIFO against a naive twin: every sequence of operations gives the same deltas in the same order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ctrlhost_core::delta_fifo::{Delta, DeltaFifo, DeltaObject, DeltaType};
+use ctrlhost_core::object::{Builder, Key, Object};
+use ctrlhost_core::store::Store;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u8),
+    Update(u8),
+    Delete(u8),
+    DeleteTombstone(u8),
+    Replace(Vec<u8>),
+    Resync,
+    /// Take a key and put its newest state into the known objects, or take it out.
+    Pop,
+    /// Do the inner steps between taking a key and finishing it.
+    PopAround(Vec<Step>),
+}
+
+/// A delta as the twin writes it: what happened, whether it is a tombstone, the version of the object.
+type Seen = (DeltaType, bool, u32);
+
+#[derive(Default)]
+struct Twin {
+    known: BTreeMap<String, u32>,
+    queue: Vec<(String, Vec<Seen>)>,
+    in_flight: Option<(String, Seen)>,
+    populated: bool,
+    initial: usize,
+}
+
+impl Twin {
+    fn busy(&self, key: &str) -> bool {
+        self.queue.iter().any(|(queued, _)| queued == key)
+            || self.in_flight.as_ref().is_some_and(|(k, _)| k == key)
+    }
+
+    fn push(&mut self, key: &str, seen: Seen) {
+        let Some((_, deltas)) = self.queue.iter_mut().find(|(queued, _)| queued == key) else {
+            self.queue.push((key.to_owned(), vec![seen]));
+            return;
+        };
+        deltas.push(seen);
+        if let [
+            ..,
+            (DeltaType::Deleted, tombstone, _),
+            (DeltaType::Deleted, ..),
+        ] = deltas[..]
+        {
+            let dropped = if tombstone {
+                deltas.len() - 2
+            } else {
+                deltas.len() - 1
+            };
+            deltas.remove(dropped);
+        }
+    }
+
+    fn replace(&mut self, listed: &[(String, u32)]) {
+        for (key, version) in listed {
+            self.push(key, (DeltaType::Replaced, false, *version));
+        }
+        let is_listed = |key: &str| listed.iter().any(|(other, _)| other == key);
+        let mut gone = Vec::new();
+        for (key, deltas) in &self.queue {
+            if !is_listed(key) {
+                gone.push((key.clone(), deltas.last().expect("never empty").2));
+            }
+        }
+        if let Some((key, (kind, _, version))) = &self.in_flight
+            && *kind != DeltaType::Deleted
+            && !is_listed(key)
+            && !self.queue.iter().any(|(queued, _)| queued == key)
+        {
+            gone.push((key.clone(), *version));
+        }
+        for (key, version) in &self.known {
+            if !is_listed(key) && !self.busy(key) {
+                gone.push((key.clone(), *version));
+            }
+        }
+        let mut distinct: Vec<_> = listed.iter().map(|(key, _)| key).collect();
+        distinct.sort();
+        distinct.dedup();
+        if !self.populated {
+            self.populated = true;
+            self.initial = distinct.len() + gone.len();
+        }
+        for (key, version) in gone {
+            self.push(&key, (DeltaType::Deleted, true, version));
+        }
+    }
+}
+
+fn object(builder: &mut Builder, name: u8, version: u32) -> Arc<Object> {
+    let text = format!(r#"{{"metadata":{{"name":"k{name}","resourceVersion":"{version}"}}}}"#);
+    Arc::new(builder.parse(text.as_bytes()).expect("an object"))
+}
+
+fn seen(delta: &Delta) -> Seen {
+    let version = delta
+        .object
+        .object()
+        .expect("never without a state here")
+        .resource_version()
+        .parse();
+    (
+        delta.kind,
+        matches!(delta.object, DeltaObject::Tombstone(_)),
+        version.expect("a number"),
+    )
+}
+
+struct Both {
+    fifo: DeltaFifo,
+    known: Store,
+    twin: Twin,
+    builder: Builder,
+    version: u32,
+}
+
+impl Both {
+    fn new() -> Self {
+        let (fifo, known, builder) = (DeltaFifo::new(true), Store::new(), Builder::new("", ""));
+        Self {
+            fifo,
+            known,
+            twin: Twin::default(),
+            builder,
+            version: 0,
+        }
+    }
+
+    fn next(&mut self, name: u8) -> (Key, Arc<Object>, String, u32) {
+        self.version += 1;
+        let made = object(&mut self.builder, name, self.version);
+        (made.key().clone(), made, format!("k{name}"), self.version)
+    }
+
+    fn run(&mut self, step: &Step) {
+        match step {
+            Step::Add(name) => {
+                let (key, made, name, version) = self.next(*name);
+                self.fifo.add(key, made);
+                self.twin.populated = true;
+                self.twin.push(&name, (DeltaType::Added, false, version));
+            }
+            Step::Update(name) => {
+                let (key, made, name, version) = self.next(*name);
+                self.fifo.update(key, made);
+                self.twin.populated = true;
+                self.twin.push(&name, (DeltaType::Updated, false, version));
+            }
+            Step::Delete(name) | Step::DeleteTombstone(name) => {
+                let tombstone = matches!(step, Step::DeleteTombstone(_));
+                let (key, made, name, version) = self.next(*name);
+                let given = if tombstone {
+                    DeltaObject::Tombstone(Some(made))
+                } else {
+                    DeltaObject::Live(made)
+                };
+                self.fifo.delete(key, given, Some(&self.known));
+                self.twin.populated = true;
+                if self.twin.busy(&name) || self.twin.known.contains_key(&name) {
+                    self.twin
+                        .push(&name, (DeltaType::Deleted, tombstone, version));
+                }
+            }
+            Step::Replace(names) => {
+                let made: Vec<_> = names.iter().map(|name| self.next(*name)).collect();
+                let listed: Vec<_> = made
+                    .iter()
+                    .map(|(_, _, name, version)| (name.clone(), *version))
+                    .collect();
+                let objects = made
+                    .into_iter()
+                    .map(|(key, made, ..)| (key, made))
+                    .collect();
+                self.fifo.replace(objects, Some(&self.known), false);
+                self.twin.replace(&listed);
+            }
+            Step::Resync => {
+                self.fifo.resync(&self.known);
+                for (key, version) in self.twin.known.clone() {
+                    if !self.twin.busy(&key) {
+                        self.twin.push(&key, (DeltaType::Sync, false, version));
+                    }
+                }
+            }
+            Step::Pop => self.pop(&[]),
+            Step::PopAround(inner) => self.pop(inner),
+        }
+        self.compare();
+    }
+
+    fn pop(&mut self, inner: &[Step]) {
+        let popped = self.fifo.take_ready(1);
+        let Some(item) = popped.into_iter().next() else {
+            assert!(self.twin.queue.is_empty());
+            return;
+        };
+        let (key, deltas) = self.twin.queue.remove(0);
+        assert_eq!(*item.key, *key);
+        assert_eq!(item.deltas.iter().map(seen).collect::<Vec<_>>(), deltas);
+        assert_eq!(item.is_initial, self.twin.initial > 0);
+        let newest = *deltas.last().expect("never empty");
+        self.twin.in_flight = Some((key.clone(), newest));
+        for step in inner {
+            self.run(step);
+        }
+        let object = item
+            .deltas
+            .last()
+            .expect("never empty")
+            .object
+            .object()
+            .expect("a state")
+            .clone();
+        if newest.0 == DeltaType::Deleted {
+            self.known.delete(item.key, None);
+            self.twin.known.remove(&key);
+        } else {
+            self.known.upsert(item.key, object);
+            self.twin.known.insert(key, newest.2);
+        }
+        self.fifo.finish();
+        self.twin.in_flight = None;
+        self.twin.initial = self.twin.initial.saturating_sub(1);
+    }
+
+    fn compare(&self) {
+        let keys: Vec<String> = self.fifo.keys().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            keys,
+            self.twin
+                .queue
+                .iter()
+                .map(|(key, _)| key.clone())
+                .collect::<Vec<_>>()
+        );
+        assert_eq!(
+            self.fifo.has_synced(),
+            self.twin.populated && self.twin.initial == 0
+        );
+        assert_eq!(self.fifo.len(), self.twin.queue.len());
+    }
+}
+
+fn plain_step() -> impl Strategy<Value = Step> {
+    let name = 0_u8..5;
+    prop_oneof![
+        3 => name.clone().prop_map(Step::Add),
+        3 => name.clone().prop_map(Step::Update),
+        3 => name.clone().prop_map(Step::Delete),
+        1 => name.clone().prop_map(Step::DeleteTombstone),
+        2 => prop::collection::vec(name, 0..5).prop_map(Step::Replace),
+        1 => Just(Step::Resync),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => plain_step(),
+        4 => Just(Step::Pop),
+        1 => prop::collection::vec(plain_step(), 1..4).prop_map(Step::PopAround),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_fifo_does_what_its_twin_does(steps in prop::collection::vec(step(), 1..60)) {
+        let mut both = Both::new();
+        for step in &steps {
+            both.run(step);
+        }
+        // Whatever happened, handling all that is queued ends in what the twin knows.
+        while !both.twin.queue.is_empty() {
+            both.run(&Step::Pop);
+        }
+        let known: BTreeMap<String, u32> = both.known.entries().into_iter()
+            .map(|(key, object)| (key.to_string(), object.resource_version().parse().expect("a number"))).collect();
+        prop_assert_eq!(known, both.twin.known);
+    }
+}
+
+fn batches(fifo: &DeltaFifo, max: usize) -> Vec<(Vec<String>, Vec<bool>)> {
+    let mut all = Vec::new();
+    loop {
+        let batch = fifo.take_ready(max);
+        if batch.is_empty() {
+            return all;
+        }
+        let keys = batch.iter().map(|item| {
+            let newest = item.deltas.last().expect("never empty");
+            format!(
+                "{}@{}",
+                item.key,
+                newest.object.object().expect("a state").resource_version()
+            )
+        });
+        all.push((
+            keys.collect(),
+            batch.iter().map(|item| item.is_initial).collect(),
+        ));
+        fifo.finish();
+    }
+}
+
+/// `take_ready` never hands a key out twice, since the deltas of a key are one item; so what upstream splits into
+/// batches is merged here, and the flag is that of each item instead of the batch.
+// behaviour: informers/RF18
+// behaviour: informers/RF19
+// behaviour: informers/RF20
+// behaviour: informers/RF21
+// behaviour: informers/RF22
+// behaviour: informers/RF23
+#[test]
+fn a_batch_holds_different_keys_and_each_says_whether_it_is_of_the_first_list() {
+    let listed = |both: &mut Both, names: &[u8]| both.run(&Step::Replace(names.to_vec()));
+    let updated = |both: &mut Both, name| both.run(&Step::Update(name));
+    let mut both = Both::new();
+    listed(&mut both, &[1, 2, 3]);
+    let keys = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        batches(&both.fifo, usize::MAX),
+        [(keys(&["k1@1", "k2@2", "k3@3"]), vec![true; 3])]
+    );
+
+    let mut both = Both::new();
+    listed(&mut both, &[1, 2]);
+    updated(&mut both, 3);
+    updated(&mut both, 4);
+    let expected = [
+        (keys(&["k1@1", "k2@2"]), vec![true; 2]),
+        (keys(&["k3@3", "k4@4"]), vec![false; 2]),
+    ];
+    assert_eq!(batches(&both.fifo, 2), expected);
+
+    let mut both = Both::new();
+    listed(&mut both, &[1]);
+    updated(&mut both, 1);
+    updated(&mut both, 1);
+    assert_eq!(
+        batches(&both.fifo, usize::MAX),
+        [(keys(&["k1@3"]), vec![true])]
+    );
+
+    let mut both = Both::new();
+    listed(&mut both, &[1, 2]);
+    updated(&mut both, 2);
+    updated(&mut both, 3);
+    assert_eq!(
+        batches(&both.fifo, usize::MAX),
+        [(keys(&["k1@1", "k2@3", "k3@4"]), vec![true, true, false])]
+    );
+
+    let mut both = Both::new();
+    listed(&mut both, &[1, 2, 3]);
+    updated(&mut both, 4);
+    let expected = [
+        (keys(&["k1@1", "k2@2"]), vec![true, true]),
+        (keys(&["k3@3", "k4@4"]), vec![true, false]),
+    ];
+    assert_eq!(batches(&both.fifo, 2), expected);
+
+    let mut both = Both::new();
+    listed(&mut both, &[]);
+    for name in 1..4 {
+        updated(&mut both, name);
+    }
+    let expected = [
+        (keys(&["k1@1", "k2@2"]), vec![false; 2]),
+        (keys(&["k3@3"]), vec![false]),
+    ];
+    assert_eq!(batches(&both.fifo, 2), expected);
+}

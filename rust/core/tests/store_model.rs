@@ -1,0 +1,226 @@
+//! The store and its indexes against a naive twin that looks at every object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ctrlhost_core::index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
+use ctrlhost_core::json::path::Path;
+use ctrlhost_core::object::{Builder, Object};
+use ctrlhost_core::store::{Store, StoreError, Write};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+struct Thing {
+    name: u8,
+    namespace: u8,
+    values: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Upsert(Thing),
+    Delete(u8, u8),
+    Batch(Vec<Thing>),
+    Replace(Vec<Thing>),
+    AddIndex,
+}
+
+/// Like an index function in Python: its values are kept, and it fails for some objects.
+struct Picky;
+
+impl IndexFunc for Picky {
+    fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
+        let found = values_of(object);
+        if found.len() > 3 {
+            Err(IndexFailed)
+        } else {
+            Ok(found.iter().map(|text| Arc::from(&**text)).collect())
+        }
+    }
+
+    fn is_pure(&self) -> bool {
+        false
+    }
+}
+
+fn values_of(object: &Arc<Object>) -> Vec<String> {
+    let path = Path::parse("values[*]").expect("a path");
+    path.texts(object.value())
+        .into_iter()
+        .map(std::borrow::Cow::into_owned)
+        .collect()
+}
+
+fn made(thing: &Thing) -> Arc<Object> {
+    let values: Vec<String> = thing
+        .values
+        .iter()
+        .map(|value| format!("\"v{value}\""))
+        .collect();
+    let namespace = if thing.namespace == 0 {
+        String::new()
+    } else {
+        format!(r#","namespace":"ns{}""#, thing.namespace)
+    };
+    let text = format!(
+        r#"{{"metadata":{{"name":"t{}"{namespace}}},"values":[{}]}}"#,
+        thing.name,
+        values.join(",")
+    );
+    Arc::new(
+        Builder::new("v1", "Thing")
+            .parse(text.as_bytes())
+            .expect("an object"),
+    )
+}
+
+fn thing() -> impl Strategy<Value = Thing> {
+    (0_u8..6, 0_u8..3, prop::collection::vec(0_u8..5, 0..6)).prop_map(
+        |(name, namespace, values)| Thing {
+            name,
+            namespace,
+            values,
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => thing().prop_map(Step::Upsert),
+        3 => (0_u8..6, 0_u8..3).prop_map(|(name, namespace)| Step::Delete(name, namespace)),
+        2 => prop::collection::vec(thing(), 0..6).prop_map(Step::Batch),
+        1 => prop::collection::vec(thing(), 0..6).prop_map(Step::Replace),
+        1 => Just(Step::AddIndex),
+    ]
+}
+
+/// From each value to the keys that a full scan finds under it.
+fn scan(
+    store: &Store,
+    values: impl Fn(&Arc<Object>) -> Vec<String>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (key, object) in store.entries() {
+        for value in values(&object) {
+            found.entry(value).or_default().insert(key.to_string());
+        }
+    }
+    found
+}
+
+fn index(store: &Store, name: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let values = store.index_values(name).expect("the index is there");
+    let keys = |value: &str| store.index_keys(name, value).expect("the index is there");
+    values
+        .iter()
+        .map(|value| {
+            (
+                value.to_string(),
+                keys(value).iter().map(ToString::to_string).collect(),
+            )
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn indexes_hold_what_a_full_scan_finds(steps in prop::collection::vec(step(), 1..40)) {
+        let store = Store::new();
+        let path = || -> Arc<dyn IndexFunc> { Arc::new(PathIndex(Path::parse("values[*]").expect("a path"))) };
+        let first: [(Box<str>, Arc<dyn IndexFunc>); 3] =
+            [("namespace".into(), Arc::new(NamespaceIndex)), ("path".into(), path()), ("picky".into(), Arc::new(Picky))];
+        store.add_indexes(&first).expect("the store is new");
+        let mut twin: BTreeMap<String, String> = BTreeMap::new();
+        let mut late = false;
+        for step in &steps {
+            match step {
+                Step::Upsert(thing) => {
+                    let object = made(thing);
+                    let old = store.upsert(object.key().clone(), object.clone());
+                    let before = twin.insert(object.key().to_string(), object.text().to_owned());
+                    prop_assert_eq!(old.map(|old| old.text().to_owned()), before);
+                }
+                Step::Delete(name, namespace) => {
+                    let object = made(&Thing { name: *name, namespace: *namespace, values: Vec::new() });
+                    let old = store.delete(object.key().clone(), None);
+                    prop_assert_eq!(old.map(|old| old.text().to_owned()), twin.remove(&**object.key()));
+                }
+                Step::Batch(things) => {
+                    let objects: Vec<_> = things.iter().map(made).collect();
+                    store.apply(objects.iter().map(|one| Write::Upsert(one.key().clone(), one.clone())).collect());
+                    twin.extend(objects.iter().map(|one| (one.key().to_string(), one.text().to_owned())));
+                }
+                Step::Replace(things) => {
+                    let objects: Vec<_> = things.iter().map(made).collect();
+                    store.replace(objects.iter().map(|one| (one.key().clone(), one.clone())).collect(), Some("9"));
+                    twin = objects.iter().map(|one| (one.key().to_string(), one.text().to_owned())).collect();
+                }
+                Step::AddIndex => {
+                    let added = store.add_indexes(&[("late".into(), path())]);
+                    prop_assert_eq!(added.is_err(), late);
+                    late = true;
+                }
+            }
+            let content: BTreeMap<String, String> =
+                store.entries().into_iter().map(|(key, object)| (key.to_string(), object.text().to_owned())).collect();
+            prop_assert_eq!(&content, &twin);
+            prop_assert_eq!(index(&store, "namespace"), scan(&store, |object| vec![object.namespace().to_owned()]));
+            prop_assert_eq!(index(&store, "path"), scan(&store, values_of));
+            let few = |object: &Arc<Object>| { let all = values_of(object); if all.len() > 3 { Vec::new() } else { all } };
+            prop_assert_eq!(index(&store, "picky"), scan(&store, few));
+            if late {
+                prop_assert_eq!(index(&store, "late"), scan(&store, values_of));
+            }
+            prop_assert_eq!(store.bytes(), store.list().iter().map(|object| object.memory()).sum::<usize>());
+        }
+    }
+}
+
+/// ST20 counts the callbacks of upstream's `ListAll`; the scan here is over pointers, and selecting is for the lister.
+// behaviour: informers/ST20
+#[test]
+fn a_list_of_many_objects_gives_each_once() {
+    let store = Store::new();
+    let namespace: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
+    store
+        .add_indexes(&[("namespace".into(), namespace)])
+        .expect("the store is new");
+    let mut builder = Builder::new("v1", "Thing");
+    let objects = (0..100_000).map(|number| {
+        let namespace = if number % 10 == 0 {
+            "matching"
+        } else {
+            "other"
+        };
+        let text = format!(r#"{{"metadata":{{"name":"t{number}","namespace":"{namespace}"}}}}"#);
+        let object = Arc::new(builder.parse(text.as_bytes()).expect("an object"));
+        (object.key().clone(), object)
+    });
+    store.replace(objects.collect(), None);
+    let names: BTreeSet<String> = store
+        .list()
+        .iter()
+        .map(|object| object.name().to_owned())
+        .collect();
+    assert_eq!(names.len(), 100_000);
+    assert_eq!(
+        store
+            .by_index("namespace", "matching")
+            .expect("the index is there")
+            .len(),
+        10_000
+    );
+    assert_eq!(
+        store
+            .by_index("namespace", "none")
+            .expect("the index is there")
+            .len(),
+        0
+    );
+    assert_eq!(
+        store.by_index("none", "x"),
+        Err(StoreError::UnknownIndex("none".into()))
+    );
+}
