@@ -764,7 +764,7 @@ def test_a_queue_that_is_not_ours_gets_requests_through_add_many(informer: Share
     informer.enqueue_to(queue)
     relist(informer, pod("a"))
     watch(informer, "MODIFIED", pod("a", 2))
-    assert queue.added == [([Request("a", "ns")], -100), ([Request("a", "ns")], None)]
+    assert queue.added == [([Request("a", "ns")], -100), ([Request("a", "ns")], 0)]
 
 
 @behaviour("informers/CT12")

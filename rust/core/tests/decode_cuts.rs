@@ -13,8 +13,6 @@ fn value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         // Serde reads not every double to the last bit; these it does.
         any::<i32>().prop_map(|number| Value::from(f64::from(number) / 16.0)),
-            .prop_filter("finite", |number| number.is_finite())
-            .prop_map(Value::from),
         "[ -~\u{e9}\u{2713}\u{1f600}\"\\\\\n\t\u{1}]{0,20}".prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 40, 6, |inner| {
@@ -94,7 +92,7 @@ proptest! {
             }).expect("the page is good");
         }
         let meta = decoder.finish().expect("the page is complete");
-        prop_assert_eq!(meta.count as usize, objects.len());
+        prop_assert_eq!(usize::try_from(meta.count), Ok(objects.len()));
         prop_assert_eq!(meta.resource_version, "9");
         let found: Vec<Value> = found.iter().map(|object| parsed(object.text())).collect();
         prop_assert_eq!(found, objects.iter().map(kept).collect::<Vec<_>>());
