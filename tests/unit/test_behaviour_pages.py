@@ -28,7 +28,7 @@ def documented() -> set[str]:
 
 def rows_of_tests() -> set[str]:
     specs = "|".join(re.escape(page.stem) for page in PAGES)
-    named = re.compile(rf"\b(?:{specs})/[A-Za-z]{{0,3}}-?\d+[a-z]?\b")
+    named = re.compile(rf"(?<!/)\b(?:{specs})/[A-Za-z]{{0,3}}-?\d+[a-z]?\b")
     found: set[str] = set()
     for top in SOURCES:
         for path in (ROOT / top).rglob("*"):
