@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _RESERVED = 0.25
 #: A token that is short by no more than rounding is a token.
 _ROUNDING = 1e-6
+#: A wait that the clock does not notice would make a worker go round and round, in seconds.
+_SHORTEST = 0.001
 
 
 class Lanes:
@@ -43,13 +45,13 @@ class Lanes:
                 self._leave(key)
                 return 0.0
             place = line.get(key, now)
-            if place <= now:
+            if place <= now + _ROUNDING:
                 line.pop(key, None)
                 first = now + (floor + 1.0 - self._level) / self._qps
                 # The newest place is the last one, since each is later than the one before.
                 last = next(reversed(line.values()), -math.inf)
                 place = line[key] = max(first, last + 1.0 / self._qps)
-            return place - now
+            return max(place - now, _SHORTEST)
 
     def leave(self, key: Hashable) -> None:
         """Give up the key's place, if it has one."""

@@ -1,0 +1,187 @@
+"""A sandbox with Ingresses and Services, hosts with the plugin on it, and a record of every request that they send."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ctrlhost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.testing import HostUnderTest, ManualClock
+
+INGRESS = ("networking.k8s.io/v1", "Ingress")
+LEGACY = "kubernetes.io/ingress.class"
+A, B, C = [{"ip": "203.0.113.1"}], [{"ip": "203.0.113.2"}], [{"hostname": "lb-3.example.net"}]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request of the host's."""
+
+    method: str
+    path: str
+    query: dict[str, Any]
+    body: Any
+    content_type: str
+
+    @property
+    def name(self) -> str:
+        parts = self.path.partition("?")[0].split("/")
+        return parts[parts.index("ingresses") + 1] if "ingresses" in parts[:-1] else ""
+
+
+class Replica:
+    """One host with the plugin."""
+
+    def __init__(self, host: HostUnderTest) -> None:
+        self.host = host
+        self.sent: list[Sent] = []
+        self.leads = True
+        self.at_write: Any = None
+        transport: Any = host.host.client.transport
+        request, stream = transport.request, transport.stream
+
+        def recorded(method: str, path: str, *, body: bytes | None = None, **options: Any) -> Any:
+            headers = options.get("headers") or {}
+            content = json.loads(body) if body else None
+            query = dict(options.get("query") or {})
+            self.sent.append(Sent(method, path, query, content, headers.get("Content-Type", "")))
+            if self.at_write is not None and method in ("PATCH", "PUT"):
+                self.at_write()
+            return request(method, path, body=body, **options)
+
+        def streamed(path: str, **options: Any) -> Any:
+            self.sent.append(Sent("STREAM", path, dict(options.get("query") or {}), None, ""))
+            return stream(path, **options)
+
+        transport.request, transport.stream = recorded, streamed
+        # The elector says who leads; here the test does.
+        host.host._leading = lambda: self.leads
+        host.start()
+
+    @property
+    def plugin(self) -> Any:
+        (runtime,) = self.host.host.plugins
+        assert runtime.context is not None, runtime
+        return runtime.context.state
+
+    def writes(self, name: str | None = None) -> list[Sent]:
+        """Give the writes to statuses of Ingresses, oldest first."""
+        sent = [one for one in self.sent if one.method in ("PATCH", "PUT") and "/ingresses/" in one.path]
+        return [one for one in sent if name is None or one.name == name]
+
+    def written(self) -> list[Any]:
+        """Give the addresses in the bodies of the writes."""
+        return [one.body["status"]["loadBalancer"].get("ingress") for one in self.writes()]
+
+    def forget(self) -> None:
+        self.sent.clear()
+
+    def metric(self, name: str, **labels: str) -> float:
+        (runtime,) = self.host.host.plugins
+        if "update" in name:
+            labels = {"kind": "Ingress", **labels}
+        found = runtime.context.metrics.get_sample_value(name, labels)
+        assert found is not None, name
+        return found
+
+    def elect(self, leads: bool = True) -> None:
+        """Win or lose the lead, and have the plugin told."""
+        self.leads = leads
+        self.host.wait_for(lambda: self.plugin.desired.elected is leads)
+
+    def runs(self, controller: str = "ingress-status") -> int:
+        return self.host.controllers[f"ingress-status/{controller}"].status().runs
+
+
+class World:
+    """The cluster as its users see it."""
+
+    def __init__(self, server: Sandbox, start_host: Any, clock: ManualClock) -> None:
+        self.server, self.clock = server, clock
+        self.client = ctrlhost.Client.load(server.kubeconfig)
+        self.replicas: list[Replica] = []
+        self._start_host = start_host
+        self.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "projectcontour"}})
+
+    def start(self, *, settle: bool = True, leads: bool = True, **settings: Any) -> Replica:
+        """Start a host; settings are named with underscores, and without a limit of writes unless one is given."""
+        table = {"status-qps": 0, **{name.replace("_", "-"): value for name, value in settings.items()}}
+        host = self._start_host(
+            "ingress-status", clock=self.clock, sandbox=self.server, settings={"ingress-status": table}, start=False
+        )
+        if not leads:
+            host.host._leading = lambda: False
+        replica = Replica(host)
+        replica.leads = leads
+        self.replicas.append(replica)
+        if settle:
+            replica.host.wait_for(lambda: replica.plugin.desired.elected is leads)
+            self.idle()
+        return replica
+
+    def idle(self) -> None:
+        for replica in self.replicas:
+            replica.host.run_until_idle()
+
+    def after(self, seconds: float, step: float | None = None) -> None:
+        """Let so much time pass, in steps if they matter."""
+        left = seconds
+        while left > 0:
+            self.clock.advance(min(step or seconds, left))
+            left -= step or seconds
+            self.idle()
+
+    def service(self, addresses: Any, *, name: str = "envoy", namespace: str = "projectcontour", **spec: Any) -> None:
+        """Create a Service, or change what it was assigned."""
+        if self.client.find("v1", "Service", name, namespace) is None:
+            kind = {"type": "LoadBalancer", "ports": [{"port": 80}], **spec}
+            metadata = {"name": name, "namespace": namespace}
+            self.client.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": kind})
+        if addresses is not None:
+            status = {"status": {"loadBalancer": {"ingress": addresses or None}}}
+            self.client.patch("v1", "Service", name, namespace, status, subresource="status")
+
+    def unserve(self) -> None:
+        self.client.delete("v1", "Service", "envoy", "projectcontour")
+
+    def ingress(self, name: str, *, annotation: str | None = None, field: str | None = None, status: Any = None) -> Any:
+        metadata: dict[str, Any] = {"name": name, "namespace": "default"}
+        if annotation is not None:
+            metadata["annotations"] = {LEGACY: annotation}
+        backend = {"service": {"name": "web", "port": {"number": 80}}}
+        spec = {"defaultBackend": backend, **({"ingressClassName": field} if field is not None else {})}
+        made = self.client.create({"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": metadata, "spec": spec})
+        return self.edit_status(name, status) if status else made
+
+    def edit(self, name: str, **patch: Any) -> Any:
+        return self.client.patch(*INGRESS, name, "default", patch)
+
+    def edit_status(self, name: str, addresses: Any) -> Any:
+        patch = {"status": {"loadBalancer": {"ingress": addresses}}}
+        return self.client.patch(*INGRESS, name, "default", patch, subresource="status")
+
+    def status(self, name: str) -> Any:
+        found = self.client.get(*INGRESS, name, "default")
+        return ((found.get("status") or {}).get("loadBalancer") or {}).get("ingress")
+
+
+@pytest.fixture
+def clock(manual_clock: ManualClock) -> ManualClock:
+    """The clock that everything in a test runs on."""
+    return manual_clock
+
+
+@pytest.fixture
+def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock) -> Iterator[World]:
+    """A sandbox and, once started, hosts with the plugin; all end with the test."""
+    world = World(sandbox, ctrlhost_host, clock)
+    yield world
+    world.client.close()

@@ -1,0 +1,194 @@
+"""Who may write, and what never happens at the end."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+
+A, B, C = [{"ip": "203.0.113.1"}], [{"ip": "203.0.113.2"}], [{"hostname": "lb-3.example.net"}]
+INGRESS = ("networking.k8s.io/v1", "Ingress")
+OURS = "example.com/controller"
+
+
+def test_the_writer_needs_to_lead_and_discovery_does_not(world: Any) -> None:
+    replica = world.start()
+    needs = {name: controller.options.needs_leader for name, controller in replica.host.controllers.items()}
+    assert needs == {"ingress-status/ingress-status": True, "ingress-status/address": False}
+
+
+@pytest.mark.behaviour("ingress-status/R16")
+def test_a_follower_writes_nothing_keeps_nothing_and_begins_with_everything(world: Any) -> None:
+    world.service(A)
+    follower = world.start(leads=False)
+    for number in range(20):
+        world.ingress(f"i{number}")
+    world.idle()
+    discovery = follower.plugin.discovery
+    (ref,) = discovery._found
+    cached = follower.host.controllers["ingress-status/address"].informers[0].lister.get("envoy", "projectcontour")
+    ingress = follower.host.controllers["ingress-status/ingress-status"].informers[0].lister.list()[0]
+    queue = follower.host.controllers["ingress-status/ingress-status"].queue
+    tracemalloc.start()
+    discovery.observe(ref, cached)
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(10_000):
+        discovery.observe(ref, cached)
+        assert follower.plugin.writer.wakes(None, ingress) is False
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 64 * 1024
+    assert len(queue) == 0
+    assert follower.writes() == []
+    follower.elect()
+    world.idle()
+    assert len(follower.writes()) == 20
+    assert all(world.status(f"i{number}") == A for number in range(20))
+
+
+@pytest.mark.behaviour("ingress-status/R17")
+def test_a_deposed_leader_stops_at_once_and_its_successor_finishes(world: Any) -> None:
+    world.service(A)
+    for number in range(20):
+        world.ingress(f"i{number}")
+    first = world.start(leads=False, status_workers=1)
+    second = world.start(leads=False, status_workers=1)
+
+    def deposed() -> None:
+        if len(first.writes()) == 7:
+            first.leads = False
+
+    first.at_write = deposed
+    first.elect()
+    first.host.wait_for(lambda: not first.plugin.desired.elected)
+    world.after(10, step=1)
+    assert len(first.writes()) == 7
+    assert second.writes() == []
+    second.elect()
+    world.idle()
+    assert len(second.writes()) == 13
+    assert all(world.status(f"i{number}") == A for number in range(20))
+    assert None not in first.written() + second.written()
+
+
+def test_a_doubt_about_the_lead_that_passes_loses_no_write(world: Any) -> None:
+    world.service(A)
+    leader = world.start()
+    context = leader.host.controllers["ingress-status/ingress-status"]
+    leader.leads = False
+    assert leader.plugin.desired.elected
+    world.ingress("web")
+    leader.host.wait_for(lambda: context.status().runs >= 1)
+    leader.leads = True
+    world.idle()
+    world.after(1.1)
+    assert world.status("web") == A
+
+
+@pytest.mark.behaviour("ingress-status/R18")
+@pytest.mark.parametrize("on_empty", ["keep", "clear"])
+def test_a_stop_removes_nothing(world: Any, on_empty: str) -> None:
+    world.service(A)
+    for number in range(30):
+        world.ingress(f"i{number}", status=A if number % 2 else None)
+    leader = world.start(on_empty=on_empty, status_qps=1, status_burst=5)
+    begun = time.monotonic()
+    assert leader.host.host.stop(10.0)
+    assert time.monotonic() - begun < 10
+    assert None not in leader.written()
+    assert all(world.status(f"i{number}") in (A, None) for number in range(30))
+    assert all(world.status(f"i{number}") == A for number in range(1, 30, 2))
+
+
+@pytest.mark.behaviour("ingress-status/R20")
+def test_without_an_address_old_statuses_stay_and_new_ingresses_wait(world: Any) -> None:
+    world.service(A)
+    world.ingress("old")
+    leader = world.start()
+    world.unserve()
+    world.idle()
+    world.after(600, step=60)
+    world.ingress("new")
+    world.idle()
+    assert world.status("old") == A
+    assert world.status("new") is None
+    assert len(leader.writes()) == 1
+    world.service(A)
+    world.idle()
+    world.after(2)
+    assert world.status("old") == world.status("new") == A
+    assert [one.name for one in leader.writes()] == ["old", "new"]
+
+
+@pytest.mark.behaviour("ingress-status/R21")
+def test_an_address_that_comes_back_in_time_is_not_cleared(world: Any) -> None:
+    world.service(A)
+    world.ingress("web")
+    leader = world.start(on_empty="clear")
+    world.service([])
+    world.idle()
+    world.after(240, step=30)
+    world.service(A)
+    world.idle()
+    world.after(900, step=60)
+    assert world.status("web") == A
+    assert leader.written() == [A]
+
+
+@pytest.mark.behaviour("ingress-status/R22")
+def test_after_the_grace_only_what_this_process_published_is_cleared(world: Any) -> None:
+    world.service(A)
+    world.ingress("web")
+    uid = world.ingress("by-hand")["metadata"]["uid"]
+    assert uid
+    leader = world.start(on_empty="clear")
+    world.service([])
+    world.idle()
+    world.after(3, step=1)
+    world.edit_status("by-hand", C)
+    world.ingress("foreign", field="nginx", status=A)
+    world.idle()
+    leader.forget()
+    world.after(290, step=10)
+    assert leader.writes() == []
+    world.after(20, step=5)
+    (sent,) = leader.writes()
+    assert sent.name == "web"
+    assert sent.body["status"] == {"loadBalancer": {"ingress": None}}
+    assert not world.status("web")
+    assert world.status("by-hand") == C
+    assert world.status("foreign") == A
+    world.service(B)
+    world.idle()
+    world.after(2)
+    assert world.status("web") == world.status("by-hand") == B
+
+
+@pytest.mark.behaviour("ingress-status/R23")
+def test_a_process_that_saw_no_address_clears_nothing(world: Any) -> None:
+    world.service(None)
+    world.ingress("web", status=A)
+    leader = world.start(on_empty="clear")
+    world.after(3600, step=120)
+    assert leader.writes() == []
+    assert world.status("web") == A
+
+
+def test_a_class_object_that_comes_and_goes_takes_its_ingresses_along(world: Any) -> None:
+    world.service(A)
+    world.ingress("web", field="ext")
+    leader = world.start(class_mode="controller", ingress_class_controller=OURS)
+    assert leader.writes() == []
+    spec = {"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "ext"}}
+    world.client.create({**spec, "spec": {"controller": OURS}})
+    world.idle()
+    assert world.status("web") == A
+    world.client.delete("networking.k8s.io/v1", "IngressClass", "ext")
+    world.idle()
+    world.service(B)
+    world.idle()
+    world.after(2)
+    assert world.status("web") == A
+    assert len(leader.writes()) == 1

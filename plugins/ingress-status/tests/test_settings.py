@@ -1,0 +1,152 @@
+"""Settings: which Service they name, and what they refuse. Rights and the page, which follow from them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import ctrlhost_ingress_status
+import pytest
+from ctrlhost_ingress_status import IngressStatusSettings
+from ctrlhost_ingress_status.page import page
+
+import ctrlhost
+from ctrlhost.configuration import Configuration
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def effective(tmp_path: Path, **given: str) -> IngressStatusSettings:
+    """Read the settings as a host does, from a file and from `--set`."""
+    file = tmp_path / "ctrlhost.toml"
+    lines = [f'{key} = "{given[f"file_{key}"]}"' for key in ("name", "namespace") if f"file_{key}" in given]
+    text = "\n".join(f"envoy-service-{line}" for line in lines)
+    file.write_text(f"[plugins.ingress-status]\n{text}\n")
+    flags = [
+        f"ingress-status.envoy-service-{key}={given[f'flag_{key}']}"
+        for key in ("name", "namespace")
+        if f"flag_{key}" in given
+    ]
+    settings: IngressStatusSettings = Configuration.gather(file, {}, flags).plugin(
+        "ingress-status", IngressStatusSettings
+    )
+    return settings
+
+
+@pytest.mark.behaviour("ingress-status/R25")
+@pytest.mark.parametrize(("flag", "file", "variable"), list(itertools.product([True, False], repeat=3)))
+def test_a_flag_comes_before_the_file_and_that_before_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: bool, file: bool, variable: bool
+) -> None:
+    monkeypatch.delenv("CONTOUR_NAMESPACE", raising=False)
+    if variable:
+        monkeypatch.setenv("CONTOUR_NAMESPACE", "from-variable")
+    given = {}
+    if flag:
+        given |= {"flag_name": "flag", "flag_namespace": "flag-ns"}
+    if file:
+        given |= {"file_name": "file", "file_namespace": "file-ns"}
+    (ref,) = effective(tmp_path, **given).services()
+    assert ref.name == ("flag" if flag else "file" if file else "envoy")
+    default = "from-variable" if variable else "projectcontour"
+    assert ref.namespace == ("flag-ns" if flag else "file-ns" if file else default)
+
+
+def test_an_empty_text_is_a_setting_that_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONTOUR_NAMESPACE", raising=False)
+    settings = effective(tmp_path, file_name="", file_namespace="")
+    assert list(map(str, settings.services())) == ["projectcontour/envoy"]
+    assert not IngressStatusSettings(ingress_status_address="").is_static
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"ingress-status-address": ","}, "names no address"),
+        ({"ingress-status-address": " "}, "names no address"),
+        ({"ingress-status-address": "010.0.0.1, fe80::1%eth0"}, "fe80::1%eth0"),
+        ({"ingress-class-name": "a,,b"}, "empty item"),
+        ({"ingress-class-name": ["a", " "]}, "empty item"),
+        ({"class-mode": "controller"}, "go together"),
+        ({"ingress-class-controller": "example.com/c"}, "go together"),
+        ({"match-unclassed-if-default": True}, "in `class-mode: controller` only"),
+        ({"class-mode": "both"}, "class-mode"),
+        ({"envoy-service-namespace": " "}, "a namespace and a name"),
+        ({"envoy-services": ["envoy"]}, "a namespace and a name"),
+        ({"status-qps": -1.0}, "status-qps"),
+        ({"status-burst": 0}, "status-burst"),
+        ({"status-workers": 0}, "status-workers"),
+        ({"address-holdoff": "9s"}, "address-holdoff-max"),
+        ({"vendor-annotation": " "}, "vendor-annotation"),
+        ({"write-method": "put"}, "write-method"),
+        ({"load-balancer-status": "address:a"}, "unknown setting"),
+    ],
+)
+def test_what_can_not_work_is_refused_at_the_start(given: dict[str, Any], told: str) -> None:
+    tree = {"host": {}, "plugins": {"ingress-status": given}, "controllers": {}}
+    with pytest.raises(ctrlhost.ConfigError) as caught:
+        Configuration(tree, "").plugin("ingress-status", IngressStatusSettings)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["a, b", ["a", " b"]])
+def test_classes_are_a_list_or_a_text_with_commas(given: Any) -> None:
+    tree = {"host": {}, "plugins": {"ingress-status": {"ingress-class-name": given}}, "controllers": {}}
+    settings = Configuration(tree, "").plugin("ingress-status", IngressStatusSettings)
+    assert settings.class_rules().ours() == {"a", "b"}
+
+
+def test_no_more_rights_are_asked_for_than_are_used() -> None:
+    def asked(**settings: Any) -> list[tuple[Any, ...]]:
+        found = ctrlhost_ingress_status.ctrlhost_permissions(IngressStatusSettings(**settings))
+        return [(one.group, one.resources, one.verbs, one.namespace) for one in found]
+
+    status = ("ingresses/status",)
+    assert asked() == [("networking.k8s.io", status, ("patch",), None)]
+    assert asked(write_method="update", watch_namespaces=("a", "b")) == [
+        ("networking.k8s.io", status, ("update",), "a"),
+        ("networking.k8s.io", status, ("update",), "b"),
+    ]
+
+
+def shown(app: Any, path: str) -> tuple[str, str]:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {}
+
+    asyncio.run(app({"type": "http", "path": path}, receive, send))
+    return dict(sent[0]["headers"])[b"content-type"].decode(), sent[1]["body"].decode()
+
+
+def test_the_page_shows_what_is_published_and_how_far_it_has_come(world: Any) -> None:
+    world.service([{"ip": "203.0.113.7"}])
+    for name in ("one", "two"):
+        world.ingress(name)
+    world.ingress("other", field="nginx")
+    replica = world.start()
+    kind, body = shown(page(replica.plugin.report), "/.json")
+    report = json.loads(body)
+    assert kind == "application/json"
+    assert report["addresses"] == [{"ip": "203.0.113.7"}]
+    assert report["objects"] == {"current": 2, "pending": 0, "foreign_class": 1}
+    assert report["leading"] is True
+    kind, body = shown(page(replica.plugin.report), "/")
+    assert kind.startswith("text/html")
+    assert "203.0.113.7" in body
+    assert replica.metric("ctrlhost_ingress_status_objects", state="current") == 2
+    assert replica.metric("ctrlhost_ingress_status_objects", state="foreign_class") == 1
+    assert replica.metric("ctrlhost_ingress_status_addresses") == 1
+
+
+def test_before_an_address_is_known_the_metric_says_so(world: Any) -> None:
+    replica = world.start(leads=False, settle=False)
+    replica.plugin.desired.known = None
+    assert replica.metric("ctrlhost_ingress_status_addresses") == -1
+    assert "&lt;" in shown(page(lambda: {"a": ["<b>"], "c": []}), "/")[1]

@@ -1,0 +1,102 @@
+"""The list of addresses in the settings: how it is read, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from ctrlhost_ingress_status.addresses import is_ip, told
+from ctrlhost_ingress_status.static import duplicates, parse, static_entries
+
+V4 = {"ip": "10.0.0.1"}
+V6 = {"ip": "2001:4860:4860::8888"}
+NAME = {"hostname": "anarbitrarystring"}
+
+
+def row(number: int, text: str, *entries: dict[str, str]) -> object:
+    return pytest.param(text, list(entries), id=f"P{number}", marks=pytest.mark.behaviour(f"ingress-status/P{number}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        row(1, "10.0.0.1", V4),
+        row(2, "2001:4860:4860::8888", V6),
+        row(3, "anarbitrarystring", NAME),
+        row(4, "  anarbitrarystring      ", NAME),
+        row(5, ""),
+        row(6, ","),
+        row(7, "    "),
+        row(8, "10.0.0.1,", V4),
+        row(9, ",10.0.0.1", V4),
+        row(10, "10.0.0.1,2001:4860:4860::8888,anarbitrarystring", V4, V6, NAME),
+        row(11, "10.0.0.1, 2001:4860:4860::8888, anarbitrarystring", V4, V6, NAME),
+    ],
+)
+def test_a_list_is_split_and_each_item_is_an_ip_or_a_name(text: str, entries: list[dict[str, str]]) -> None:
+    assert parse(text) == entries
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1", "2001:4860:4860::8888", "::ffff:1.2.3.4", "2001:DB8:0:0::1"])
+def test_what_go_takes_for_an_ip_is_one_and_kept_as_written(text: str) -> None:
+    assert is_ip(text)
+    assert static_entries(text) == ({"ip": text},)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["010.0.0.1", "1.2.3", "127.1", "0x7f.0.0.1", "1.2.3.4.", "10.0.0.0/8", "[::1]", "fe80::1%eth0"],
+)
+def test_what_go_takes_for_no_ip_is_none(text: str) -> None:
+    assert not is_ip(text)
+    assert parse(text) == [{"hostname": text}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "010.0.0.1",
+        "fe80::1%eth0",
+        "10.0.0.0/8",
+        "[::1]",
+        "LB.Example.com",
+        "a_b.example.com",
+        "lb.example.com.",
+        "*.example.com",
+        "-a.example.com",
+        "a..b",
+        "a" * 64 + ".example.com",
+        ".".join(["a" * 49] * 5) + ".abcd",
+        ",",
+        " ",
+    ],
+)
+def test_what_the_server_would_refuse_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is neither|leading zeros|longer than|names no address"):
+        static_entries(text)
+
+
+def test_all_bad_items_are_told_together() -> None:
+    bad = ["10.0.0.0/8", "[::1]", "LB.Example.com", "a_b.example.com", "lb.example.com.", "*.example.com"]
+    with pytest.raises(ValueError, match="is neither") as caught:
+        static_entries(",".join([*bad, "fine.example.com"]))
+    assert all(item in str(caught.value) for item in bad)
+    assert "fine.example.com" not in str(caught.value)
+
+
+def test_a_name_of_253_characters_is_the_longest() -> None:
+    longest = ".".join(["a" * 49] * 5) + ".abc"
+    assert len(longest) == 253
+    assert static_entries(longest) == ({"hostname": longest},)
+
+
+def test_an_address_that_stands_twice_is_published_once_and_named() -> None:
+    text = "a.example.com, 2001:DB8::1,a.example.com,2001:db8:0::1"
+    assert static_entries(text) == ({"hostname": "a.example.com"}, {"ip": "2001:DB8::1"})
+    assert duplicates(text) == ["a.example.com", "2001:db8:0::1"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [((), ""), (({"ip": "10.0.0.1"}, NAME), "10.0.0.1"), (({"hostname": "somedomain.com"},), "somedomain.com")],
+)
+def test_a_list_is_told_in_the_log_by_its_first_address(entries: tuple[dict[str, str], ...], text: str) -> None:
+    assert told(entries) == text
