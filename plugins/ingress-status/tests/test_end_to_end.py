@@ -1,0 +1,137 @@
+"""The installed plugin in a host process of its own, on the sandbox and on a real kube-apiserver."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+INGRESS = ("networking.k8s.io/v1", "Ingress")
+PORTS = [{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "TCP", "error": "example.com/NoQuota"}]
+
+
+def until(condition: Callable[[], Any], limit: float = 30.0) -> Any:
+    """Ask again and again until the answer is true: another process works on it."""
+    deadline, pause = time.monotonic() + limit, threading.Event()
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not true within {limit:g} s"
+        pause.wait(0.02)
+    return found
+
+
+class Running:
+    """A host process with the plugin."""
+
+    def __init__(self, control_plane: Any, namespace: str, log: Path, **settings: str) -> None:
+        self.client, self.namespace, self.log = control_plane.client, namespace, log
+        command = [sys.executable, "-m", "ctrlhost", "run", "--plugins", "ingress-status"]
+        command += ["--kubeconfig", str(control_plane.kubeconfig), "--listen", "127.0.0.1:0"]
+        given = {"envoy-service-namespace": namespace, "watch-namespaces": namespace, **settings}
+        for key, value in given.items():
+            command += ["--set", f"ingress-status.{key}={value}"]
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=output)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+    def ingress(self, name: str, **spec: Any) -> None:
+        backend = {"service": {"name": "web", "port": {"number": 80}}}
+        metadata = {"name": name, "namespace": self.namespace}
+        spec = {"defaultBackend": backend, **spec}
+        self.client.create({"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": metadata, "spec": spec})
+
+    def assign(self, *addresses: Any) -> None:
+        status = {"status": {"loadBalancer": {"ingress": list(addresses)}}}
+        self.client.patch("v1", "Service", "envoy", self.namespace, status, subresource="status")
+
+    def status(self, name: str) -> Any:
+        found = self.client.get(*INGRESS, name, self.namespace)
+        return found["status"]["loadBalancer"].get("ingress")
+
+
+@pytest.fixture
+def start(control_plane: Any, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Start host processes; none outlives the test."""
+    running: list[Running] = []
+
+    def started(**settings: str) -> Running:
+        running.append(Running(control_plane, namespace, tmp_path / f"log{len(running)}", **settings))
+        return running[-1]
+
+    yield started
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+def test_the_address_of_the_service_is_published_followed_and_left_at_the_end(start: Any, namespace: str) -> None:
+    running = start()
+    running.client.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "envoy", "namespace": namespace},
+            "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+        }
+    )
+    running.ingress("web", ingressClassName="contour")
+    running.ingress("other", ingressClassName="nginx")
+    running.assign({"hostname": "lb-1.example.net", "ipMode": "VIP"} | {"ip": "203.0.113.9"})
+    first = [{"hostname": "lb-1.example.net", "ip": "203.0.113.9"}]
+    until(lambda: running.status("web") == first)
+    managers = running.client.get(*INGRESS, "web", namespace)["metadata"]["managedFields"]
+    assert ("ctrlhost-ingress-status", "status") in {(one["manager"], one.get("subresource")) for one in managers}
+
+    running.assign({"ip": "203.0.113.7", "ports": PORTS})
+    until(lambda: running.status("web") == [{"ip": "203.0.113.7", "ports": PORTS}])
+
+    running.client.delete(*INGRESS, "web", namespace)
+    running.ingress("web")
+    until(lambda: running.status("web") == [{"ip": "203.0.113.7", "ports": PORTS}])
+    assert not running.status("other")
+
+    logged = len(running.log.read_bytes())
+    running.client.delete("v1", "Service", "envoy", namespace)
+    until(lambda: b"no address to publish" in running.log.read_bytes()[logged:])
+    assert running.stop() == 0
+    assert running.status("web") == [{"ip": "203.0.113.7", "ports": PORTS}]
+
+
+def test_a_static_list_is_published_by_replacement_too(start: Any) -> None:
+    text = "10.0.0.1, 2001:db8::1, edge.example.com"
+    running = start(**{"ingress-status-address": text, "write-method": "update"})
+    running.ingress("web")
+    until(
+        lambda: running.status("web") == [{"ip": "10.0.0.1"}, {"ip": "2001:db8::1"}, {"hostname": "edge.example.com"}]
+    )
+    assert running.stop() == 0
+
+
+def test_a_patch_meant_for_an_ingress_that_was_made_anew_is_refused(control_plane: Any, namespace: str) -> None:
+    from ctrlhost_ingress_status.failures import reason_of
+    from ctrlhost_ingress_status.target import IngressTarget
+
+    import ctrlhost
+
+    spec = {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}
+    metadata = {"name": "web", "namespace": namespace}
+    client = control_plane.client
+    old = client.create({"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": metadata, "spec": spec})
+    client.delete(*INGRESS, "web", namespace)
+    client.create({"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": metadata, "spec": spec})
+    patch = IngressTarget("example.com/class").patch(old["metadata"]["uid"], ({"ip": "203.0.113.7"},))
+    with pytest.raises(ctrlhost.ApiError) as caught:
+        client.patch(*INGRESS, "web", namespace, patch, subresource="status")
+    assert reason_of(caught.value) == "replaced"

@@ -1,0 +1,111 @@
+"""Many Ingresses: how many requests they cost, and how soon the single one is served."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from ctrlhost_ingress_status.lanes import Lanes
+
+import ctrlhost
+
+A, B = [{"ip": "203.0.113.1"}], [{"ip": "203.0.113.2"}]
+COUNT = 300
+
+
+@pytest.fixture
+def many(world: Any) -> Any:
+    """So many Ingresses of ours, all right."""
+    world.service(A)
+    for number in range(COUNT):
+        world.ingress(f"i{number:03}", status=A)
+    return world
+
+
+def test_a_changed_address_is_one_write_each_and_the_next_pass_none(many: Any) -> None:
+    leader = many.start()
+    assert leader.writes() == []
+    many.service(B)
+    many.idle()
+    many.after(1.1)
+    assert sorted(one.name for one in leader.writes()) == [f"i{number:03}" for number in range(COUNT)]
+    assert leader.written() == [B] * COUNT
+    leader.forget()
+    leader.plugin._publish()
+    many.idle()
+    assert leader.sent == []
+    assert leader.metric("ctrlhost_ingress_status_objects", state="current") == COUNT
+
+
+def test_a_new_leader_with_the_same_address_writes_nothing(many: Any) -> None:
+    first = many.start()
+    assert first.host.stop()
+    many.replicas.clear()
+    second = many.start()
+    many.after(60, step=10)
+    assert first.writes() == second.writes() == []
+    assert second.runs() == 0
+
+
+def test_other_classes_cost_neither_requests_nor_places_in_the_queue(world: Any) -> None:
+    world.service(A)
+    leader = world.start()
+    for number in range(COUNT):
+        world.ingress(f"i{number}", field="nginx")
+    world.idle()
+    world.service(B)
+    world.idle()
+    world.after(2)
+    assert leader.writes() == []
+    assert leader.runs() == 0
+
+
+def test_a_pass_within_a_limit_takes_its_time_and_leaves_room_for_a_new_ingress(many: Any) -> None:
+    leader = many.start(status_qps=100, status_burst=40)
+    many.service(B)
+    many.idle()
+    begun = many.clock.now() + 1.0
+    many.after(1.2)
+    assert 0 < len(leader.writes()) < COUNT
+    many.ingress("new")
+    many.idle()
+    assert [one.name for one in leader.writes("new")] == ["new"]
+    while leader.metric("ctrlhost_ingress_status_objects", state="pending"):
+        many.after(0.05)
+    took = many.clock.now() - begun
+    assert (COUNT - 40) / 100 <= took <= COUNT / 100 * 1.15
+    assert len(leader.writes()) == COUNT + 1
+    assert len({one.name for one in leader.writes()}) == COUNT + 1
+
+
+def test_every_failure_costs_one_more_write_and_everything_gets_there(many: Any) -> None:
+    leader = many.start(status_qps=0)
+    chance, failed = random.Random(7), list[str]()
+    faults, take = leader.host.faults, leader.host.faults.take
+
+    def sometimes(asked: Any) -> Any:
+        if asked.verb == "patch" and asked.resource == "ingresses" and chance.random() < 0.5:
+            failed.append(asked.name)
+            return chance.choice([ctrlhost.ServerError("oops"), ctrlhost.Conflict("newer")])
+        return take(asked)
+
+    faults.take = sometimes
+    many.service(B)
+    many.idle()
+    many.after(1.1)
+    for _ in range(200):
+        if not leader.metric("ctrlhost_ingress_status_objects", state="pending"):
+            break
+        many.after(0.5)
+    assert all(many.status(f"i{number:03}") == B for number in range(0, COUNT, 10))
+    assert leader.metric("ctrlhost_ingress_status_objects", state="current") == COUNT
+    assert len(leader.writes()) == COUNT + len(failed)
+
+
+def test_the_line_of_ten_thousand_takes_little_room_and_time() -> None:
+    lanes = Lanes(20, 40)
+    waits = [lanes.take(ctrlhost.Request(f"i{number}", "default"), 0.0, slow=True) for number in range(10_000)]
+    assert waits[:30] == [0.0] * 30
+    assert max(waits) == pytest.approx((10_000 - 30) / 20)
+    assert lanes.waiting() == 10_000 - 30
