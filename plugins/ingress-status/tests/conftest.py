@@ -40,10 +40,10 @@ class Sent:
 class Replica:
     """One host with the plugin."""
 
-    def __init__(self, host: HostUnderTest) -> None:
+    def __init__(self, host: HostUnderTest, leads: bool) -> None:
         self.host = host
         self.sent: list[Sent] = []
-        self.leads = True
+        self.leads = leads
         self.at_write: Any = None
         transport: Any = host.host.client.transport
         request, stream = transport.request, transport.stream
@@ -117,10 +117,7 @@ class World:
         host = self._start_host(
             "ingress-status", clock=self.clock, sandbox=self.server, settings={"ingress-status": table}, start=False
         )
-        if not leads:
-            host.host._leading = lambda: False
-        replica = Replica(host)
-        replica.leads = leads
+        replica = Replica(host, leads)
         self.replicas.append(replica)
         if settle:
             replica.host.wait_for(lambda: replica.plugin.desired.elected is leads)

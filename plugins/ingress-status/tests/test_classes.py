@@ -10,36 +10,36 @@ OURS = "example.com/controller"
 
 
 def row(
-    number: int, annotation: str | None, field: str | None, classes: str, match: bool, vendor: str | None = None
+    name: str, annotation: str | None, field: str | None, classes: str, match: bool, vendor: str | None = None
 ) -> object:
-    marks = [pytest.mark.behaviour(f"ingress-status/C{number}")] if number <= 16 else []
-    return pytest.param(annotation, field, classes, match, vendor, id=f"C{number}", marks=marks)
+    marks = [pytest.mark.behaviour(name)] if name.startswith("ingress-status/") else []
+    return pytest.param(annotation, field, classes, match, vendor, id=name, marks=marks)
 
 
 @pytest.mark.parametrize(
     ("annotation", "field", "classes", "match", "vendor"),
     [
-        row(1, None, None, "", True),
-        row(2, "contour", None, "", True),
-        row(3, None, "contour", "", True),
-        row(4, "foo", None, "", False),
-        row(5, None, "aclass", "", False),
-        row(6, None, None, "something", False),
-        row(7, "something", None, "something", True),
-        row(8, None, "something", "something", True),
-        row(9, "foo", None, "something", False),
-        row(10, None, "aclass", "something", False),
-        row(11, "something", "aclass", "something", True),
-        row(12, "foo", "something", "something", False),
-        row(13, "foo", None, "something,somethingelse", False),
-        row(14, None, "aclass", "something,somethingelse", False),
-        row(15, "something", "aclass", "somethingelse,something", True),
-        row(16, "foo", "something", "something,somethingelse", False),
-        row(17, "nginx", None, "", True, vendor="contour"),
-        row(18, "nginx", None, "", True, vendor=""),
-        row(19, "", "nginx", "", False),
-        row(20, None, "b", "a, b", True),
-        row(21, None, "Contour", "", False),
+        row("ingress-status/C1", None, None, "", True),
+        row("ingress-status/C2", "contour", None, "", True),
+        row("ingress-status/C3", None, "contour", "", True),
+        row("ingress-status/C4", "foo", None, "", False),
+        row("ingress-status/C5", None, "aclass", "", False),
+        row("ingress-status/C6", None, None, "something", False),
+        row("ingress-status/C7", "something", None, "something", True),
+        row("ingress-status/C8", None, "something", "something", True),
+        row("ingress-status/C9", "foo", None, "something", False),
+        row("ingress-status/C10", None, "aclass", "something", False),
+        row("ingress-status/C11", "something", "aclass", "something", True),
+        row("ingress-status/C12", "foo", "something", "something", False),
+        row("ingress-status/C13", "foo", None, "something,somethingelse", False),
+        row("ingress-status/C14", None, "aclass", "something,somethingelse", False),
+        row("ingress-status/C15", "something", "aclass", "somethingelse,something", True),
+        row("ingress-status/C16", "foo", "something", "something,somethingelse", False),
+        row("C17", "nginx", None, "", True, vendor="contour"),
+        row("C18", "nginx", None, "", True, vendor=""),
+        row("C19", "", "nginx", "", False),
+        row("C20", None, "b", "a, b", True),
+        row("C21", None, "Contour", "", False),
     ],
 )
 def test_an_ingress_is_ours_by_its_class(

@@ -11,24 +11,24 @@ V6 = {"ip": "2001:4860:4860::8888"}
 NAME = {"hostname": "anarbitrarystring"}
 
 
-def row(number: int, text: str, *entries: dict[str, str]) -> object:
-    return pytest.param(text, list(entries), id=f"P{number}", marks=pytest.mark.behaviour(f"ingress-status/P{number}"))
+def row(name: str, text: str, *entries: dict[str, str]) -> object:
+    return pytest.param(text, list(entries), id=name, marks=pytest.mark.behaviour(name))
 
 
 @pytest.mark.parametrize(
     ("text", "entries"),
     [
-        row(1, "10.0.0.1", V4),
-        row(2, "2001:4860:4860::8888", V6),
-        row(3, "anarbitrarystring", NAME),
-        row(4, "  anarbitrarystring      ", NAME),
-        row(5, ""),
-        row(6, ","),
-        row(7, "    "),
-        row(8, "10.0.0.1,", V4),
-        row(9, ",10.0.0.1", V4),
-        row(10, "10.0.0.1,2001:4860:4860::8888,anarbitrarystring", V4, V6, NAME),
-        row(11, "10.0.0.1, 2001:4860:4860::8888, anarbitrarystring", V4, V6, NAME),
+        row("ingress-status/P1", "10.0.0.1", V4),
+        row("ingress-status/P2", "2001:4860:4860::8888", V6),
+        row("ingress-status/P3", "anarbitrarystring", NAME),
+        row("ingress-status/P4", "  anarbitrarystring      ", NAME),
+        row("ingress-status/P5", ""),
+        row("ingress-status/P6", ","),
+        row("ingress-status/P7", "    "),
+        row("ingress-status/P8", "10.0.0.1,", V4),
+        row("ingress-status/P9", ",10.0.0.1", V4),
+        row("ingress-status/P10", "10.0.0.1,2001:4860:4860::8888,anarbitrarystring", V4, V6, NAME),
+        row("ingress-status/P11", "10.0.0.1, 2001:4860:4860::8888, anarbitrarystring", V4, V6, NAME),
     ],
 )
 def test_a_list_is_split_and_each_item_is_an_ip_or_a_name(text: str, entries: list[dict[str, str]]) -> None:

@@ -9,28 +9,28 @@ import pytest
 ADDRESS = [{"ip": "127.0.0.1"}]
 
 
-def row(number: int, address: str, classes: str, annotation: str | None, field: str | None, written: bool) -> object:
-    mark = pytest.mark.behaviour(f"ingress-status/U{number}")
-    return pytest.param(address, classes, annotation, field, written, id=f"U{number}", marks=mark)
+def row(name: str, address: str, classes: str, annotation: str | None, field: str | None, written: bool) -> object:
+    mark = pytest.mark.behaviour(name)
+    return pytest.param(address, classes, annotation, field, written, id=name, marks=mark)
 
 
 @pytest.mark.parametrize("change", ["add", "update"])
 @pytest.mark.parametrize(
     ("address", "classes", "annotation", "field", "written"),
     [
-        row(1, "", "", None, None, False),
-        row(2, "127.0.0.1", "", None, None, True),
-        row(3, "127.0.0.1", "phony", None, None, False),
-        row(4, "127.0.0.1", "", "contour", None, True),
-        row(5, "127.0.0.1", "", None, "contour", True),
-        row(6, "127.0.0.1", "", "something", None, False),
-        row(7, "127.0.0.1", "", None, "something", False),
-        row(8, "127.0.0.1", "phony", "other", None, False),
-        row(9, "127.0.0.1", "phony", None, "other", False),
-        row(10, "127.0.0.1", "phony", "phony", None, True),
-        row(11, "127.0.0.1", "phony", None, "phony", True),
-        row(12, "127.0.0.1", "phony", "other", "phony", False),
-        row(13, "127.0.0.1", "phony", "phony", "notcorrect", True),
+        row("ingress-status/U1", "", "", None, None, False),
+        row("ingress-status/U2", "127.0.0.1", "", None, None, True),
+        row("ingress-status/U3", "127.0.0.1", "phony", None, None, False),
+        row("ingress-status/U4", "127.0.0.1", "", "contour", None, True),
+        row("ingress-status/U5", "127.0.0.1", "", None, "contour", True),
+        row("ingress-status/U6", "127.0.0.1", "", "something", None, False),
+        row("ingress-status/U7", "127.0.0.1", "", None, "something", False),
+        row("ingress-status/U8", "127.0.0.1", "phony", "other", None, False),
+        row("ingress-status/U9", "127.0.0.1", "phony", None, "other", False),
+        row("ingress-status/U10", "127.0.0.1", "phony", "phony", None, True),
+        row("ingress-status/U11", "127.0.0.1", "phony", None, "phony", True),
+        row("ingress-status/U12", "127.0.0.1", "phony", "other", "phony", False),
+        row("ingress-status/U13", "127.0.0.1", "phony", "phony", "notcorrect", True),
     ],
 )
 def test_a_status_is_written_when_the_ingress_is_of_our_class(
