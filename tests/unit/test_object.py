@@ -108,6 +108,7 @@ def test_it_reads_like_a_mapping(pod: Object) -> None:
     assert "spec" in pod
     assert "nothing" not in pod
     assert 7 not in pod
+    assert pod.get(7, 2) == pod["spec"].get(7, 2) == 2  # type: ignore[arg-type]
     assert pod.get("nothing") is None
     assert pod.get("nothing", 1) == 1
     with pytest.raises(KeyError, match="nothing"):

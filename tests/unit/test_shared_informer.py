@@ -767,6 +767,27 @@ def test_a_queue_that_is_not_ours_gets_requests_through_add_many(informer: Share
     assert queue.added == [([Request("a", "ns")], -100), ([Request("a", "ns")], 0)]
 
 
+def test_a_function_that_comes_back_to_the_informer_that_called_it_is_refused(
+    informer: SharedInformer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would wait for itself; the index and what is cached may be read."""
+    seen: list[Any] = []
+
+    def come_back(_old: Object | None, new: Object | None) -> bool:
+        assert new is not None
+        seen.append(informer.indexer.get_by_key(new.key))
+        informer.add_listener()
+        return False
+
+    queue = WorkQueue()
+    informer.enqueue_to(queue, predicates=[come_back])
+    relist(informer, pod("a"))
+    assert seen == [pod("a")]
+    assert len(queued(queue)) == 1
+    assert "inside its own callback" in caplog.text
+    assert informer.handler_count == 1
+
+
 @behaviour("informers/CT12")
 def test_a_slow_handler_delays_neither_the_informer_nor_others(informer: SharedInformer) -> None:
     slow, fast = informer.add_listener(), informer.add_listener()

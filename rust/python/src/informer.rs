@@ -1,5 +1,6 @@
 //! The Python face of the engine of one informer.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use ctrlhost_core::decode::MAX_OBJECT_BYTES;
@@ -96,7 +97,43 @@ pub(crate) struct SharedInformer {
     indexer: Py<Indexer>,
 }
 
+thread_local! {
+    /// The engines that this thread is in, at this moment in a function of Python that one of them called.
+    static INSIDE: RefCell<Vec<*const informer::SharedInformer>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes that the thread left the engine, however it did.
+struct Leave;
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(Vec::pop);
+    }
+}
+
 impl SharedInformer {
+    /// Work with the engine, without the interpreter. A transform, predicate or map that comes back to the engine that
+    /// called it is refused, since it would wait for itself.
+    fn work<R: Send>(
+        &self,
+        py: Python<'_>,
+        what: &str,
+        job: impl FnOnce(&informer::SharedInformer) -> R + Send,
+    ) -> PyResult<R> {
+        let me = Arc::as_ptr(&self.engine);
+        if INSIDE.with_borrow(|inside| inside.contains(&me)) {
+            return Err(errors::reentered(what));
+        }
+        let engine = &*self.engine;
+        Ok(py.detach(|| {
+            // The pointer is compared, never followed; it is made anew since it can not be sent.
+            let me: *const informer::SharedInformer = engine;
+            INSIDE.with_borrow_mut(|inside| inside.push(me));
+            let _leave = Leave;
+            job(engine)
+        }))
+    }
+
     fn now(&self, py: Python<'_>) -> PyResult<f64> {
         match &self.clock {
             Some(clock) => clock.bind(py).call_method0("now")?.extract(),
@@ -111,7 +148,9 @@ impl SharedInformer {
     fn add_handler(&self, py: Python<'_>, handler: Handler, resync: Option<f64>) -> PyResult<u64> {
         let resync = resync_of(resync)?;
         let now = self.now(py)?;
-        let added = py.detach(|| self.engine.add_handler(handler, resync, now));
+        let added = self.work(py, "adding a handler", |engine| {
+            engine.add_handler(handler, resync, now)
+        })?;
         added.map(|id| id.0).ok_or_else(|| {
             let resource = &self.engine.config().resource;
             let what = format!("handler of {resource} was not added to shared informer because it has stopped already");
@@ -170,22 +209,22 @@ impl SharedInformer {
         })
     }
 
-    fn begin_list(&self, py: Python<'_>) {
-        py.detach(|| self.engine.begin_list());
+    fn begin_list(&self, py: Python<'_>) -> PyResult<()> {
+        self.work(py, "begin_list", informer::SharedInformer::begin_list)
     }
 
-    fn abort_list(&self, py: Python<'_>) {
-        py.detach(|| self.engine.abort_list());
+    fn abort_list(&self, py: Python<'_>) -> PyResult<()> {
+        self.work(py, "abort_list", informer::SharedInformer::abort_list)
     }
 
     fn feed_list(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
-        py.detach(|| self.engine.feed_list(chunk))
+        self.work(py, "feed_list", |engine| engine.feed_list(chunk))?
             .map_err(|error| self.malformed(py, &error))
     }
 
     fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {
-        let meta = py
-            .detach(|| self.engine.end_page())
+        let meta = self
+            .work(py, "end_page", informer::SharedInformer::end_page)?
             .map_err(|error| self.malformed(py, &error))?;
         Ok(ListMeta {
             resource_version: meta.resource_version,
@@ -195,26 +234,26 @@ impl SharedInformer {
         })
     }
 
-    fn replace(&self, py: Python<'_>, resource_version: &str) {
-        py.detach(|| self.engine.replace(resource_version));
+    fn replace(&self, py: Python<'_>, resource_version: &str) -> PyResult<()> {
+        self.work(py, "replace", |engine| engine.replace(resource_version))
     }
 
     fn feed_watch(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<WatchProgress> {
-        let progress = py
-            .detach(|| self.engine.feed_watch(chunk))
+        let progress = self
+            .work(py, "feed_watch", |engine| engine.feed_watch(chunk))?
             .map_err(|error| self.malformed(py, &error))?;
         WatchProgress::wrap(py, progress)
     }
 
     fn end_watch(&self, py: Python<'_>) -> PyResult<WatchProgress> {
-        let progress = py
-            .detach(|| self.engine.end_watch())
+        let progress = self
+            .work(py, "end_watch", informer::SharedInformer::end_watch)?
             .map_err(|error| self.malformed(py, &error))?;
         WatchProgress::wrap(py, progress)
     }
 
-    fn process(&self, py: Python<'_>) -> usize {
-        py.detach(|| self.engine.process())
+    fn process(&self, py: Python<'_>) -> PyResult<usize> {
+        self.work(py, "process", informer::SharedInformer::process)
     }
 
     #[pyo3(signature = (queue, mapping=None, *, predicates=None, priority=None, low_priority=Some(-100),
@@ -265,27 +304,32 @@ impl SharedInformer {
                 .extract()
                 .map_err(|_| PyTypeError::new_err("a handle is what adding a handler gave"))?,
         };
-        py.detach(|| self.engine.remove_handler(HandlerId(id)));
-        Ok(())
+        self.work(py, "remove_handler", |engine| {
+            engine.remove_handler(HandlerId(id));
+        })
     }
 
     #[getter]
-    fn handler_count(&self, py: Python<'_>) -> usize {
-        py.detach(|| self.engine.handler_count())
+    fn handler_count(&self, py: Python<'_>) -> PyResult<usize> {
+        self.work(py, "handler_count", informer::SharedInformer::handler_count)
     }
 
     fn resync(&self, py: Python<'_>) -> PyResult<bool> {
         let now = self.now(py)?;
-        Ok(py.detach(|| self.engine.resync(now)))
+        self.work(py, "resync", |engine| engine.resync(now))
     }
 
     #[getter]
-    fn resync_check_period(&self, py: Python<'_>) -> f64 {
-        py.detach(|| self.engine.resync_check_period())
+    fn resync_check_period(&self, py: Python<'_>) -> PyResult<f64> {
+        self.work(
+            py,
+            "resync_check_period",
+            informer::SharedInformer::resync_check_period,
+        )
     }
 
-    fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.engine.stop());
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        self.work(py, "stop", informer::SharedInformer::stop)
     }
 
     #[getter]
@@ -319,7 +363,7 @@ impl SharedInformer {
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = py.detach(|| self.engine.stats());
+        let stats = self.work(py, "stats", informer::SharedInformer::stats)?;
         let dict = PyDict::new(py);
         for (name, value) in stats.counts {
             dict.set_item(name, value)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ctrlhost_core::json::read::Value;
 use ctrlhost_core::object::{self, Builder};
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyMapping, PyString, PyTuple};
 
@@ -195,25 +195,19 @@ impl Object {
     fn __getitem__<'py>(
         &self,
         py: Python<'py>,
-        key: &Bound<'py, PyString>,
+        key: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        match self.0.value().get(&key.to_cow()?) {
-            Some(inner) => view(py, &self.0, inner),
-            None => Err(PyKeyError::new_err(key.clone().unbind())),
-        }
+        self.as_view().__getitem__(py, key)
     }
 
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
         &self,
         py: Python<'py>,
-        key: &Bound<'py, PyString>,
+        key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        match self.0.value().get(&key.to_cow()?) {
-            Some(inner) => view(py, &self.0, inner),
-            None => Ok(or_none(py, default)),
-        }
+        self.as_view().get(py, key, default)
     }
 
     #[pyo3(signature = (*path, default=None))]

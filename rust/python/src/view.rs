@@ -170,7 +170,7 @@ impl MapView {
 
 #[pymethods]
 impl MapView {
-    fn __getitem__<'py>(
+    pub(crate) fn __getitem__<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
@@ -187,7 +187,7 @@ impl MapView {
     }
 
     #[pyo3(signature = (key, default=None))]
-    fn get<'py>(
+    pub(crate) fn get<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
