@@ -53,7 +53,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--sandbox-controllers",
             metavar="NAME,NAME…|none",
-            help="Which run, of gc (what lost its owner) and namespace (what is in one that goes); else both.",
+            help="Which run, of gc, namespace, workloads (pods start) and service; else gc and namespace.",
         ),
         click.option(
             "--sandbox-crd-conditions",

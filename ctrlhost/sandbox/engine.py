@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CONTROLLERS = ("gc", "namespace")
+ALL_CONTROLLERS = (*CONTROLLERS, "workloads", "service")
 
 
 @dataclass(frozen=True, slots=True)

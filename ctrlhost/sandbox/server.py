@@ -18,7 +18,7 @@ from ctrlhost.sandbox import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox import seed, tls
 from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.call import ADMIN
-from ctrlhost.sandbox.engine import CONTROLLERS, Engine, Options
+from ctrlhost.sandbox.engine import ALL_CONTROLLERS, CONTROLLERS, Engine, Options
 from ctrlhost.sandbox.http import Connection, listener
 from ctrlhost.sandbox.persistence import Disk
 
@@ -36,9 +36,10 @@ class Sandbox:
 
     `address` must be a loopback address unless `expose` is set. `data_dir` keeps the objects over restarts; without it
     they live in memory. `kubeconfig` is where the kubeconfig goes, by default into a directory that `stop` removes.
-    `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run, of
-    gc and namespace. `crd_conditions="external"` leaves judging the names of CRDs to a controller.
-    The other options are the fields of `Options`; delays are in seconds.
+    `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run: gc
+    and namespace by default, workloads (Deployments, ReplicaSets, pods that start and become ready) and service
+    (EndpointSlices, load balancers) on request. `crd_conditions="external"` leaves judging the names of CRDs to a
+    controller. The other options are the fields of `Options`; delays are in seconds.
 
     Any thread may call the methods. Several sandboxes may run in one process.
     """
@@ -60,10 +61,10 @@ class Sandbox:
         if crd_conditions not in ("builtin", "external"):
             raise ConfigError(f"crd_conditions must be builtin or external, not {crd_conditions!r}")
         chosen = frozenset(controllers)
-        if unknown := sorted(chosen - frozenset(CONTROLLERS)):
+        if unknown := sorted(chosen - frozenset(ALL_CONTROLLERS)):
             raise ConfigError(
                 f"--sandbox-controllers: there is no `{unknown[0]}`",
-                hint=f"there are {', '.join(CONTROLLERS)}, or `none`",
+                hint=f"there are {', '.join(ALL_CONTROLLERS)}, or `none`",
             )
         try:
             loopback = ipaddress.ip_address(address).is_loopback

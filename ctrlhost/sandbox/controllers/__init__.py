@@ -18,3 +18,13 @@ def start(engine: Engine) -> None:
         GarbageCollector(engine).start()
     if "namespace" in chosen:
         NamespaceController(engine).start()
+    if "workloads" in chosen:
+        from ctrlhost.sandbox.controllers.pods import PodController
+        from ctrlhost.sandbox.controllers.replicas import DeploymentController, ReplicaSetController
+
+        for controller in (PodController, ReplicaSetController, DeploymentController):
+            controller(engine).start()
+    if "service" in chosen:
+        from ctrlhost.sandbox.controllers.services import ServiceController
+
+        ServiceController(engine).start()

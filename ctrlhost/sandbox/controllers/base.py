@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, views, writes
+from ctrlhost.sandbox import deletes, times, views, writes
 from ctrlhost.sandbox.call import Call, Object
 from ctrlhost.sandbox.status import Failure
 from ctrlhost.sandbox.storage import Event, Snapshot, Table
@@ -113,6 +114,33 @@ class Controller:
         call = self.call("update", kind, metadata.get("namespace", ""), metadata["name"], subresource)
         return writes.update(self.engine, call, obj).obj
 
+    def event(self, about: Object, reason: str, message: str, component: str) -> None:
+        """Record an Event about an object."""
+        metadata = about["metadata"]
+        now = times.now()
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{metadata['name']}."[:50], "namespace": metadata["namespace"]},
+            "involvedObject": {
+                "apiVersion": about["apiVersion"],
+                "kind": about["kind"],
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+            "reason": reason,
+            "message": message,
+            "type": "Normal",
+            "source": {"component": component},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        # An event that can not be written, say in a namespace that goes, is of no consequence.
+        with contextlib.suppress(Failure):
+            self.create(self.kind("", "Event"), metadata["namespace"], body)
+
     def delete(self, kind: Kind, snapshot: Snapshot | Object, policy: str = "", grace: int | None = None) -> None:
         """Delete exactly this object."""
         if isinstance(snapshot, Snapshot):
@@ -127,3 +155,15 @@ class Controller:
 def is_terminating(snapshot: Snapshot) -> bool:
     """Tell whether the object is being deleted."""
     return b'"deletionTimestamp"' in snapshot.raw and "deletionTimestamp" in snapshot.decode()["metadata"]
+
+
+def controller_of(obj: Object) -> str | None:
+    """Give the uid of the owner that controls an object."""
+    references = obj["metadata"].get("ownerReferences") or ()
+    return next((item["uid"] for item in references if item.get("controller")), None)
+
+
+def is_ready(pod: Object) -> bool:
+    """Tell whether a pod takes traffic."""
+    conditions = pod["status"].get("conditions") or ()
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)

@@ -1,0 +1,167 @@
+"""A scheduler and a kubelet that run nothing: pods are placed, start, become ready and end after the chosen delays."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox import meta, subresources, times
+from ctrlhost.sandbox.controllers.base import Controller, Key
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.storage import Event, Table
+
+READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"
+"""`false` keeps a pod from becoming ready."""
+
+
+class PodController(Controller):
+    """Keys are namespace and name."""
+
+    name = "kubelet"
+
+    def __init__(self, engine: Engine) -> None:
+        """Start with all addresses free."""
+        super().__init__(engine)
+        self._since: dict[tuple[str, str], float] = {}
+        self._addresses: dict[str, str] = {}
+        self._next = 1
+
+    def touched(self, table: Table, event: Event) -> list[Key]:
+        """Look at a pod that changed, and at all that wait when a node does."""
+        if table.name == "nodes":
+            pods = self.engine.store.table("pods").list()
+            return [(pod.namespace, pod.name) for pod in pods if b'"nodeName"' not in pod.raw]
+        if table.name != "pods":
+            return []
+        if event.new is None and event.old is not None:
+            self._addresses.pop(event.old.uid, None)
+        found = event.new or event.old
+        return [(found.namespace, found.name)] if found else []
+
+    def reconcile(self, key: Key) -> None:
+        """Take one pod its next step, or come back when the step is due."""
+        namespace, name = key
+        kind = self.kind("", "Pod")
+        pod = self.read(kind, namespace, name)
+        if pod is None:
+            return
+        spec, status = pod["spec"], pod["status"]
+        options = self.engine.options
+        if "deletionTimestamp" in pod["metadata"]:
+            if not pod["metadata"].get("finalizers"):
+                grace = pod["metadata"].get("deletionGracePeriodSeconds", 0)
+                if self._due(pod, "stop", min(grace, options.pod_stop_delay), key):
+                    self.delete(kind, pod, grace=0)
+        elif not spec.get("nodeName"):
+            self._schedule(pod)
+        elif status.get("phase") == "Pending":
+            if self._due(pod, "start", options.pod_start_delay, key):
+                self._start(pod)
+        elif status.get("phase") == "Running":
+            wanted = self._may_be_ready(pod)
+            if wanted is not _is_true(status, "Ready") and (
+                not wanted or self._due(pod, "ready", options.pod_ready_delay, key)
+            ):
+                self._set_ready(pod, ready=wanted)
+
+    def _due(self, pod: Object, step: str, delay: float, key: Key) -> bool:
+        """Tell whether a step's delay is over; if not, come back then."""
+        mark = (pod["metadata"]["uid"], step)
+        began = self._since.setdefault(mark, time.monotonic())
+        left = began + delay - time.monotonic()
+        if left > 0.001:
+            self.add_after(key, left)
+            return False
+        self._since.pop(mark, None)
+        return True
+
+    def _schedule(self, pod: Object) -> None:
+        wanted = pod["spec"].get("nodeSelector") or {}
+        for node in self.listed(self.kind("", "Node")):
+            labels = node["metadata"].get("labels") or {}
+            if (node.get("spec") or {}).get("unschedulable") or any(labels.get(k) != v for k, v in wanted.items()):
+                continue
+            metadata, name = pod["metadata"], node["metadata"]["name"]
+            call = self.call("create", self.kind("", "Pod"), metadata["namespace"], metadata["name"])
+            subresources.bind(self.engine, call, name)
+            text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {name}"
+            self.event(pod, "Scheduled", text, "default-scheduler")
+            return
+
+    def _address(self, uid: str) -> str:
+        """Hand out the next address; one that was given back comes again last."""
+        if uid not in self._addresses:
+            network = ipaddress.ip_network(self.engine.options.pod_cidr)
+            taken = set(self._addresses.values())
+            while str(network[self._next]) in taken:
+                self._next = self._next % (network.num_addresses - 2) + 1
+            self._addresses[uid] = str(network[self._next])
+            self._next = self._next % (network.num_addresses - 2) + 1
+        return self._addresses[uid]
+
+    def _start(self, pod: Object) -> None:
+        now = times.now()
+        address = self._address(pod["metadata"]["uid"])
+        status = pod["status"]
+        status.update(
+            phase="Running",
+            hostIP="127.0.0.1",
+            hostIPs=[{"ip": "127.0.0.1"}],
+            podIP=address,
+            podIPs=[{"ip": address}],
+            startTime=now,
+            containerStatuses=[
+                {
+                    "name": item["name"],
+                    "image": item["image"],
+                    "imageID": f"sandbox://{item['image']}",
+                    "containerID": f"sandbox://{meta.new_uid()}",
+                    "ready": False,
+                    "started": True,
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": now}},
+                }
+                for item in pod["spec"]["containers"]
+            ],
+        )
+        for name in ("Initialized", "PodReadyToStartContainers"):
+            _set_condition(status, name, value=True)
+        for name in ("ContainersReady", "Ready"):
+            _set_condition(status, name, value=False)
+        self.update(self.kind("", "Pod"), pod, "status")
+        for item in pod["spec"]["containers"]:
+            self.event(pod, "Started", f"Started container {item['name']}", "kubelet")
+
+    def _may_be_ready(self, pod: Object) -> bool:
+        if (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false":
+            return False
+        gates = pod["spec"].get("readinessGates") or ()
+        return all(_is_true(pod["status"], gate["conditionType"]) for gate in gates)
+
+    def _set_ready(self, pod: Object, *, ready: bool) -> None:
+        status = pod["status"]
+        held = (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false"
+        for item in status.get("containerStatuses") or ():
+            item["ready"] = not held
+        _set_condition(status, "ContainersReady", value=not held)
+        _set_condition(status, "Ready", value=ready)
+        self.update(self.kind("", "Pod"), pod, "status")
+
+
+def _is_true(status: Any, name: str) -> bool:
+    return any(item["type"] == name and item["status"] == "True" for item in status.get("conditions") or ())
+
+
+def _set_condition(status: Any, name: str, *, value: bool) -> None:
+    text = "True" if value else "False"
+    conditions = status.setdefault("conditions", [])
+    for item in conditions:
+        if item["type"] == name:
+            if item["status"] != text:
+                item.update(status=text, lastTransitionTime=times.now())
+            return
+    conditions.append({"type": name, "status": text, "lastProbeTime": None, "lastTransitionTime": times.now()})

@@ -1,0 +1,281 @@
+"""ReplicaSets and Deployments."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ctrlhost.sandbox import meta, times
+from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
+from ctrlhost.sandbox.selectors import match_selector
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.storage import Event, Table
+
+HASH_LABEL = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+
+
+class ReplicaSetController(Controller):
+    """Keys are namespace and name of a ReplicaSet."""
+
+    name = "replicaset"
+
+    def touched(self, table: Table, event: Event) -> list[Key]:
+        """Look at a set that changed, and at the sets of a namespace whose pods did."""
+        found = event.new or event.old
+        if found is None or table.name not in ("apps/replicasets", "pods"):
+            return []
+        if table.name == "pods":
+            sets = self.engine.store.table("apps/replicasets").list(found.namespace)
+            return [(item.namespace, item.name) for item in sets]
+        return [(found.namespace, found.name)]
+
+    def reconcile(self, key: Key) -> None:
+        """Bring the number of pods to what is wanted, and say how many there are."""
+        kind, pods = self.kind("apps", "ReplicaSet"), self.kind("", "Pod")
+        replica_set = self.read(kind, *key)
+        if replica_set is None or "deletionTimestamp" in replica_set["metadata"]:
+            return
+        mine = []
+        for found in self.listed(pods, key[0]):
+            pod = found
+            owner = controller_of(pod)
+            fits = match_selector(replica_set["spec"]["selector"], pod["metadata"].get("labels") or {})
+            if owner is None and fits and "deletionTimestamp" not in pod["metadata"]:
+                references = pod["metadata"].get("ownerReferences") or []
+                pod["metadata"]["ownerReferences"] = [*references, meta.owner_reference(replica_set)]
+                pod = self.update(pods, pod)
+                owner = replica_set["metadata"]["uid"]
+            if owner == replica_set["metadata"]["uid"] and pod["status"].get("phase") not in ("Failed", "Succeeded"):
+                mine.append(pod)
+        living = [pod for pod in mine if "deletionTimestamp" not in pod["metadata"]]
+        wanted = replica_set["spec"].get("replicas", 1)
+        for _ in range(wanted - len(living)):
+            living.append(self._create(replica_set))
+        # The youngest that are not ready go first.
+        living.sort(key=lambda pod: (not is_ready(pod), pod["metadata"]["creationTimestamp"]), reverse=True)
+        for pod in living[: max(len(living) - wanted, 0)]:
+            self.delete(pods, pod)
+            self.event(
+                replica_set, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}", "replicaset-controller"
+            )
+        self._report(replica_set, living[max(len(living) - wanted, 0) :])
+
+    def _create(self, replica_set: Object) -> Object:
+        template = copy.deepcopy(replica_set["spec"]["template"])
+        metadata = template.get("metadata") or {}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "generateName": f"{replica_set['metadata']['name']}-",
+                "labels": metadata.get("labels") or {},
+                "annotations": metadata.get("annotations") or {},
+                "ownerReferences": [meta.owner_reference(replica_set)],
+            },
+            "spec": template["spec"],
+        }
+        made = self.create(self.kind("", "Pod"), replica_set["metadata"]["namespace"], pod)
+        text = f"Created pod: {made['metadata']['name']}"
+        self.event(replica_set, "SuccessfulCreate", text, "replicaset-controller")
+        return made
+
+    def _report(self, replica_set: Object, pods: list[Object]) -> None:
+        ready = sum(is_ready(pod) for pod in pods)
+        status = {
+            "replicas": len(pods),
+            "fullyLabeledReplicas": len(pods),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "observedGeneration": replica_set["metadata"]["generation"],
+        }
+        kept = {"replicas", "observedGeneration"}
+        replica_set["status"] = {key: value for key, value in status.items() if value or key in kept}
+        self.update(self.kind("apps", "ReplicaSet"), replica_set, "status")
+
+
+def template_hash(template: Any) -> str:
+    """Give ten characters that stand for a pod template."""
+    data = msgspec.json.encode(template, order="sorted")
+    return hashlib.sha256(data).hexdigest()[:10].translate(str.maketrans("0123aeiou", "bcdfghjkl"))
+
+
+def share(value: Any, total: int, *, up: bool) -> int:
+    """Read a number or a percentage of `total`."""
+    if isinstance(value, str) and value.endswith("%"):
+        exact = int(value[:-1]) * total / 100
+        return math.ceil(exact) if up else math.floor(exact)
+    return int(value)
+
+
+class DeploymentController(Controller):
+    """Keys are namespace and name of a Deployment."""
+
+    name = "deployment"
+
+    def touched(self, table: Table, event: Event) -> list[Key]:
+        """Look at a Deployment that changed, and at those of a namespace whose sets did."""
+        found = event.new or event.old
+        if found is None or table.name not in ("apps/deployments", "apps/replicasets"):
+            return []
+        if table.name == "apps/replicasets":
+            return [
+                (one.namespace, one.name) for one in self.engine.store.table("apps/deployments").list(found.namespace)
+            ]
+        return [(found.namespace, found.name)]
+
+    def reconcile(self, key: Key) -> None:
+        """Roll towards the set of the present template, within the strategy's bounds."""
+        kind = self.kind("apps", "Deployment")
+        deployment = self.read(kind, *key)
+        if deployment is None or "deletionTimestamp" in deployment["metadata"]:
+            return
+        uid = deployment["metadata"]["uid"]
+        sets = [one for one in self.listed(self.kind("apps", "ReplicaSet"), key[0]) if controller_of(one) == uid]
+        name = f"{key[1]}-{template_hash(deployment['spec']['template'])}"
+        current = next((one for one in sets if one["metadata"]["name"] == name), None)
+        older = [one for one in sets if one["metadata"]["name"] != name]
+        if not deployment["spec"].get("paused"):
+            current = self._current(deployment, name, current, sets)
+            self._roll(deployment, current, older)
+        elif current is not None:
+            self._scale(current, deployment["spec"].get("replicas", 1))
+        self._report(kind, key)
+
+    def _current(self, deployment: Object, name: str, current: Object | None, sets: list[Object]) -> Object:
+        """Give the set of the present template, with the newest revision."""
+        newest = max((_revision(one) for one in sets), default=0)
+        kind = self.kind("apps", "ReplicaSet")
+        if current is None:
+            current = self.create(kind, deployment["metadata"]["namespace"], self._made(deployment, name, newest + 1))
+        elif _revision(current) < newest:
+            current["metadata"].setdefault("annotations", {})[REVISION] = str(newest + 1)
+            current = self.update(kind, current)
+        annotations = deployment["metadata"].get("annotations") or {}
+        revision = str(_revision(current))
+        if annotations.get(REVISION) != revision:
+            deployment["metadata"]["annotations"] = {**annotations, REVISION: revision}
+            deployment.update(self.update(self.kind("apps", "Deployment"), deployment))
+        return current
+
+    def _made(self, deployment: Object, name: str, revision: int) -> Object:
+        template = copy.deepcopy(deployment["spec"]["template"])
+        found = name.rpartition("-")[2]
+        labels = template.setdefault("metadata", {}).setdefault("labels", {})
+        labels[HASH_LABEL] = found
+        selector = copy.deepcopy(deployment["spec"]["selector"])
+        selector.setdefault("matchLabels", {})[HASH_LABEL] = found
+        metadata = {
+            "name": name,
+            "labels": labels,
+            "annotations": {REVISION: str(revision)},
+            "ownerReferences": [meta.owner_reference(deployment)],
+        }
+        spec = {"replicas": 0, "selector": selector, "template": template}
+        return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
+
+    def _roll(self, deployment: Object, current: Object, older: list[Object]) -> None:
+        spec = deployment["spec"]
+        wanted = spec.get("replicas", 1)
+        others = sum(one["spec"].get("replicas", 0) for one in older)
+        existing = sum((one.get("status") or {}).get("replicas", 0) for one in older)
+        if spec["strategy"]["type"] == "Recreate":
+            for one in older:
+                self._scale(one, 0)
+            if not existing:
+                self._scale(current, wanted)
+            return
+        rolling = spec["strategy"].get("rollingUpdate") or {}
+        surge = share(rolling.get("maxSurge", 1), wanted, up=True)
+        unavailable = share(rolling.get("maxUnavailable", 0), wanted, up=False)
+        if not surge and not unavailable:
+            unavailable = 1
+        self._scale(current, max(min(wanted, wanted + surge - others), 0))
+        available = (current.get("status") or {}).get("availableReplicas", 0)
+        available += sum((one.get("status") or {}).get("availableReplicas", 0) for one in older)
+        # Pods that are not available may go at any time, the others only down to the bound.
+        spare = available - (wanted - unavailable)
+        for one in sorted(older, key=_revision):
+            replicas = one["spec"].get("replicas", 0)
+            idle = max(replicas - (one.get("status") or {}).get("availableReplicas", 0), 0)
+            step = min(replicas, idle + max(spare, 0))
+            spare -= max(step - idle, 0)
+            self._scale(one, replicas - step)
+        self._forget(older, spec.get("revisionHistoryLimit", 10))
+
+    def _scale(self, replica_set: Object, replicas: int) -> None:
+        if replica_set["spec"].get("replicas", 0) != replicas:
+            replica_set["spec"]["replicas"] = replicas
+            replica_set.update(self.update(self.kind("apps", "ReplicaSet"), replica_set))
+
+    def _forget(self, older: list[Object], limit: int) -> None:
+        empty = [
+            one for one in older if not one["spec"].get("replicas") and not (one.get("status") or {}).get("replicas")
+        ]
+        for one in sorted(empty, key=_revision)[: max(len(empty) - limit, 0)]:
+            self.delete(self.kind("apps", "ReplicaSet"), one)
+
+    def _report(self, kind: Any, key: Key) -> None:
+        deployment = self.read(kind, *key)
+        if deployment is None:
+            return
+        uid = deployment["metadata"]["uid"]
+        sets = [one for one in self.listed(self.kind("apps", "ReplicaSet"), key[0]) if controller_of(one) == uid]
+        name = f"{key[1]}-{template_hash(deployment['spec']['template'])}"
+        total = {field: _sum(sets, field) for field in ("replicas", "readyReplicas", "availableReplicas")}
+        updated = _sum([one for one in sets if one["metadata"]["name"] == name], "replicas")
+        wanted = deployment["spec"].get("replicas", 1)
+        missing = max(wanted - total["availableReplicas"], 0)
+        rolling = deployment["spec"]["strategy"].get("rollingUpdate") or {}
+        allowed = share(rolling.get("maxUnavailable", 0), wanted, up=False)
+        status = {**total, "updatedReplicas": updated, "unavailableReplicas": missing}
+        done = updated == wanted == total["replicas"] and not missing
+        before = {item["type"]: item for item in (deployment.get("status") or {}).get("conditions") or ()}
+        good = missing <= allowed
+        conditions = [
+            _condition(
+                before,
+                "Available",
+                "True" if good else "False",
+                "MinimumReplicasAvailable" if good else "MinimumReplicasUnavailable",
+                f"Deployment {'has' if good else 'does not have'} minimum availability.",
+            ),
+            _condition(
+                before,
+                "Progressing",
+                "True",
+                "NewReplicaSetAvailable" if done else "ReplicaSetUpdated",
+                f'ReplicaSet "{name}" {"has successfully progressed" if done else "is progressing"}.',
+            ),
+        ]
+        deployment["status"] = {
+            **{field: value for field, value in status.items() if value},
+            "observedGeneration": deployment["metadata"]["generation"],
+            "conditions": conditions,
+        }
+        self.update(kind, deployment, "status")
+
+
+def _sum(sets: list[Object], field: str) -> int:
+    return sum((one.get("status") or {}).get(field, 0) for one in sets)
+
+
+def _revision(replica_set: Object) -> int:
+    text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def _condition(before: dict[str, Any], name: str, value: str, reason: str, message: str) -> dict[str, Any]:
+    known = before.get(name)
+    now = times.now()
+    entry = {"type": name, "status": value, "reason": reason, "message": message}
+    if known and all(known.get(key) == entry[key] for key in entry):
+        return dict(known)
+    since = known["lastTransitionTime"] if known and known["status"] == value else now
+    return {**entry, "lastUpdateTime": now, "lastTransitionTime": since}

@@ -1,0 +1,141 @@
+"""Services: EndpointSlices of their ready pods, and addresses for load balancers."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox import meta
+from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.storage import Event, Table
+
+_SERVICE = "kubernetes.io/service-name"
+_MANAGED = "endpointslice.kubernetes.io/managed-by"
+_BY = "endpointslice-controller.k8s.io"
+
+
+class ServiceController(Controller):
+    """Keys are namespace and name of a Service."""
+
+    name = "service"
+
+    def touched(self, table: Table, event: Event) -> list[Key]:
+        """Look at a Service that changed, and at those of a namespace whose pods or slices did."""
+        found = event.new or event.old
+        if found is None or table.name not in ("services", "pods", "discovery.k8s.io/endpointslices"):
+            return []
+        if table.name == "services":
+            return [(found.namespace, found.name)]
+        if table.name != "pods":
+            name = found.labels.get(_SERVICE)
+            return [(found.namespace, name)] if name else []
+        return [(one.namespace, one.name) for one in self.engine.store.table("services").list(found.namespace)]
+
+    def reconcile(self, key: Key) -> None:
+        """Bring the slice and the balancer's address in line."""
+        service = self.read(self.kind("", "Service"), *key)
+        if service is None or "deletionTimestamp" in service["metadata"]:
+            return
+        if service["spec"].get("selector") and service["spec"].get("type") != "ExternalName":
+            self._slice(service)
+        self._balancer(service, key)
+
+    def _slice(self, service: Object) -> None:
+        metadata, spec = service["metadata"], service["spec"]
+        kind, namespace = self.kind("discovery.k8s.io", "EndpointSlice"), metadata["namespace"]
+        pods = [
+            pod
+            for pod in self.listed(self.kind("", "Pod"), namespace)
+            if spec["selector"].items() <= (pod["metadata"].get("labels") or {}).items()
+            and pod["status"].get("podIP")
+            and pod["status"].get("phase") == "Running"
+        ]
+        endpoints = [self._endpoint(service, pod) for pod in pods]
+        ports = _ports(spec, pods)
+        uid = metadata["uid"]
+        old = next((one for one in self.listed(kind, namespace) if controller_of(one) == uid), None)
+        if old is None:
+            labels = {**(metadata.get("labels") or {}), _SERVICE: metadata["name"], _MANAGED: _BY}
+            made = {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {
+                    "generateName": f"{metadata['name']}-",
+                    "labels": labels,
+                    "ownerReferences": [meta.owner_reference(service)],
+                },
+                "addressType": "IPv4",
+                "endpoints": endpoints,
+                "ports": ports,
+            }
+            self.create(kind, namespace, made)
+            return
+        old["endpoints"], old["ports"] = endpoints, ports
+        self.update(kind, old)
+
+    def _endpoint(self, service: Object, pod: Object) -> dict[str, Any]:
+        metadata = pod["metadata"]
+        ready = is_ready(pod)
+        leaving = "deletionTimestamp" in metadata
+        shown = (ready and not leaving) or bool(service["spec"].get("publishNotReadyAddresses"))
+        endpoint: dict[str, Any] = {
+            "addresses": [pod["status"]["podIP"]],
+            "conditions": {"ready": shown, "serving": ready, "terminating": leaving},
+            "nodeName": pod["spec"]["nodeName"],
+            "targetRef": {
+                "kind": "Pod",
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+        }
+        if pod["spec"].get("hostname") and pod["spec"].get("subdomain") == service["metadata"]["name"]:
+            endpoint["hostname"] = pod["spec"]["hostname"]
+        return endpoint
+
+    def _balancer(self, service: Object, key: Key) -> None:
+        spec, status = service["spec"], service.get("status") or {}
+        has = (status.get("loadBalancer") or {}).get("ingress")
+        wants = spec.get("type") == "LoadBalancer" and not spec.get("loadBalancerClass")
+        held = self.engine.allocations.setdefault("loadBalancer", {})
+        uid = service["metadata"]["uid"]
+        if wants and not has:
+            if uid not in held:
+                held[uid] = ""
+                self.add_after(key, self.engine.options.load_balancer_delay)
+                return
+            held[uid] = held[uid] or spec.get("loadBalancerIP") or self._free(held)
+            service["status"] = {**status, "loadBalancer": {"ingress": [{"ip": held[uid], "ipMode": "VIP"}]}}
+            self.update(self.kind("", "Service"), service, "status")
+        elif has and spec.get("type") != "LoadBalancer":
+            held.pop(uid, None)
+            service["status"] = {**status, "loadBalancer": {}}
+            self.update(self.kind("", "Service"), service, "status")
+
+    def _free(self, held: dict[str, str]) -> str:
+        network = ipaddress.ip_network(self.engine.options.load_balancer_cidr)
+        taken = set(held.values())
+        return next(str(address) for address in network.hosts() if str(address) not in taken)
+
+
+def _ports(spec: Any, pods: list[Object]) -> list[dict[str, Any]]:
+    """Give the ports as pods have them: a target by name is looked up in their containers."""
+    found = []
+    for port in spec.get("ports") or ():
+        target = port.get("targetPort", port["port"])
+        if isinstance(target, str):
+            numbers = [
+                declared["containerPort"]
+                for pod in pods
+                for container in pod["spec"]["containers"]
+                for declared in container.get("ports") or ()
+                if declared.get("name") == target
+            ]
+            if not numbers:
+                continue
+            target = numbers[0]
+        found.append({"name": port.get("name", ""), "port": target, "protocol": port.get("protocol", "TCP")})
+    return found
