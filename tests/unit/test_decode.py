@@ -106,9 +106,7 @@ def test_list_metadata_may_follow_the_items(informer: SharedInformer) -> None:
     assert (meta.resource_version, meta.continue_, meta.remaining_item_count, meta.count) == ("5", "", None, 2)
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"metadata":{},"items":null}', b'{"items":[]}', b"{}", b'{"kind":"List","items":[]}']
-)
+@pytest.mark.parametrize("body", [b'{"metadata":{},"items":null}', b'{"items":[]}', b'{"kind":"List","items":[]}'])
 def test_a_list_may_be_empty(informer: SharedInformer, body: bytes) -> None:
     informer.begin_list()
     informer.feed_list(body)
@@ -136,6 +134,8 @@ def test_a_list_may_be_empty(informer: SharedInformer, body: bytes) -> None:
         (b'{"kind":"Table","rows":[]}', "the body is a Table"),
         (b'{"kind":"ServiceList","items":[]}', "the body is a ServiceList"),
         (b"\x1f\x8b\x08\x00gzip", "`{` was expected"),
+        (b"{}", "the body has no items"),
+        (b'{"kind":"PodList","metadata":{"resourceVersion":"5"}}', "the body has no items"),
     ],
 )
 def test_a_bad_page_is_an_error_that_says_where(informer: SharedInformer, body: bytes, what: str) -> None:
@@ -160,6 +160,17 @@ def test_a_bad_page_is_an_error_that_says_where(informer: SharedInformer, body: 
     informer.end_page()
     informer.replace("9")
     assert set(content(informer)) == {"ns/a"}
+
+
+@pytest.mark.parametrize("list_kind", ["GreetingList", "Greetings", "GreetingCollection"])
+def test_a_custom_resource_may_name_its_list_as_it_likes(list_kind: str) -> None:
+    informer = SharedInformer("greetings", "example.org/v1", "Greeting")
+    informer.begin_list()
+    informer.feed_list(json.dumps({"kind": list_kind, "items": [{"metadata": {"name": "a"}}]}).encode())
+    assert informer.end_page().count == 1
+    informer.feed_list(b'{"kind":"Table","items":[]}')
+    with pytest.raises(DecodeError, match="Table"):
+        informer.end_page()
 
 
 def test_a_status_instead_of_a_list_comes_with_the_error(informer: SharedInformer) -> None:

@@ -49,6 +49,7 @@ pub struct PageDecoder {
     /// The members beside the items, as text, and how many bytes they take.
     others: Vec<(String, String)>,
     others_len: usize,
+    saw_items: bool,
     in_value: bool,
     scan: Scan,
     count: u64,
@@ -64,7 +65,8 @@ impl Default for PageDecoder {
 }
 
 impl PageDecoder {
-    /// A decoder at the start of a page. A page that says another kind than `list_kind` is refused.
+    /// A decoder at the start of a page. A page that says another kind than `list_kind` is refused; where that is not
+    /// known, a `Status` or a `Table`.
     pub fn new(max_object_bytes: usize, list_kind: Option<&str>) -> Self {
         Self {
             max_object_bytes,
@@ -77,6 +79,7 @@ impl PageDecoder {
             key: String::new(),
             others: Vec::new(),
             others_len: 0,
+            saw_items: false,
             in_value: false,
             scan: Scan::new(Shape::Object),
             count: 0,
@@ -93,6 +96,7 @@ impl PageDecoder {
         self.others.clear();
         self.others_len = 0;
         self.in_value = false;
+        self.saw_items = false;
         self.count = 0;
     }
 
@@ -140,12 +144,16 @@ impl PageDecoder {
         let fits = match &self.list_kind {
             _ if kind.is_empty() || kind == "List" || kind == "PartialObjectMetadataList" => true,
             Some(expected) => *kind == **expected,
-            None => kind.ends_with("List"),
+            None => kind != "Status" && kind != "Table",
         };
         if !fits {
             let mut error = self.error(0, &format!("a list was expected, the body is a {kind}"));
             error.status = (kind == "Status").then(|| self.joined());
             return Err(error);
+        }
+        // Every list has the member, empty or null. A body without one must not be taken for "nothing is left".
+        if !self.saw_items {
+            return Err(self.error(0, "a list was expected, the body has no items"));
         }
         let metadata = other("metadata").unwrap_or(Value("null"));
         let string = |name| {
@@ -229,6 +237,7 @@ impl PageDecoder {
                 let raw =
                     std::str::from_utf8(raw).map_err(|_| self.error(self.pos, "not UTF-8"))?;
                 self.key = unescape(raw).into_owned();
+                self.saw_items |= self.key == "items";
                 self.pos = end;
                 self.state = State::Colon;
                 Ok(true)

@@ -44,17 +44,17 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(config: &Config, counters: Arc<Counters>) -> Self {
-        let list_kind = config
-            .list_kind
-            .clone()
-            .unwrap_or_else(|| format!("{}List", config.kind));
+        // The lists of built-in kinds are named after them; a custom resource may name its list as it likes.
+        let custom = config.api_version.contains('.');
+        let implied = || (!custom).then(|| format!("{}List", config.kind));
+        let list_kind = config.list_kind.clone().or_else(implied);
         Self {
             builder: Builder::new(&config.api_version, &config.kind)
                 .strict()
                 .project(config.projection.clone()),
             transform: config.transform.clone(),
             counters,
-            pages: PageDecoder::new(config.max_object_bytes, Some(&list_kind)),
+            pages: PageDecoder::new(config.max_object_bytes, list_kind.as_deref()),
             frames: FrameDecoder::new(config.max_object_bytes),
             staged: None,
             resource_version: String::new(),

@@ -42,7 +42,7 @@ pub struct Config {
     pub api_version: String,
     /// Likewise.
     pub kind: String,
-    /// The kind of a list; `kind` and `List` unless told otherwise.
+    /// The kind of a list; of built-in kinds `kind` and `List` unless told otherwise, of custom ones not known.
     pub list_kind: Option<String>,
     /// Which part of each object is kept; None for all of it.
     pub projection: Option<Projection>,
