@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hmac
 import logging
-import uuid
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
 
-from ctrlhost.sandbox import openapi, resources, status
+from ctrlhost.sandbox import meta, openapi, resources, status
 from ctrlhost.sandbox.call import ADMIN, User
 from ctrlhost.sandbox.discovery import Discovery
 from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream
@@ -51,7 +50,7 @@ class App:
         except Exception as error:  # noqa: BLE001 - one request must not end the server
             _log.exception("a request failed: %s %s", request.method, request.path)
             answer = self.refuse(status.internal(type(error).__name__))
-        answer.headers.append(("Audit-Id", str(uuid.uuid4())))
+        answer.headers.append(("Audit-Id", meta.new_uid()))
         if not any(name == "Cache-Control" for name, _ in answer.headers):
             answer.headers.append(("Cache-Control", "no-cache, private"))
         return answer

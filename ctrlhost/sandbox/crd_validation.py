@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import json_path, schema_rules, status
+from ctrlhost.sandbox import json_path, schema_rules, status, structural
 from ctrlhost.sandbox.names import is_label_1035, is_subdomain
 
 if TYPE_CHECKING:
@@ -16,6 +16,16 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 def warn(crd: Object, warnings: list[str]) -> None:
     """Say what is accepted but has no effect."""
+    spec = crd.get("spec") or {}
+    schemas = [((version.get("schema") or {}).get("openAPIV3Schema")) or {} for version in spec.get("versions") or ()]
+    if any(map(_has_rules, schemas)):
+        warnings.append("sandbox: CEL validation rules are stored but not evaluated")
+    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+        warnings.append("sandbox: conversion webhooks are not called, objects are converted as with strategy None")
+
+
+def _has_rules(schema: structural.Schema) -> bool:
+    return bool(schema.get(structural.VALIDATIONS)) or any(map(_has_rules, structural.children(schema)))
 
 
 def causes(crd: Object) -> list[Cause]:
