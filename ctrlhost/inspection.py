@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.health import Check
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from ctrlhost.host import Host
     from ctrlhost.informers.status import InformerStatus
     from ctrlhost.metrics import HostMetrics
+
+#: For how long an informer may be without its watch before the host is unready, in seconds: watches end now and then.
+NOT_CURRENT_AFTER = 5.0
 
 
 class Inspection:
@@ -27,7 +31,7 @@ class Inspection:
         """Give the lines of `livez`, `readyz` or `healthz`.
 
         Alive is a host that answers. Ready is one whose plugins all run, or wait for what others owe them, such as a
-        CRD. Healthy is one of which no plugin has failed and no check of a plugin fails.
+        CRD, and whose caches are current. Healthy is one of which no plugin has failed and no check of a plugin fails.
         """
         lines = [Check("ping", passed=True)]
         if endpoint == "livez":
@@ -42,7 +46,11 @@ class Inspection:
         if endpoint == "healthz" and self._host.leadership is not None:
             lines += self._host.leadership.checks()
         factory = self._host.factory
-        lines += [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
+        informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
+        if endpoint == "healthz":
+            # A restart does not bring an API server back, so a cache that is behind is no reason for one.
+            informers = [replace(check, passed=True) for check in informers]
+        lines += informers
         if endpoint == "healthz":
             lines += [check.run() for plugin in self._host.plugins for check in plugin.health_checks]
         return lines
@@ -81,10 +89,15 @@ def _shown(item: Any) -> dict[str, Any]:
 
 
 def _informer_check(status: InformerStatus) -> Check:
-    """Describe an informer. It fails no check of its own: who can not do without it says so."""
+    """Describe an informer; it fails while its cache is not current, once that is more than a reconnection.
+
+    One that waits for its kind or for a right does not fail: nobody promised that these are there.
+    """
     told = f"{status.state}, {status.objects} objects, {status.users} users"
     if status.state == "listing" and status.listing:
         told += f", listed {status.listing}" + (f" of {status.listing + status.remaining}" if status.remaining else "")
     if status.state != "watching" and (status.reason or status.last_error):
         told += f": {status.reason or status.last_error}"
-    return Check(f"informer/{status.key}", passed=True, detail=told)
+    behind = status.state in ("reconnecting", "listing") and status.has_synced
+    passed = not (behind and (status.state_age or 0.0) > NOT_CURRENT_AFTER)
+    return Check(f"informer/{status.key}", passed=passed, detail=told)
