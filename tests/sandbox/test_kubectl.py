@@ -13,11 +13,19 @@ import pytest
 import yaml
 
 from ctrlhost.sandbox import Sandbox
+from tests.control_plane import BINARY
 from tests.sandbox.conftest import Crd
 from tests.sandbox.http_client import Api
 from tests.sandbox.objects import config_map, core, deployment
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
+# The one that is installed, else the one that was built beside the real control plane.
+_INSTALLED = shutil.which("kubectl")
+KUBECTL = [_INSTALLED] if _INSTALLED else [str(BINARY), "kubectl"]
+
+pytestmark = pytest.mark.skipif(
+    _INSTALLED is None and not BINARY.exists(),
+    reason="no kubectl is on the PATH and none is built; `make controlplane-build` builds one",
+)
 
 Kubectl = Callable[..., str]
 
@@ -30,7 +38,7 @@ def kubectl(server: Sandbox, ns: str, tmp_path: Path) -> Kubectl:
     def run(*words: str, objects: list[dict[str, Any]] | None = None, code: int = 0, editor: str = "true") -> str:
         text = yaml.safe_dump_all(objects) if objects is not None else None
         done = subprocess.run(
-            ["kubectl", "-n", ns, *words],
+            [*KUBECTL, "-n", ns, *words],
             input=text,
             capture_output=True,
             text=True,
@@ -146,7 +154,7 @@ def test_a_new_kind_is_found_with_a_warm_cache(kubectl: Kubectl, make_crd: Calla
 def test_watching_by_command(kubectl: Kubectl, server: Sandbox, ns: str, api: Api, tmp_path: Path) -> None:
     api.post(core(ns, "configmaps"), config_map("a")).expect(201)
     environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig), "HOME": str(tmp_path)}
-    command = ["kubectl", "-n", ns, "get", "configmaps", "-w", "-o", "name"]
+    command = [*KUBECTL, "-n", ns, "get", "configmaps", "-w", "-o", "name"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "configmap/a"
