@@ -202,11 +202,18 @@ class Host:
         return any(controller.name == queue for plugin in self.plugins for controller in plugin.controllers)
 
     def _check_overrides(self, overrides: Iterable[str]) -> None:
-        known = {controller.name for plugin in self.plugins for controller in plugin.controllers}
+        """Refuse settings of a controller that a plugin does not have; one whose set-up failed can not be asked."""
+        from ctrlhost.errors import ConfigError
+
+        known = [controller.name for plugin in self.plugins for controller in plugin.controllers]
         for name in overrides:
             plugin = next((one for one in self.plugins if one.name == name.partition("/")[0]), None)
-            if plugin is not None and plugin.context is not None and name not in known:
-                log.warning("controllers.%s: plugin %s has no controller of this name", name, plugin.name)
+            if plugin is not None and plugin.context is not None and not plugin.failed and name not in known:
+                theirs = ", ".join(f"`{one}`" for one in known if one.startswith(f"{plugin.name}/")) or "none"
+                raise ConfigError(
+                    f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
+                    hint=f"its controllers are: {theirs}",
+                )
 
     def _start_servers(self) -> None:
         from ctrlhost.errors import ConfigError

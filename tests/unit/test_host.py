@@ -247,10 +247,11 @@ def test_an_override_changes_the_controller(make_host):
     assert controller.status().workers == 3
 
 
-def test_an_override_of_a_controller_that_does_not_exist_is_reported(make_host, caplog):
+def test_an_override_of_a_controller_that_does_not_exist_is_refused(make_host):
     host = make_host(plugin("p", ctrlhost_setup=config_maps([])), tree={"controllers": {"p/none": {"workers": 3}}})
-    host.start()
-    assert "controllers.p/none: plugin p has no controller of this name" in caplog.text
+    with pytest.raises(ConfigError, match=r"controllers\.p/none: plugin `p` has no controller of this name") as refused:
+        host.start()
+    assert refused.value.hint == "its controllers are: `p/all`"
 
 
 def test_a_stopped_host_stays_stopped(make_host):
