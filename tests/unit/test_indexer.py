@@ -16,6 +16,8 @@ from ctrlhost.cache import (
     TransactionError,
     namespace_index,
 )
+from ctrlhost.informers import selectors
+from ctrlhost.informers.lister import Lister, UnionIndexer
 
 behaviour = pytest.mark.behaviour
 
@@ -281,15 +283,83 @@ def test_replace_and_bookmark_set_the_version() -> None:
 
 @behaviour("informers/ST24")
 def test_a_transform_that_drops_the_version_leaves_that_of_the_list() -> None:
-    def drop(obj: Object) -> dict[str, Any]:
-        return thing(obj.name)
+    """What a transform gives must have a name, so it is a mapping of another shape and not upstream's plain string."""
 
-    store = Indexer(transform=drop)
-    store.replace([thing("a", version=1)], "1")
-    store.update(thing("a", version=2))
-    assert store.resource_version == "1"
-    store.replace([thing("a", version=3)], "3")
-    assert store.resource_version == "3"
+    def shape(obj: Object) -> dict[str, Any]:
+        return {"metadata": {"name": obj.name}, "text": f"{obj.name} {obj['value']}"}
+
+    store = Indexer(transform=shape)
+    seen = []
+
+    def note() -> None:
+        seen.append((store.resource_version, [obj.to_dict()["text"] for obj in store.list()]))
+        assert all("value" not in obj.to_dict() and obj.resource_version == "" for obj in store.list())
+
+    store.replace([thing("a", version=1, value="x")], "1")
+    note()
+    for version, value in ((2, "y"), (3, "z")):
+        store.update(thing("a", version=version, value=value))
+        note()
+    store.replace([thing("a", version=3, value="z")], "3")
+    note()
+    assert seen == [("1", ["a x"]), ("1", ["a y"]), ("1", ["a z"]), ("3", ["a z"])]
+
+
+@behaviour("informers/ST20")
+@pytest.mark.parametrize(
+    ("selector", "given", "looked_at"),
+    [("app=matching", 10_000, 100_000), ("", 100_000, 0), ("app=none", 0, 100_000)],
+)
+def test_a_list_gives_what_its_selector_matches(
+    many: Indexer, monkeypatch: pytest.MonkeyPatch, selector: str, given: int, looked_at: int
+) -> None:
+    """A list is given instead of callbacks, so its length is their number.
+
+    Upstream's million for the last two is a size to measure, 100,000 count as well.
+    """
+    matches, looks = selectors.matches, []
+
+    def counted(*args: Any) -> bool:
+        looks.append(None)
+        return matches(*args)
+
+    monkeypatch.setattr(selectors, "matches", counted)
+    found = Lister(many).list(label_selector=selector)
+    assert (len(found), len(looks)) == (given, looked_at)
+    assert len({obj.key for obj in found}) == given
+
+
+@pytest.fixture(scope="module")
+def many() -> Indexer:
+    """Hold 100,000 objects, every tenth of which is labelled as matching."""
+    store = Indexer()
+    store.replace(
+        {"metadata": {"name": f"t{number}", "labels": {"app": "other" if number % 10 else "matching"}}}
+        for number in range(100_000)
+    )
+    return store
+
+
+@behaviour("informers/ST21")
+def test_what_reads_several_stores_indexes_each_of_them() -> None:
+    """Nothing is typed apart from the raw store: a wrapper of it gives the same `Object`, and adds to its indexes."""
+    raw = Indexer({"value": by_value})
+    read = UnionIndexer([raw])
+    for name, value in (("one", "a"), ("two", "b"), ("three", "a")):
+        raw.add(thing(name, value=value, users=f"ernie,{name}"))
+    for indexer in (raw, read):
+        found = [indexer.index("value", thing("other", value="a")), indexer.by_index("value", "a")]
+        assert [names(objects) for objects in found] == [{"one", "three"}] * 2
+        assert all(isinstance(obj, Object) for objects in found for obj in objects)
+    with pytest.raises(KeyError, match="users"):
+        read.by_index("users", "ernie")
+    with pytest.raises(KeyError, match="users"):
+        read.index("users", thing("one", users="ernie"))
+    read.add_indexers({"users": by_users})
+    for indexer in (raw, read):
+        assert names(indexer.by_index("users", "ernie")) == {"one", "two", "three"}
+        assert names(indexer.index("users", thing("other", users="two"))) == {"two"}
+    assert raw.indexers == ("value", "users")
 
 
 @behaviour("informers/ST21")

@@ -5,10 +5,12 @@ import gc
 import threading
 
 import pytest
-from informer_rig import Rig, until
-from stub_api_server import Frames, Json, StubApiServer, error_event, event, pod, pod_list
+from informer_rig import QUICK, Rig, until
+from stub_api_server import Failure, Frames, Json, StubApiServer, error_event, event, pod, pod_list, serve
 
+from ctrlhost.client import Client
 from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.informers.dispatcher import handler_name
 from ctrlhost.testing import ManualClock
 
@@ -74,15 +76,26 @@ def stepped(clock: ManualClock, seconds: float) -> None:
 
 @pytest.mark.behaviour("informers/SI1")
 @pytest.mark.behaviour("informers/SI2")
-def test_each_handler_is_told_of_everything_again_in_its_own_time(rig_with):
+@pytest.mark.parametrize("late", [False, True])
+def test_each_handler_is_told_of_everything_again_in_its_own_time(rig_with, late):
+    """SI2: a handler before them holds up all deliveries for the first second."""
     clock = ManualClock()
     rig = rig_with(clock=clock, resync=1.0)
+    entered, go_on = threading.Event(), threading.Event()
+    if late:
+        rig.pods.add_handler(lambda *_: (entered.set(), go_on.wait(10)), resync=0.0)
     never, every_2, every_3 = Heard(), Heard(), Heard()
     for heard, resync in ((never, 0.0), (every_2, 2.0), (every_3, 3.0)):
         heard.to(rig.pods, resync=resync)
     rig.serve(TWO).synced()
+    if late:
+        assert entered.wait(10)
+        stepped(clock, 1.001)
+        assert [heard.events for heard in (never, every_2, every_3)] == [[], [], []]
+        go_on.set()
     until(lambda: all(len(heard.events) == 2 for heard in (never, every_2, every_3)))
-    stepped(clock, 1.001)
+    if not late:
+        stepped(clock, 1.001)
     stepped(clock, 1.001)
     until(lambda: len(every_2.events) == 4)
     assert (len(never.events), len(every_3.events)) == (2, 2)
@@ -102,8 +115,52 @@ def test_a_handler_with_a_shorter_period_shortens_that_of_the_informer(rig_with)
     assert period == [43_200.0, 60.0, 55.0, 5.0]
 
 
-@pytest.mark.behaviour("informers/SI4")
 @pytest.mark.behaviour("informers/SI7")
+def test_a_transform_and_an_error_handler_are_there_before_the_first_list(server):
+    """Both are given when the informer is made and can not be set, so none can come too late: there is no error for
+    it. What can race with the start is asking for the informer.
+    """
+    errors = []
+    heard = threading.Event()
+
+    def on_error(key, error):
+        errors.append((key, error))
+        heard.set()
+
+    def shout(obj):
+        changed = obj.to_dict()
+        changed["metadata"]["labels"] = {"name": obj.name.upper()}
+        return changed
+
+    options = ReflectorOptions(watch_list=False, backoff=QUICK)
+    factory = InformerFactory(Client(server.url), options=options, on_error=on_error)
+    serve(server, "/api/v1/pods", [Failure(500), *TWO], [Frames()])
+    together = threading.Barrier(9)
+    asked = []
+
+    def ask() -> None:
+        together.wait(10)
+        asked.append(factory.informer("v1", "Pod", transform=shout))
+
+    askers = [threading.Thread(target=ask) for _ in range(8)]
+    for asker in askers:
+        asker.start()
+    together.wait(10)
+    with factory:
+        for asker in askers:
+            asker.join(10)
+        factory.start()
+        assert factory.wait_for_sync(10)
+        assert heard.wait(10)
+        (pods,) = set(asked)
+        assert len(asked) == 8
+        assert sorted(obj.labels["name"] for obj in pods.lister.list()) == ["POD1", "POD2"]
+        assert [(key, error.status) for key, error in errors] == [(pods.key, 500)]
+        with pytest.raises(AttributeError):
+            pods.parts[0].engine.transform = shout
+
+
+@pytest.mark.behaviour("informers/SI4")
 def test_handlers_may_be_added_while_the_informer_starts(rig):
     rig.serve(TWO)
     all_heard = [Heard() for _ in range(20)]
@@ -140,11 +197,6 @@ def test_what_changed_during_a_gap_is_told_to_every_handler(rig_with):
 
 @pytest.mark.behaviour("informers/SI8")
 def test_handlers_see_what_a_transform_made(server):
-    from stub_api_server import serve
-
-    from ctrlhost.client import Client
-    from ctrlhost.informers import InformerFactory, ReflectorOptions
-
     def shout(obj):
         changed = obj.to_dict()
         changed["metadata"]["labels"] = {"name": obj.name.upper()}

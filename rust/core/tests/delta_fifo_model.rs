@@ -319,7 +319,6 @@ fn batches(fifo: &DeltaFifo, max: usize) -> Vec<(Vec<String>, Vec<bool>)> {
 // behaviour: informers/RF19
 // behaviour: informers/RF20
 // behaviour: informers/RF21
-// behaviour: informers/RF22
 // behaviour: informers/RF23
 #[test]
 fn a_batch_holds_different_keys_and_each_says_whether_it_is_of_the_first_list() {
@@ -363,6 +362,14 @@ fn a_batch_holds_different_keys_and_each_says_whether_it_is_of_the_first_list() 
 
     let mut both = Both::new();
     listed(&mut both, &[1, 2, 3]);
+    let expected = [
+        (keys(&["k1@1", "k2@2"]), vec![true; 2]),
+        (keys(&["k3@3"]), vec![true]),
+    ];
+    assert_eq!(batches(&both.fifo, 2), expected);
+
+    let mut both = Both::new();
+    listed(&mut both, &[1, 2, 3]);
     updated(&mut both, 4);
     let expected = [
         (keys(&["k1@1", "k2@2"]), vec![true, true]),
@@ -380,4 +387,46 @@ fn a_batch_holds_different_keys_and_each_says_whether_it_is_of_the_first_list() 
         (keys(&["k3@3"]), vec![false]),
     ];
     assert_eq!(batches(&both.fifo, 2), expected);
+}
+
+/// An update of a listed key that was not taken yet is the last delta of its item, which upstream gives in a batch of
+/// its own; once the list was taken, it is such a batch here too.
+// behaviour: informers/RF22
+#[test]
+fn an_update_of_a_listed_key_comes_after_the_list() {
+    let taken = |fifo: &DeltaFifo| {
+        let batch = fifo.take_ready(usize::MAX);
+        fifo.finish();
+        let items = batch.iter().map(|item| {
+            let deltas: Vec<Seen> = item.deltas.iter().map(seen).collect();
+            (item.key.to_string(), deltas, item.is_initial)
+        });
+        items.collect::<Vec<_>>()
+    };
+    let replaced = |version| (DeltaType::Replaced, false, version);
+    let updated = (DeltaType::Updated, false, 4);
+    let item = |key: &str, deltas: &[Seen], initial| (key.to_owned(), deltas.to_vec(), initial);
+
+    let mut both = Both::new();
+    both.run(&Step::Replace(vec![1, 2, 3]));
+    both.run(&Step::Update(2));
+    let merged = [
+        item("k1", &[replaced(1)], true),
+        item("k2", &[replaced(2), updated], true),
+        item("k3", &[replaced(3)], true),
+    ];
+    assert_eq!(taken(&both.fifo), merged);
+    assert_eq!(taken(&both.fifo), []);
+
+    let mut both = Both::new();
+    both.run(&Step::Replace(vec![1, 2, 3]));
+    let first = [
+        item("k1", &[replaced(1)], true),
+        item("k2", &[replaced(2)], true),
+        item("k3", &[replaced(3)], true),
+    ];
+    assert_eq!(taken(&both.fifo), first);
+    let (key, made, ..) = both.next(2);
+    both.fifo.update(key, made);
+    assert_eq!(taken(&both.fifo), [item("k2", &[updated], false)]);
 }

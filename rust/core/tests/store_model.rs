@@ -178,8 +178,7 @@ proptest! {
     }
 }
 
-/// ST20 counts the callbacks of upstream's `ListAll`; the scan here is over pointers, and selecting is for the lister.
-// behaviour: informers/ST20
+/// The scan is over pointers; what a selector does with them is the lister's (ST20, in `test_indexer.py`).
 #[test]
 fn a_list_of_many_objects_gives_each_once() {
     let store = Store::new();
