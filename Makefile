@@ -38,7 +38,7 @@ $(VENV)/.deps: requirements/dev.txt
 	@touch $@
 
 $(VENV)/.core: $(VENV)/.deps pyproject.toml $(RUST)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --locked --profile $(PROFILE)
+	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --locked --profile $(PROFILE)
 	@touch $@
 
 $(VENV)/.plugins: $(VENV)/.core $(PLUGINS)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 from stub_api_server import Answer, Asked, Frames, StubApiServer, serve
 
 from ctrlhost.client import Client
 from ctrlhost.informers import BackoffOptions, Informer, InformerFactory, ReflectorOptions
+from tests.waiting import eventually
 
 PODS = "/api/v1/pods"
 QUICK = BackoffOptions(base=0.001, cap=0.01)
-
-
-def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
-    """Wait until something has become true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.002)
 
 
 class Rig:
@@ -65,7 +56,7 @@ class Rig:
     def holds(self, **pods: int) -> None:
         """Wait until exactly these are in the cache."""
         wanted = {name: str(version) for name, version in pods.items()}
-        until(lambda: self.held() == wanted)
+        eventually(lambda: self.held() == wanted)
 
     @property
     def lists(self) -> list[Asked]:

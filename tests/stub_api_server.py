@@ -15,6 +15,7 @@ import queue
 import socket
 import ssl
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,11 +37,11 @@ class Asked:
         return json.loads(self.body)
 
 
-class Answer:
+class Answer(ABC):
     """What the server does with one request."""
 
-    def send(self, handler: _Handler) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def send(self, handler: _Handler) -> None: ...
 
 
 @dataclass

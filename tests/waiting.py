@@ -1,4 +1,4 @@
-"""Waiting in tests: for a condition, never for a time."""
+"""Waiting in tests for what another process or thread does: for a condition, never for a time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def eventually(condition: Callable[[], Any], timeout: float = 10.0) -> Any:
-    """Wait until the condition is true, and give what it returned."""
+def eventually(condition: Callable[[], Any], timeout: float = 10.0, what: str = "") -> Any:
+    """Wait until the condition is true, and give what it returned; `what` says in the failure what was waited for."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
-        assert time.monotonic() < deadline, "not true in time"
+        assert time.monotonic() < deadline, f"not within {timeout:g} s: {what or condition}"
         time.sleep(0.001)
     return found

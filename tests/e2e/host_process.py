@@ -13,7 +13,6 @@ import urllib.request
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
 LIMIT = 60.0
@@ -94,16 +93,6 @@ class HostProcess:
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None
             stream.close()
-
-
-def eventually(check: Callable[[], object], what: str, limit: float = LIMIT) -> None:
-    """Try a check until it holds; for the state of a server, which has no condition to wait on."""
-    end = threading.Event()
-    for _ in range(int(limit / 0.05)):
-        if check():
-            return
-        end.wait(0.05)
-    raise AssertionError(f"not within {limit:g} s: {what}")
 
 
 def json_lines(text: str) -> list[dict[str, object]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ctrlhost import Client, Conflict, Invalid, TooManyRequests
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +20,7 @@ behaviour = pytest.mark.behaviour
 
 API, KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 BAD = "()*"
+LIMIT = 60.0
 _groups = itertools.count(1)
 
 
@@ -57,20 +58,22 @@ class Definitions:
 
     def patch(self, plural: str, patch: dict[str, Any], subresource: str | None = None) -> dict[str, Any]:
         """Patch, again after a moment where the server's own controllers were faster or its storage starts anew."""
-        while True:
+
+        def patched() -> dict[str, Any] | None:
             try:
                 return self.client.patch(API, KIND, f"{plural}.{self.group}", None, patch, subresource=subresource)
             except (Conflict, TooManyRequests):
-                time.sleep(0.05)
+                return None
+
+        written: dict[str, Any] = eventually(patched, LIMIT, f"a patch of {plural}")
+        return written
 
     def wait_for(self, plural: str, type_: str, status: str) -> None:
-        deadline = time.monotonic() + 60
-        while True:
+        def has_it() -> bool:
             conditions = self.client.get(API, KIND, f"{plural}.{self.group}")["status"].get("conditions") or ()
-            if any(one["type"] == type_ and one["status"] == status for one in conditions):
-                return
-            assert time.monotonic() < deadline, conditions
-            time.sleep(0.02)
+            return any(one["type"] == type_ and one["status"] == status for one in conditions)
+
+        eventually(has_it, LIMIT, f"{type_} of {plural} is {status}")
 
 
 @pytest.fixture

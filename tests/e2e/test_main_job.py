@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from ctrlhost import NotFound
-from tests.e2e.host_process import HostProcess, eventually
+from tests.e2e.host_process import LIMIT, HostProcess
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     import ctrlhost
@@ -54,14 +55,16 @@ def test_hostnames_are_connected_swapped_and_released(control_plane: ControlPlan
         host.wait_for_log("plugin hostname running")
         apply(client, "01-leases.yaml")
         apply(client, "02-connect.yaml")
-        eventually(lambda: len(namespaces_of_routes(client)) == 2, "two hostnames have their Ingresses")
+        eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
         before = namespaces_of_routes(client)["shop.example.com"]
 
         apply(client, "03-swap.yaml")
-        eventually(lambda: namespaces_of_routes(client).get("shop.example.com", before) != before, "the shop has moved")
+        eventually(
+            lambda: namespaces_of_routes(client).get("shop.example.com", before) != before, LIMIT, "the shop has moved"
+        )
 
         release_everything(client)
-        eventually(lambda: namespaces_of_routes(client) == {}, "no Ingress is left")
+        eventually(lambda: namespaces_of_routes(client) == {}, LIMIT, "no Ingress is left")
         status, text = host.get("/readyz?verbose")
         assert status == 200, text
         assert "plugin/hostname ok: running" in text
@@ -90,15 +93,15 @@ def test_a_host_outlives_its_server_and_hears_of_what_happened_meanwhile(server:
         host.wait_for_log("plugin hostname running")
         apply(client, "01-leases.yaml")
         apply(client, "02-connect.yaml")
-        eventually(lambda: len(namespaces_of_routes(client)) == 2, "two hostnames have their Ingresses")
+        eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
 
         server.kill()
-        eventually(lambda: host.get("/readyz")[0] == 503, "a host without its server says that it is not ready")
+        eventually(lambda: host.get("/readyz")[0] == 503, LIMIT, "a host without its server says that it is not ready")
         server.start()
         # The server is back before the host is: the host must hear of this from its next list.
         release_everything(client)
-        eventually(lambda: namespaces_of_routes(client) == {}, "the Ingresses of released hostnames are gone")
-        eventually(lambda: host.get("/readyz")[0] == 200, "the host is ready again")
+        eventually(lambda: namespaces_of_routes(client) == {}, LIMIT, "the Ingresses of released hostnames are gone")
+        eventually(lambda: host.get("/readyz")[0] == 200, LIMIT, "the host is ready again")
 
 
 def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeApiserver) -> None:
@@ -125,7 +128,7 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
         host.wait_for_log("plugin hostname running")
         apply(client, "01-leases.yaml")
         apply(client, "02-connect.yaml")
-        eventually(lambda: len(namespaces_of_routes(client)) == 2, "two hostnames have their Ingresses")
+        eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
         assert "forbidden" not in host.log.split("plugin hostname running")[-1].lower()
 
 

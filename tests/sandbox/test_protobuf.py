@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from ctrlhost.sandbox import protobuf
+from tests.control_plane import require_kube_apiserver
 from tests.sandbox.conftest import Crd
 from tests.sandbox.http_client import Api
 from tests.sandbox.objects import core
@@ -57,14 +59,11 @@ def meta(name: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def golden() -> Path:
-    try:
-        cache = subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("there is no go, whose module cache has the golden files")
-    found = sorted(Path(cache, "k8s.io").glob("api@v0.3*/testdata/HEAD"))
-    if not found:
-        pytest.skip("the Go module cache has no k8s.io/api")
-    return found[-1]
+    require_kube_apiserver()  # whose build fetched the module that the files are in
+    own = Path(__file__).parents[1] / "go" / "bin" / "toolchain" / "bin" / "go"
+    go = shutil.which("go") or str(own)
+    cache = subprocess.run([go, "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
+    return max(Path(cache, "k8s.io").glob("api@v0.36*/testdata/HEAD"))
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 from controllers import DB, WEB, Bench, Script, idle
-from waiting import eventually
 
 from ctrlhost import Conflict, PluginLoadError, Request, Result, RetryAfter, TerminalError, TooManyRequests
 from ctrlhost.sources import Every, For, Owns
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
+from tests.waiting import eventually
 
 
 @pytest.fixture

@@ -234,7 +234,7 @@ class Heard:
 @pytest.mark.behaviour("workqueue/H20")
 @pytest.mark.parametrize("functions", [("add", "update", "delete"), ("update",), ()])
 def test_a_handler_is_told_of_the_changes_that_it_has_functions_for(sandbox, functions: tuple[str, ...]) -> None:
-    from waiting import eventually
+    from tests.waiting import eventually
 
     heard, everything = Heard(), Heard()
     client = Client.load(sandbox.kubeconfig)

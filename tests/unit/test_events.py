@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from stub_api_server import Answer, Asked, Body, Computed, Drop, Failure, Hang, Json, StubApiServer
-from waiting import eventually
 
 from ctrlhost import Client, ConfigError
 from ctrlhost.event_sink import QUEUE_LENGTH, TRIES
 from ctrlhost.events import EventRecorder, PluginEvents
 from ctrlhost.testing import ManualClock
+from tests.waiting import eventually
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 POD = {

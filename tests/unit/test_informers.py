@@ -1,22 +1,14 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list
 
 from ctrlhost.client import Client
 from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
+from tests.waiting import eventually
 
 PODS = "/api/v1/pods"
 FAST = ReflectorOptions(watch_list=False, backoff=BackoffOptions(base=0.001, cap=0.01))
-
-
-def until(condition, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.002)
 
 
 @pytest.fixture
@@ -56,11 +48,11 @@ def test_an_informer_mirrors_the_server_and_tells_a_handler(server, factory):
     )
     factory.start()
     assert factory.wait_for_sync(10)
-    until(lambda: handle.has_synced)
+    eventually(lambda: handle.has_synced)
     frames.send_event(event("ADDED", pod("c", 6)))
     frames.send_event(event("MODIFIED", pod("a", 7)))
     frames.send_event(event("DELETED", pod("b", 8)))
-    until(lambda: len(heard) == 5)
+    eventually(lambda: len(heard) == 5)
     assert sorted(heard[:2]) == [("add", "a", True), ("add", "b", True)]
     assert heard[2:] == [("add", "c", False), ("update", "1", "7"), ("delete", "b")]
     assert sorted(each.name for each in pods.lister.list("default")) == ["a", "c"]

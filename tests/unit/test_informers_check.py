@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from informer_rig import Rig, until
+from informer_rig import Rig
 from stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list
 
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.check import Difference
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_a_cache_that_equals_the_server_has_no_differences(rig):
 def test_what_the_cache_lacks_has_too_much_or_has_in_another_version_is_found_and_repaired(rig):
     truth = Json(pod_list(5, pod("b", 3), pod("c", 4)))
     rig.serve([FIRST, truth]).synced()
-    until(lambda: rig.pods.state == "watching")
+    eventually(lambda: rig.pods.state == "watching")
     wrong = [Difference("default/a", "1", ""), Difference("default/b", "2", "3"), Difference("default/c", "", "4")]
     assert rig.pods.check() == wrong
     assert rig.pods.check(repair=True) == wrong

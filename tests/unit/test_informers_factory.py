@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from informer_rig import PODS, QUICK, Rig, until
+from informer_rig import PODS, QUICK, Rig
 from stub_api_server import (
     Answer,
     Asked,
@@ -25,6 +25,7 @@ from ctrlhost.informers import InformerFactory, Owner, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
+from tests.waiting import eventually
 
 PAGED = ReflectorOptions(watch_list=False, backoff=QUICK)
 
@@ -96,7 +97,7 @@ def test_the_last_user_to_leave_stops_the_informer(server, factory):
     first, second = factory.informer("v1", "Pod"), factory.informer("v1", "Pod")
     synced(factory)
     assert frames.opened.wait(10)
-    until(lambda: first.state == "watching")
+    eventually(lambda: first.state == "watching")
     first.release()
     assert first.state == "watching"
     assert second.users == 1
@@ -145,7 +146,7 @@ def test_metadata_objects_of_the_server_are_taken_for_what_they_stand_for(server
     serve(server, PODS, [Json({**meta, "items": [item]})], [Frames({"type": "ADDED", "object": later})])
     pods = factory.informer("v1", "Pod", reads="metadata")
     synced(factory)
-    until(lambda: len(pods.lister.list()) == 2)
+    eventually(lambda: len(pods.lister.list()) == 2)
     assert {(each.api_version, each.kind, each.name) for each in pods.lister.list()} == {
         ("v1", "Pod", "a"),
         ("v1", "Pod", "b"),
@@ -164,7 +165,7 @@ def test_several_namespaces_are_watched_apart_and_read_as_one(server, factory):
     heard = []
     handle = pods.add_handler(lambda obj, initial: heard.append(obj.key))
     synced(factory)
-    until(lambda: handle.has_synced)
+    eventually(lambda: handle.has_synced)
     assert sorted(heard) == ["one/a", "two/a", "two/b"]
     assert sorted(each.key for each in pods.lister.list()) == ["one/a", "two/a", "two/b"]
     assert [each.key for each in pods.lister.list("one")] == ["one/a"]
@@ -175,7 +176,7 @@ def test_several_namespaces_are_watched_apart_and_read_as_one(server, factory):
     assert pods.last_resource_version == "5"
     assert (len(pods.indexer), sorted(pods.indexer.list_keys())) == (3, ["one/a", "two/a", "two/b"])
     frames.send_event(event("DELETED", in_namespace("one", "a", 9)))
-    until(lambda: len(pods.indexer) == 2)
+    eventually(lambda: len(pods.indexer) == 2)
     with pytest.raises(KeyError):
         pods.lister.by_index("nope", "x")
 
@@ -239,11 +240,11 @@ def test_predicates_decide_what_is_enqueued(server, factory):
     assert keys(by_generation) == [Request("a", "default")]
     assert keys(by_function) == []
     frames.send_event(event("MODIFIED", in_namespace("default", "a", 2, generation=1)))
-    until(lambda: pods.last_resource_version == "2")
+    eventually(lambda: pods.last_resource_version == "2")
     assert keys(by_generation) == []
     assert keys(by_function) == [Request("a", "default")]
     frames.send_event(event("MODIFIED", in_namespace("default", "a", 3, generation=2)))
-    until(lambda: pods.last_resource_version == "3")
+    eventually(lambda: pods.last_resource_version == "3")
     assert keys(by_generation) == [Request("a", "default")]
 
 
@@ -258,7 +259,7 @@ def test_a_queue_that_is_attached_late_gets_what_is_there_and_one_that_is_remove
     handle.remove()
     handle.remove()
     frames.send_event(event("ADDED", pod("b", 2)))
-    until(lambda: pods.last_resource_version == "2")
+    eventually(lambda: pods.last_resource_version == "2")
     assert keys(queue) == []
 
 
@@ -269,7 +270,7 @@ def test_first_lists_are_enqueued_after_what_really_changed(server, factory):
     pods.enqueue_to(queue)
     synced(factory)
     frames.send_event(event("ADDED", pod("b", 2)))
-    until(lambda: len(queue) == 2)
+    eventually(lambda: len(queue) == 2)
     assert [queue.get_with_priority(timeout=0) for _ in range(2)] == [
         (Request("b", "default"), 0),
         (Request("a", "default"), -100),
@@ -318,10 +319,10 @@ def test_the_state_of_an_informer_can_be_read(server):
     rig.serve([Json(pod_list(5, pod("a", 1), pod("b", 2)))], [frames]).synced()
     try:
         frames.send_event(event("ADDED", pod("c", 6)))
-        until(lambda: rig.status.events == 1)
+        eventually(lambda: rig.status.events == 1)
         clock.advance(10)
         frames.send_event(bookmark(9))
-        until(lambda: rig.status.bookmarks == 1)
+        eventually(lambda: rig.status.bookmarks == 1)
         clock.advance(5)
         status = rig.pods.status()
         assert (status.state, status.reason, status.has_synced, status.users) == ("watching", "", True, 1)
@@ -349,7 +350,7 @@ def test_the_metrics_have_upstreams_names_where_there_are_some(server):
         def value(name: str, **more: str) -> float | None:
             return registry.get_sample_value(name, {**labels, **more})
 
-        until(lambda: value("ctrlhost_informer_state", state="watching") == 1)
+        eventually(lambda: value("ctrlhost_informer_state", state="watching") == 1)
         assert value("informer_queued_items") == 0
         assert value("informer_store_resource_version") == 6
         assert value("ctrlhost_informer_objects") == 2
@@ -366,7 +367,7 @@ def test_a_server_that_is_down_at_the_start_and_comes_later_is_found():
     away.stop()
     rig = Rig(away)
     rig.start()
-    until(lambda: len(rig.errors) >= 3)
+    eventually(lambda: len(rig.errors) >= 3)
     back = StubApiServer(port=away.port)
     serve(back, PODS, [Json(pod_list(1, pod("a", 1)))], [Frames()])
     with back:

@@ -5,7 +5,7 @@ import gc
 import threading
 
 import pytest
-from informer_rig import QUICK, Rig, until
+from informer_rig import QUICK, Rig
 from stub_api_server import Failure, Frames, Json, StubApiServer, error_event, event, pod, pod_list, serve
 
 from ctrlhost.client import Client
@@ -13,6 +13,7 @@ from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.informers.dispatcher import handler_name
 from ctrlhost.testing import ManualClock
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ TWO = [Json(pod_list(2, pod("pod1", 1), pod("pod2", 2)))]
 
 def stepped(clock: ManualClock, seconds: float) -> None:
     """Step the clock once its one sleeper, the resync thread, sleeps."""
-    until(lambda: clock.waiters() >= 1)
+    eventually(lambda: clock.waiters() >= 1)
     clock.advance(seconds)
 
 
@@ -93,14 +94,14 @@ def test_each_handler_is_told_of_everything_again_in_its_own_time(rig_with, late
         stepped(clock, 1.001)
         assert [heard.events for heard in (never, every_2, every_3)] == [[], [], []]
         go_on.set()
-    until(lambda: all(len(heard.events) == 2 for heard in (never, every_2, every_3)))
+    eventually(lambda: all(len(heard.events) == 2 for heard in (never, every_2, every_3)))
     if not late:
         stepped(clock, 1.001)
     stepped(clock, 1.001)
-    until(lambda: len(every_2.events) == 4)
+    eventually(lambda: len(every_2.events) == 4)
     assert (len(never.events), len(every_3.events)) == (2, 2)
     stepped(clock, 1.001)
-    until(lambda: len(every_3.events) == 4)
+    eventually(lambda: len(every_3.events) == 4)
     assert (len(never.events), len(every_2.events)) == (2, 4)
     assert every_2.events[2:] == [("update", name) for _, name in every_2.events[2:]]
 
@@ -170,7 +171,7 @@ def test_handlers_may_be_added_while_the_informer_starts(rig):
     rig.synced()
     for adder in adders:
         adder.join()
-    until(lambda: all(names(heard) == ["pod1", "pod2"] for heard in all_heard))
+    eventually(lambda: all(names(heard) == ["pod1", "pod2"] for heard in all_heard))
 
 
 @pytest.mark.behaviour("informers/CT11")
@@ -182,14 +183,14 @@ def test_what_changed_during_a_gap_is_told_to_every_handler(rig_with):
     with_resync.to(rig.pods, resync=10.0)
     frames = Frames()
     rig.serve([*TWO, Json(pod_list(9, pod("pod1", 1), pod("pod2", 8), pod("pod3", 9)))], [frames, Frames()]).synced()
-    until(lambda: len(without.events) == 2 and len(with_resync.events) == 2)
+    eventually(lambda: len(without.events) == 2 and len(with_resync.events) == 2)
     stepped(clock, 10.001)
-    until(lambda: len(with_resync.events) == 4)
+    eventually(lambda: len(with_resync.events) == 4)
     frames.send_event(error_event(410, "Expired"))
-    until(lambda: rig.errors)
-    until(lambda: clock.waiters() == 2)
+    eventually(lambda: rig.errors)
+    eventually(lambda: clock.waiters() == 2)
     clock.advance(1)
-    until(lambda: len(with_resync.events) == 6 and len(without.events) == 4)
+    eventually(lambda: len(with_resync.events) == 6 and len(without.events) == 4)
     # What the new list shows unchanged is told to nobody.
     assert sorted(without.events[2:]) == sorted(with_resync.events[4:]) == [("add", "pod3"), ("update", "pod2")]
     assert sorted(without.initial) == ["pod1", "pod2"]
@@ -208,7 +209,7 @@ def test_handlers_see_what_a_transform_made(server):
     pods.add_handler(lambda obj, _: seen.append(obj.labels["name"]))
     serve(server, "/api/v1/pods", TWO, [Frames()])
     with factory:
-        until(lambda: sorted(seen) == ["POD1", "POD2"])
+        eventually(lambda: sorted(seen) == ["POD1", "POD2"])
 
 
 @pytest.mark.behaviour("informers/SI9")
@@ -242,10 +243,10 @@ def test_a_handler_that_is_added_twice_hears_everything_twice(rig):
     first, _ = heard.to(rig.pods), heard.to(rig.pods)
     frames = Frames()
     rig.serve(TWO, [frames]).synced()
-    until(lambda: names(heard) == ["pod1", "pod1", "pod2", "pod2"])
+    eventually(lambda: names(heard) == ["pod1", "pod1", "pod2", "pod2"])
     first.remove()
     frames.send_event(event("ADDED", pod("pod3", 3)))
-    until(lambda: names(heard).count("pod3") == 1)
+    eventually(lambda: names(heard).count("pod3") == 1)
 
 
 @pytest.mark.behaviour("informers/SI13")
@@ -280,7 +281,7 @@ def test_an_informer_knows_whether_it_runs(rig):
     engine = rig.pods.parts[0].engine
     assert (engine.started, engine.stopped, rig.pods.state) == (False, False, "listing")
     rig.serve(TWO).synced()
-    until(lambda: rig.pods.state == "watching")
+    eventually(lambda: rig.pods.state == "watching")
     rig.stop()
     assert (engine.started, engine.stopped, rig.pods.state) == (True, True, "stopped")
 
@@ -304,10 +305,10 @@ def test_a_removed_handler_hears_nothing_more(rig):
     handle, _ = gone.to(rig.pods), stays.to(rig.pods)
     frames = Frames()
     rig.serve(TWO, [frames]).synced()
-    until(lambda: len(gone.events) == 2)
+    eventually(lambda: len(gone.events) == 2)
     handle.remove(wait=True)
     frames.send_event(event("ADDED", pod("pod3", 3)))
-    until(lambda: len(stays.events) == 3)
+    eventually(lambda: len(stays.events) == 3)
     assert len(gone.events) == 2
 
 
@@ -328,10 +329,10 @@ def test_a_late_handler_is_synced_once_it_has_dealt_with_what_was_there(rig):
     assert rig.pods.has_synced
     assert not handle.has_synced
     go_on.set()
-    until(lambda: handle.has_synced)
+    eventually(lambda: handle.has_synced)
     assert sorted(late.initial) == ["pod1", "pod2"]
     frames.send_event(event("ADDED", pod("pod3", 3)))
-    until(lambda: len(early.events) == 3 and len(late.events) == 3)
+    eventually(lambda: len(early.events) == 3 and len(late.events) == 3)
     assert sorted(late.initial) == ["pod1", "pod2"]
 
 
@@ -360,7 +361,7 @@ def test_a_handler_that_fails_is_named_for_each_object_and_keeps_nothing_up(rig,
     heard = Heard()
     failing, fine = rig.pods.add_handler(bad, name="plugin/bad"), heard.to(rig.pods)
     rig.serve([Json(pod_list(5, *(pod(f"p{n}", n) for n in range(1, 6))))]).synced()
-    until(lambda: failing.has_synced and fine.has_synced)
+    eventually(lambda: failing.has_synced and fine.has_synced)
     said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert sorted(said) == [f"handler plugin/bad failed on add of default/p{n}" for n in range(1, 6)]
     assert len(heard.events) == 5
@@ -404,10 +405,10 @@ def test_a_handler_may_remove_itself(rig):
 
     handle = rig.pods.add_handler(once)
     rig.serve(TWO).synced()
-    until(lambda: heard)
+    eventually(lambda: heard)
     other = Heard()
     late = other.to(rig.pods)
-    until(lambda: late.has_synced)
+    eventually(lambda: late.has_synced)
     assert len(heard) == 1
 
 
@@ -418,7 +419,7 @@ def test_callbacks_that_are_left_out_are_not_missed(rig):
     rig.pods.add_handler(lambda obj, is_initial: initial.append(is_initial))
     frames = Frames(event("MODIFIED", pod("pod1", 5)), event("DELETED", pod("pod2", 6)), event("ADDED", pod("pod3", 7)))
     rig.serve(TWO, [frames]).start()
-    until(lambda: initial == [True, True, False])
+    eventually(lambda: initial == [True, True, False])
 
 
 @pytest.mark.behaviour("informers/SI24")
@@ -445,8 +446,8 @@ def test_a_filter_turns_changes_into_what_they_are_for_those_that_pass(rig):
     for number, frame in enumerate(frames, 1):
         stream.send_event(frame)
         # One at a time, since changes of one object that come together are told as one.
-        until(lambda number=number: rig.status.events == min(number, 7))
-    until(lambda: len(heard) == 5)
+        eventually(lambda number=number: rig.status.events == min(number, 7))
+    eventually(lambda: len(heard) == 5)
     assert heard == [
         ("add", "a", False),
         ("update", "3", "4"),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from informer_rig import PODS, QUICK, until
+from informer_rig import PODS, QUICK
 from stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list, serve
 
 from ctrlhost import predicates
@@ -12,6 +12,7 @@ from ctrlhost.informers.selection import selection_within
 from ctrlhost.informers.view import View
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
+from tests.waiting import eventually
 
 PAGED = ReflectorOptions(watch_list=False, backoff=QUICK)
 
@@ -88,11 +89,11 @@ def test_handlers_of_a_view_see_the_chosen_objects_as_if_there_were_no_others(se
     for frame in (of("one", "b", 4, app="x"), of("one", "a", 5), of("two", "a", 6, app="x"), of("two", "c", 7)):
         frames.send_event(event("MODIFIED", frame))
         version = frame["metadata"]["resourceVersion"]
-        until(lambda version=version: narrow.last_resource_version == version)
+        eventually(lambda version=version: narrow.last_resource_version == version)
     assert keys(every) == [Request("a", "one"), Request("a", "two"), Request("b", "one")]
     # An object that begins or ceases to be chosen has no other side, which ready-made predicates let through.
     assert keys(relabelled) == [Request("a", "one"), Request("b", "one")]
-    until(lambda: len(heard) == 5)
+    eventually(lambda: len(heard) == 5)
     assert sorted(heard[:2]) == [("add", "one/a"), ("add", "two/a")]
     assert heard[2:] == [("add", "one/b"), ("delete", "one/a"), ("update", "two/a")]
 

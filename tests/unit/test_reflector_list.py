@@ -4,7 +4,7 @@ import random
 import threading
 
 import pytest
-from informer_rig import PODS, Rig, until
+from informer_rig import PODS, Rig
 from stub_api_server import (
     Body,
     Drop,
@@ -27,6 +27,7 @@ from ctrlhost.client import Client
 from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
 from ctrlhost.informers.wire import Wire
 from ctrlhost.testing import ManualClock
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_a_list_has_every_object_of_its_pages_and_the_version_of_the_last(rig_wi
 @pytest.mark.behaviour("informers/RE22")
 def test_a_later_list_asks_for_what_is_known_at_least_and_for_all_of_it_at_once(rig):
     rig.serve([Json(pod_list(10, pod("a", 1)))], [Frames(error_event(410, "Expired")), Frames()]).start()
-    until(lambda: len(rig.watches) == 2)
+    eventually(lambda: len(rig.watches) == 2)
     assert [each.query for each in rig.lists] == [{"resourceVersion": "0", "limit": "500"}, {"resourceVersion": "10"}]
 
 
@@ -264,7 +265,7 @@ def test_the_memory_of_what_is_deleted_is_given_back(rig):
         for n in range(100):
             if (page, n) != (2, 50):
                 frames.send_event(event("DELETED", pod(f"p{page}-{n}", 10)))
-    until(lambda: len(rig.held()) == 1)
+    eventually(lambda: len(rig.held()) == 1)
     assert rig.pods.status().bytes < full / 100
 
 
@@ -275,7 +276,7 @@ def test_deletions_that_nobody_watched_reach_the_handlers_as_tombstones(rig):
         [Json(pod_list(3, pod("a", 1), pod("b", 2))), Json(pod_list(9, pod("b", 2)))],
         [Frames(error_event(410, "Expired")), Frames()],
     ).start()
-    until(lambda: deleted)
+    eventually(lambda: deleted)
     assert (deleted[0].key, deleted[0].object.resource_version) == ("default/a", "1")
 
 
@@ -327,11 +328,11 @@ def test_a_server_that_is_away_is_waited_for_with_growing_delays(server):
     try:
         for delay in (0.8, 1.6, 3.2):
             count = len(rig.errors)
-            until(lambda: clock.waiters() == 1)
+            eventually(lambda: clock.waiters() == 1)
             clock.advance(delay - 0.01)
             assert len(rig.errors) == max(count, 1)
             clock.advance(0.02)
-            until(lambda count=count: len(rig.errors) > max(count, 1))
+            eventually(lambda count=count: len(rig.errors) > max(count, 1))
         assert rig.pods.state == "listing"
         assert "can not connect" in rig.pods.reason
     finally:
@@ -343,7 +344,7 @@ def test_a_server_that_asks_for_patience_gets_it(server):
     rig = Rig(server, clock=clock, watch_list=False)
     rig.serve([Failure(429, "TooManyRequests", retry_after=7), Json(pod_list(1, pod("a", 1)))]).start()
     try:
-        until(lambda: clock.waiters() == 1)
+        eventually(lambda: clock.waiters() == 1)
         clock.advance(6.9)
         assert len(rig.lists) == 1
         clock.advance(0.2)
@@ -356,10 +357,10 @@ def test_a_server_that_asks_for_patience_gets_it(server):
 def test_a_missing_right_is_told_at_once_and_named_until_it_is_given(rig):
     denied = Failure(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
     rig.serve([denied, denied, Json(pod_list(1, pod("a", 1)))]).start()
-    until(lambda: rig.errors)
+    eventually(lambda: rig.errors)
     assert type(rig.errors[0]).__name__ == "Forbidden"
     rig.holds(a=1)
-    until(lambda: rig.pods.state == "watching")
+    eventually(lambda: rig.pods.state == "watching")
     assert rig.pods.reason == ""
 
 
@@ -369,10 +370,10 @@ def test_an_informer_that_may_not_read_waits_and_says_what_it_lacks(server):
     denied = Failure(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
     rig.serve([denied, Json(pod_list(1, pod("a", 1)))]).start()
     try:
-        until(lambda: rig.pods.state == "waiting")
+        eventually(lambda: rig.pods.state == "waiting")
         assert rig.pods.reason.startswith('no right to list Pod (v1): pods is forbidden: User "x"')
         assert not rig.factory.wait_for_sync(0.01)
-        until(lambda: clock.waiters() == 1)
+        eventually(lambda: clock.waiters() == 1)
         rig.pods.poke()
         rig.holds(a=1)
     finally:
@@ -387,9 +388,9 @@ def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(serve
     foos = factory.informer("example.com/v1", "Foo")
     factory.start()
     try:
-        until(lambda: foos.state == "waiting")
+        eventually(lambda: foos.state == "waiting")
         assert "no kind Foo" in foos.reason
-        until(lambda: clock.waiters() == 1)
+        eventually(lambda: clock.waiters() == 1)
         kinds = [{"name": "foos", "kind": "Foo", "namespaced": True, "verbs": ["list", "watch"]}]
         server.on("GET", "/apis/example.com/v1", Json({"resources": kinds}))
         listed = {"kind": "FooList", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": "1"}, "items": []}
@@ -397,7 +398,7 @@ def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(serve
         serve(server, "/apis/example.com/v1/foos", [Json(listed)], [Frames()])
         foos.poke()
         assert factory.wait_for_sync(10)
-        until(lambda: foos.state == "watching")
+        eventually(lambda: foos.state == "watching")
     finally:
         factory.stop()
 
@@ -413,5 +414,5 @@ def test_the_version_to_go_on_from_is_that_of_the_last_thing_heard(rig):
         (event("DELETED", pod("a", 40)), "40"),
     ):
         frames.send_event(frame)
-        until(lambda version=version: rig.pods.last_resource_version == version)
+        eventually(lambda version=version: rig.pods.last_resource_version == version)
     assert rig.status.bookmarks == 1

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from informer_rig import PODS, QUICK, Rig, until
+from informer_rig import PODS, QUICK, Rig
 from stub_api_server import (
     Answer,
     Body,
@@ -20,6 +20,7 @@ from stub_api_server import (
 
 from ctrlhost.informers import BackoffOptions
 from ctrlhost.testing import ManualClock
+from tests.waiting import eventually
 
 STILL = BackoffOptions(jitter=0)
 
@@ -88,7 +89,7 @@ def test_a_watch_that_ends_at_once_without_an_event_is_followed_by_a_pause_and_a
     clock = ManualClock()
     rig = rig_with(clock=clock, backoff=STILL)
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [Frames().end(), Frames()]).start()
-    until(lambda: clock.waiters() == 1)
+    eventually(lambda: clock.waiters() == 1)
     assert (len(rig.lists), len(rig.watches)) == (1, 1)
     clock.advance(0.801)
     rig.holds(foo=4)
@@ -118,7 +119,7 @@ def test_a_watch_whose_time_is_over_goes_on_at_once_where_it_ended(rig):
 
 def test_a_bookmark_moves_the_place_to_go_on_from_and_one_that_goes_backwards_does_not(rig):
     rig.serve(FIRST, [Frames(bookmark(70), bookmark(60)).end(), Frames()]).start()
-    until(lambda: len(rig.watches) == 2)
+    eventually(lambda: len(rig.watches) == 2)
     assert rig.watches[1].query["resourceVersion"] == "70"
 
 
@@ -163,7 +164,7 @@ def test_a_frame_that_makes_no_sense_costs_nothing_but_itself(rig, frame):
     bad.send_event(event("ADDED", pod("b", 8)))
     good = Frames(event("ADDED", pod("b", 8)))
     rig.serve([*FIRST, Json(pod_list(7, pod("foo", 1), pod("bar", 1), pod("a", 7)))], [bad, good]).start()
-    until(lambda: {"a": "7", "b": "8"}.items() <= rig.held().items())
+    eventually(lambda: {"a": "7", "b": "8"}.items() <= rig.held().items())
     assert set(rig.held()) <= {"foo", "bar", "a", "b", "x", "\ufffd\ufffd"}
 
 
@@ -192,7 +193,7 @@ def test_while_the_server_is_away_the_watch_is_tried_again_without_a_new_list(se
     first.stop()
     for count, delay in ((1, 0.8), (2, 1.6), (3, None)):
         # The first failure is the end of the stream that was open, which is no reason to wait.
-        until(lambda count=count: refusals(rig) == count and clock.waiters() == 1)
+        eventually(lambda count=count: refusals(rig) == count and clock.waiters() == 1)
         assert rig.pods.state == "reconnecting"
         if delay is not None:
             clock.advance(delay + 0.001)
@@ -212,9 +213,9 @@ def test_a_server_that_is_busy_is_asked_for_the_watch_again_after_a_pause(rig_wi
     rig = rig_with(clock=clock, backoff=STILL)
     rig.serve(FIRST, [Failure(429, "TooManyRequests"), Frames(error_event(429, "TooManyRequests")), Frames()]).start()
     for count, delay in ((1, 0.8), (2, 1.6)):
-        until(lambda count=count: len(rig.errors) == count and clock.waiters() == 1)
+        eventually(lambda count=count: len(rig.errors) == count and clock.waiters() == 1)
         clock.advance(delay + 0.001)
-    until(lambda: len(rig.watches) == 3)
+    eventually(lambda: len(rig.watches) == 3)
     assert len(rig.lists) == 1
 
 
@@ -222,17 +223,17 @@ def test_the_pause_that_an_error_frame_asks_for_is_kept(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, backoff=STILL)
     rig.serve(FIRST, [Frames(error_event(429, "TooManyRequests", details={"retryAfterSeconds": 9})), Frames()]).start()
-    until(lambda: clock.waiters() == 1)
+    eventually(lambda: clock.waiters() == 1)
     clock.advance(8.9)
     assert len(rig.watches) == 1
     clock.advance(0.2)
-    until(lambda: len(rig.watches) == 2)
+    eventually(lambda: len(rig.watches) == 2)
 
 
 @pytest.mark.behaviour("informers/RE15")
 def test_a_busy_server_costs_watches_and_no_list(rig):
     rig.serve(FIRST, [*[Failure(429, "TooManyRequests")] * 4, Frames()]).start()
-    until(lambda: len(rig.watches) == 5)
+    eventually(lambda: len(rig.watches) == 5)
     assert len(rig.lists) == 1
 
 
@@ -255,7 +256,7 @@ def test_a_right_to_list_but_not_to_watch_is_named(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock)
     rig.serve(FIRST, [Failure(403, "Forbidden", "no watch for you")]).synced()
-    until(lambda: rig.pods.state == "waiting")
+    eventually(lambda: rig.pods.state == "waiting")
     assert rig.pods.reason == "no right to watch Pod (v1): no watch for you"
 
 
@@ -314,5 +315,5 @@ def test_a_token_that_was_refused_is_read_again_from_its_file(tmp_path, server):
         valid.add("Bearer renewed")
         frames.send_event(bookmark(5))
         frames.end()
-        until(lambda: len(pods.lister.list()) == 3)
+        eventually(lambda: len(pods.lister.list()) == 3)
         assert pods.status().errors == 0

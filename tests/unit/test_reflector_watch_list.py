@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from informer_rig import Rig, until
+from informer_rig import Rig
 from stub_api_server import Failure, Frames, Json, StubApiServer, bookmark, error_event, event, pod, pod_list
 
 from ctrlhost.informers import BackoffOptions
 from ctrlhost.testing import ManualClock
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -81,15 +82,15 @@ def test_the_version_of_initial_events_counts_for_nothing_before_their_end(rig, 
     rig.serve(NONE, [stream]).start()
     assert stream.opened.wait(10)
     if frames:
-        until(lambda: rig.status.last_byte_at is not None)
-    until(lambda: rig.pods.last_resource_version == version)
+        eventually(lambda: rig.status.last_byte_at is not None)
+    eventually(lambda: rig.pods.last_resource_version == version)
 
 
 @pytest.mark.behaviour("informers/WL4")
 def test_a_stream_without_its_end_fills_nothing(rig):
     stream = Frames(event("ADDED", pod("a", 1)))
     rig.serve(NONE, [stream]).start()
-    until(lambda: rig.status.last_byte_at is not None)
+    eventually(lambda: rig.status.last_byte_at is not None)
     rig.stop()
     assert rig.held() == {}
     assert not rig.pods.has_synced
@@ -119,7 +120,7 @@ def test_a_server_that_refused_streaming_lists_for_good_is_not_asked_again(rig):
         [Failure(422, "Invalid"), Frames(error_event(410, "Expired")), Frames()],
     ).start()
     rig.holds(a=4)
-    until(lambda: len(rig.watches) == 3)
+    eventually(lambda: len(rig.watches) == 3)
     assert ["sendInitialEvents" in each.query for each in rig.watches] == [True, False, False]
 
 
@@ -194,8 +195,8 @@ def test_a_watch_that_expired_leaves_the_content_and_streams_a_new_list_from_wha
     first = Frames(event("ADDED", pod("p1", 1)), bookmark(2, initial_end=True)).end()
     second = Frames(event("ADDED", pod("p1", 1)), event("ADDED", pod("p2", 7)), bookmark(8, initial_end=True))
     rig.serve(NONE, [first, Failure(410, "Expired"), second]).start()
-    until(lambda: rig.errors)
-    until(lambda: clock.waiters() == 1)
+    eventually(lambda: rig.errors)
+    eventually(lambda: clock.waiters() == 1)
     assert rig.held() == {"p1": "1"}
     assert type(rig.errors[-1]).__name__ == "Expired"
     clock.advance(0.801)
@@ -216,7 +217,7 @@ def test_a_stream_at_a_version_that_is_gone_is_asked_for_at_the_newest(rig):
 def test_only_the_word_true_ends_the_initial_events(rig):
     stream = Frames(event("ADDED", pod("a", 1)), bookmark(2, initial_end="false"))
     rig.serve(NONE, [stream]).start()
-    until(lambda: rig.status.bookmarks == 1)
+    eventually(lambda: rig.status.bookmarks == 1)
     assert not rig.pods.has_synced
     assert rig.held() == {}
     stream.send_event(bookmark(3, initial_end=True))
@@ -245,7 +246,7 @@ def test_a_transform_runs_once_for_each_object_that_comes(server):
     with factory:
         assert factory.wait_for_sync(10)
         frames.send_event(event("ADDED", pod("c", 3)))
-        until(lambda: len(pods.lister.list()) == 3)
+        eventually(lambda: len(pods.lister.list()) == 3)
         assert seen == ["a", "b", "c"]
         assert all(each.labels == {"seen": "yes"} for each in pods.lister.list())
 
@@ -260,6 +261,6 @@ def test_a_deletion_during_the_gap_reaches_handlers_after_a_streamed_list(rig):
         error_event(410, "Gone"),
     )
     rig.serve(NONE, [first, Frames(event("ADDED", pod("b", 1)), bookmark(8, initial_end=True))]).start()
-    until(lambda: deleted)
+    eventually(lambda: deleted)
     assert deleted[0].key == "default/a"
     assert rig.held() == {"b": "1"}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from controllers import Bench
-from waiting import eventually
 
 from ctrlhost.plugin_loop import PluginLoop
 from ctrlhost.testing import ManualClock
+from tests.waiting import eventually
 
 
 @pytest.fixture

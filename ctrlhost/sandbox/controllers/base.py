@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import deletes, times, views, writes
@@ -20,7 +21,7 @@ Key = tuple[str, ...]
 _RETRY_SECONDS = 0.1
 
 
-class Controller:
+class Controller(ABC):
     """The frame. A subclass says which keys an event touches, and brings one key into order."""
 
     name = ""
@@ -38,13 +39,13 @@ class Controller:
             for snapshot in table.list():
                 self._told(table, Event(snapshot.revision, None, snapshot, {}))
 
+    @abstractmethod
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Give the keys that an event concerns; must be cheap."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reconcile(self, key: Key) -> None:
         """Bring one key into order. A Failure is tried again in a moment."""
-        raise NotImplementedError
 
     def add(self, key: Key) -> None:
         """Have a key looked at in the loop's next turn."""
