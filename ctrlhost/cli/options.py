@@ -49,6 +49,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--sandbox-addr", default="127.0.0.1:0", metavar="HOST:PORT", help="Where the sandbox listens."),
         click.option("--sandbox-kubeconfig", type=path, metavar="FILE", help="Where it writes its kubeconfig."),
         click.option("--sandbox-data", type=path, metavar="DIR", help="Keep its objects there over restarts."),
+        click.option("--sandbox-audit-log", type=path, metavar="FILE", help="Append an audit event per request there."),
         click.option("--sandbox-insecure-http", is_flag=True, help="Serve it without TLS and without a token."),
         click.option(
             "--sandbox-controllers",
@@ -82,6 +83,7 @@ def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
         data_dir=chosen["sandbox_data"],
         kubeconfig=chosen["sandbox_kubeconfig"],
         insecure_http=chosen["sandbox_insecure_http"],
+        audit_log=chosen["sandbox_audit_log"],
         crd_conditions=chosen["sandbox_crd_conditions"],
         **more,
     )

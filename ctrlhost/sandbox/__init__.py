@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from ctrlhost.sandbox.audit import AuditRecord
 from ctrlhost.sandbox.engine import Options
 from ctrlhost.sandbox.server import Sandbox
 
-__all__ = ["Options", "Sandbox"]
+__all__ = ["AuditRecord", "Options", "Sandbox"]

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from ctrlhost.sandbox import meta, openapi, resources, status
+from ctrlhost.sandbox import attributes, meta, openapi, resources, status
 from ctrlhost.sandbox.call import ADMIN, User
 from ctrlhost.sandbox.discovery import Discovery
 from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream
@@ -18,6 +18,7 @@ from ctrlhost.sandbox.status import Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ctrlhost.sandbox.audit import Audit
     from ctrlhost.sandbox.engine import Engine
 
 _log = logging.getLogger(__name__)
@@ -28,9 +29,10 @@ _ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 class App:
     """The handler of one server. Runs in the server's thread only."""
 
-    def __init__(self, engine: Engine, *, tokens: Mapping[str, User] | None) -> None:
+    def __init__(self, engine: Engine, *, tokens: Mapping[str, User] | None, audit: Audit | None = None) -> None:
         """Serve `engine`; without `tokens` nobody needs one."""
         self.engine = engine
+        self.audit = audit
         self.tokens = None if tokens is None else dict(tokens)
         self.discovery = Discovery(engine)
         self.openapi = openapi.OpenApi(engine)
@@ -50,7 +52,10 @@ class App:
         except Exception as error:  # noqa: BLE001 - one request must not end the server
             _log.exception("a request failed: %s %s", request.method, request.path)
             answer = self.refuse(status.internal(type(error).__name__))
-        answer.headers.append(("Audit-Id", meta.new_uid()))
+        audit_id = meta.new_uid()
+        answer.headers.append(("Audit-Id", audit_id))
+        if self.audit is not None:
+            self.audit.add(request, answer, audit_id)
         if not any(name == "Cache-Control" for name, _ in answer.headers):
             answer.headers.append(("Cache-Control", "no-cache, private"))
         return answer
@@ -67,10 +72,11 @@ class App:
         parts = [unquote(part) for part in request.path.split("/")[1:]]
         if len(parts) > 1 and not parts[-1]:
             parts.pop()
+        request.asked = attributes.read(request.method, parts, request.query)
         head = parts[0]
         if head in _OPEN and request.method == "GET":
             return self._open(head, request)
-        user = self._authenticate(request)
+        user = request.user = self._authenticate(request)
         if (head == "api" and len(parts) > 1) or (head == "apis" and len(parts) > 2):
             return self._resource(request, parts, user)
         if head == "sandbox" and self.engine.options.admin:
@@ -163,10 +169,12 @@ class App:
             if found is None:
                 raise Failure(401, "Unauthorized", "Unauthorized")
             user = found
+        request.user = user
         name = request.headers.get("impersonate-user", "")
         if name:
             groups = request.headers.get("impersonate-group", "")
             listed = [group.strip() for group in groups.split(",") if group.strip()]
+            request.impersonator = user
             user = User(name, (*listed, "system:authenticated"), request.headers.get("impersonate-uid", ""))
         return user
 

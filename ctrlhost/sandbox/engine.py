@@ -52,7 +52,6 @@ class Engine:
     watches: set[Any] = field(default_factory=set)
     allocations: dict[str, dict[str, str]] = field(default_factory=dict)
     """Pool name to {address or port: uid of the holder}."""
-    audit: list[dict[str, Any]] | None = None
     serial: itertools.count[int] = field(default_factory=itertools.count)
     put_off: int = 0
     """How many steps of work wait for their turn; read from any thread, to tell that the server is at rest."""

@@ -182,7 +182,7 @@ class Connection(asyncio.Protocol):
         path, _, query = target.partition("?")
         method = self._parser.get_method().decode("ascii")
         keep_alive = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
-        request = Request(method, path, Query.parse(query), self._headers, b"".join(self._body))
+        request = Request(method, path, Query.parse(query), self._headers, b"".join(self._body), target)
         self._reset()
         self._phase = "idle"
         self._waiting.append((request, keep_alive))

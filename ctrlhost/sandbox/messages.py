@@ -10,6 +10,8 @@ from urllib.parse import unquote_plus
 from ctrlhost.sandbox.status import Failure, bad_request
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.attributes import Attributes
+    from ctrlhost.sandbox.call import User
     from ctrlhost.sandbox.http import Channel
 
 _FALSE = frozenset({"false", "0", "False", "FALSE"})
@@ -57,7 +59,17 @@ class Request:
     query: Query
     headers: dict[str, str]
     body: bytes
+    target: str = ""
+    """Path and query as they came."""
     received: float = field(default_factory=time.monotonic)
+    asked: Attributes | None = None
+    """What it is about; set once the path is read."""
+    user: User | None = None
+    """For whom it is done; set once that is known."""
+    impersonator: User | None = None
+    """Who asked in another's name."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """What the audit log tells besides."""
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox import seed, tls
 from ctrlhost.sandbox.app import App
+from ctrlhost.sandbox.audit import Audit, AuditRecord
 from ctrlhost.sandbox.call import ADMIN
 from ctrlhost.sandbox.engine import ALL_CONTROLLERS, CONTROLLERS, Engine, Options
 from ctrlhost.sandbox.http import Connection, listener
@@ -39,7 +40,8 @@ class Sandbox:
     `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run: gc
     and namespace by default, workloads (Deployments, ReplicaSets, pods that start and become ready) and service
     (EndpointSlices, load balancers) on request. `crd_conditions="external"` leaves judging the names of CRDs to a
-    controller. The other options are the fields of `Options`; delays are in seconds.
+    controller. `audit_log` is a file to which every request is appended as an audit event. The other options are the
+    fields of `Options`; delays are in seconds.
 
     Any thread may call the methods. Several sandboxes may run in one process.
     """
@@ -55,6 +57,7 @@ class Sandbox:
         expose: bool = False,
         controllers: Iterable[str] = CONTROLLERS,
         crd_conditions: str = "builtin",
+        audit_log: Path | str | None = None,
         options: Options | None = None,
     ) -> None:
         """Check what was asked for; nothing runs before `start`."""
@@ -78,6 +81,8 @@ class Sandbox:
         self._address, self._port = address, port
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._wanted_kubeconfig = None if kubeconfig is None else Path(kubeconfig)
+        self._wanted_audit_log = None if audit_log is None else Path(audit_log)
+        self._audit = Audit()
         self._insecure = insecure_http
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -145,6 +150,11 @@ class Sandbox:
         return 0 if found is None else engine.store.newest(found.table)
 
     @property
+    def audit(self) -> list[AuditRecord]:
+        """The newest writes since the start, oldest first, those that were refused too: at most 10,000, or 16 MiB."""
+        return self._audit.records()
+
+    @property
     def at_rest(self) -> bool:
         """Whether the server has no work of its own left that follows from what was written; delays do not count."""
         engine = self._engine
@@ -194,10 +204,12 @@ class Sandbox:
         disk = None if self._data_dir is None else Disk(self._data_dir)
         engine = Engine(self._options, loop, disk)
         try:
+            self._audit = Audit(self._wanted_audit_log)
             if disk is not None:
                 disk.load(engine.store)
             await self._serve_engine(engine)
         finally:
+            self._audit.close()
             if disk is not None:
                 disk.close()
 
@@ -208,7 +220,7 @@ class Sandbox:
         certificates = None if self._insecure else tls.issue(self._address)
         self.ca = "" if certificates is None else certificates.ca
         self.token = "" if certificates is None else secrets.token_urlsafe(32)
-        app = App(engine, tokens=None if certificates is None else {self.token: ADMIN})
+        app = App(engine, tokens=None if certificates is None else {self.token: ADMIN}, audit=self._audit)
         connections: dict[Connection, None] = {}
         context = None if certificates is None else certificates.server_context()
         server = await loop.create_server(

@@ -1,0 +1,215 @@
+"""The audit log: who wrote what, when, and how it ended; a bounded list for tests, and a file of audit events."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from ctrlhost.errors import ConfigError
+from ctrlhost.sandbox.attributes import READ_VERBS
+from ctrlhost.sandbox.messages import Response
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctrlhost.sandbox.attributes import Attributes
+    from ctrlhost.sandbox.call import User
+    from ctrlhost.sandbox.messages import Request, Stream
+
+_log = logging.getLogger(__name__)
+MAX_RECORDS = 10_000
+MAX_BYTES = 16 * 1024 * 1024
+#: Questions that are POSTed; nothing is written.
+_REVIEWS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One write that reached the server, whether or not it was allowed and succeeded."""
+
+    monotonic: float
+    """When the request had arrived, on the clock of `time.monotonic`, which all processes of a machine share."""
+    time: float
+    """The same in seconds since the epoch."""
+    duration: float
+    """Seconds until the answer was ready."""
+    user: str
+    impersonator: str
+    """Who spoke for `user` by impersonation; empty where nobody did."""
+    user_agent: str
+    verb: str
+    """`create`, `update`, `patch`, `delete` or `deletecollection`."""
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    """The object's name, for a create the one that it was given."""
+    code: int
+    dry_run: bool
+    body: bytes
+    """What was sent, as it came."""
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_named = msgspec.json.Decoder(_Named)
+
+
+class Audit:
+    """The newest writes. The server's thread adds, any thread may read."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        """Keep the newest records in memory; with `file` append every request to it, readable by its owner only."""
+        self._lock = threading.Lock()
+        self._records: deque[AuditRecord] = deque()
+        self._bytes = 0
+        self._file: IO[bytes] | None = None
+        if file is not None:
+            try:
+                descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            except OSError as error:
+                raise ConfigError(f"the audit log {file} can not be opened: {error.strerror}") from error
+            self._file = os.fdopen(descriptor, "ab", buffering=0)
+
+    def records(self) -> list[AuditRecord]:
+        """Give the kept writes in the order in which they were answered."""
+        with self._lock:
+            return list(self._records)
+
+    def close(self) -> None:
+        """Close the file; the records stay."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def add(self, request: Request, answer: Response | Stream, audit_id: str) -> None:
+        """Note a request that has its answer."""
+        asked = request.asked
+        if asked is None:
+            return
+        reads = asked.verb in READ_VERBS or not asked.resource or asked.group in _REVIEWS
+        if reads and self._file is None:
+            return
+        now = time.monotonic()
+        received = time.time() - (now - request.received)
+        name = asked.name
+        code = answer.status if isinstance(answer, Response) else 200
+        if not name and code == 201 and isinstance(answer, Response):
+            name = _name_of(answer.body)
+        if not reads:
+            self._keep(self._record(request, asked, name, code, received, now - request.received))
+        if self._file is not None:
+            stage = "ResponseComplete" if isinstance(answer, Response) else "ResponseStarted"
+            self._write(_event(request, asked, name, code, stage, received, audit_id))
+
+    def _write(self, event: dict[str, Any]) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(msgspec.json.encode(event) + b"\n")
+        except OSError as error:
+            _log.error("the audit log ends here: %s", error)
+            self.close()
+
+    def _record(
+        self, request: Request, asked: Attributes, name: str, code: int, received: float, duration: float
+    ) -> AuditRecord:
+        user, impersonator = request.user, request.impersonator
+        return AuditRecord(
+            request.received,
+            received,
+            duration,
+            "" if user is None else user.name,
+            "" if impersonator is None else impersonator.name,
+            request.headers.get("user-agent", ""),
+            asked.verb,
+            asked.group,
+            asked.version,
+            asked.resource,
+            asked.subresource,
+            asked.namespace,
+            name,
+            code,
+            bool(request.query.first("dryRun")),
+            request.body,
+        )
+
+    def _keep(self, record: AuditRecord) -> None:
+        with self._lock:
+            self._records.append(record)
+            self._bytes += len(record.body)
+            while len(self._records) > MAX_RECORDS or self._bytes > MAX_BYTES:
+                self._bytes -= len(self._records.popleft().body)
+
+
+def _name_of(body: bytes) -> str:
+    try:
+        return _named.decode(body).metadata.name
+    except msgspec.MsgspecError:
+        return ""
+
+
+def _event(
+    request: Request, asked: Attributes, name: str, code: int, stage: str, received: float, audit_id: str
+) -> dict[str, Any]:
+    """Give the request as an event of audit.k8s.io/v1 at the level Metadata: bodies may hold secrets."""
+    event: dict[str, Any] = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "Metadata",
+        "auditID": audit_id,
+        "stage": stage,
+        "requestURI": request.target,
+        "verb": asked.verb,
+        "user": _user(request.impersonator or request.user),
+    }
+    if request.impersonator is not None:
+        event["impersonatedUser"] = _user(request.user)
+    event["userAgent"] = request.headers.get("user-agent", "")
+    if asked.resource:
+        reference = {
+            "resource": asked.resource,
+            "namespace": asked.namespace,
+            "name": name,
+            "apiGroup": asked.group,
+            "apiVersion": asked.version,
+            "subresource": asked.subresource,
+        }
+        event["objectRef"] = {key: value for key, value in reference.items() if value}
+    event["responseStatus"] = {"metadata": {}, "code": code}
+    event["requestReceivedTimestamp"] = _time(received)
+    event["stageTimestamp"] = _time(time.time())
+    event["annotations"] = dict(request.annotations)
+    return event
+
+
+def _user(user: User | None) -> dict[str, Any]:
+    if user is None:
+        return {}
+    found: dict[str, Any] = {"username": user.name}
+    if user.uid:
+        found["uid"] = user.uid
+    if user.groups:
+        found["groups"] = list(user.groups)
+    if user.extra:
+        found["extra"] = {key: list(values) for key, values in user.extra}
+    return found
+
+
+def _time(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
