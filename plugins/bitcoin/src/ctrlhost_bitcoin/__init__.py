@@ -1,0 +1,1 @@
+"""Runs private networks of bitcoin nodes, a ctrlhost plugin."""

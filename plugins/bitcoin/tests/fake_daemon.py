@@ -1,0 +1,229 @@
+"""Daemons that only know their list of added nodes, for the tests of the plugin.
+
+A `FakeDaemon` answers as a real one does, unless a script says otherwise. `FakeDaemons` (fake_servers.py) puts many of
+them behind real sockets on loopback addresses; `FakeHttp` puts them behind no socket at all, for addresses that this
+machine has not got.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost_bitcoin import rpc_errors
+from ctrlhost_bitcoin.rpc_http import HttpAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PORT = 18332
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Answer with this, whatever was asked."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fails:
+    """Answer with an error of the daemon's; `legacy` as version 1.0 sends it, with a status."""
+
+    code: int
+    message: str = "scripted"
+    legacy: bool = False
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Send these bytes instead of an answer, the pieces `pause` seconds apart, and hang up."""
+
+    pieces: tuple[bytes, ...] = ()
+    pause: float = 0.0
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Answer as usual, but late."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Silent:
+    """Never answer."""
+
+
+Behaviour = Reply | Fails | Raw | Slow | Silent
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call as it arrived."""
+
+    method: str
+    params: Any
+    content: dict[str, Any]
+    headers: Mapping[str, str]
+
+
+@dataclass
+class _Scripted:
+    behaviour: Behaviour
+    method: str | None
+    times: int | None
+
+
+class FakeDaemon:
+    """One daemon. Its state may be read and changed from the test's thread at any time."""
+
+    def __init__(
+        self, host: str, port: int = PORT, *, user: str = "user", password: str = "password", dials: bool = True
+    ) -> None:
+        self.host, self.port = host, port
+        self.user, self.password = user, password
+        self.dials = dials
+        """Whether it connects what is added by itself; without, only after `onetry`."""
+        self.added: list[str] = []
+        self.links: set[str] = set()
+        self.calls: list[Call] = []
+        self.logins_refused = 0
+        self.reaches: Callable[[str], bool] = lambda _: True
+        """Whether a node can be connected; a registry asks whether one of its daemons is up there."""
+        self._scripts: list[_Scripted] = []
+        self._lock = threading.Lock()
+
+    def script(self, behaviour: Behaviour, method: str | None = None, *, times: int | None = None) -> None:
+        """Behave so in the next calls of a method, or of any; `times` bounds how often."""
+        with self._lock:
+            self._scripts.append(_Scripted(behaviour, method, times))
+
+    def behave(self) -> None:
+        """Forget all scripts."""
+        with self._lock:
+            self._scripts.clear()
+
+    def forget(self) -> None:
+        """Lose the list, as a restart of the daemon does."""
+        with self._lock:
+            self.added.clear()
+            self.links.clear()
+
+    def called(self, method: str | None = None) -> list[Any]:
+        """Give the parameters of all calls of a method, or the methods of all calls, oldest first."""
+        with self._lock:
+            if method is None:
+                return [call.method for call in self.calls]
+            return [call.params for call in self.calls if call.method == method]
+
+    def handle(self, body: bytes, headers: Mapping[str, str], *, late: bool = False) -> Reply | Raw | Slow | Silent:
+        """Answer a request; `Slow` stands for an answer that is had by asking again, `late`."""
+        with self._lock:
+            wanted = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+            if headers.get("authorization") != f"Basic {wanted}":
+                self.logins_refused += 1
+                return Reply(401, b"", {"WWW-Authenticate": 'Basic realm="jsonrpc"'})
+            content = json.loads(body)
+            many = content if isinstance(content, list) else [content]
+            script = self._next_script({one["method"] for one in many}, late)
+            if isinstance(script, Slow):
+                return script
+            self.calls += [Call(one["method"], one.get("params"), one, dict(headers)) for one in many]
+            if script is not None and not isinstance(script, Fails):
+                return script
+            answers = [self._answer(one, script) for one in many]
+        if isinstance(content, list):
+            return Reply(200, json.dumps(answers).encode() + b"\n")
+        status = 500 if script is not None and script.legacy else 200
+        return Reply(status, json.dumps(answers[0]).encode() + b"\n")
+
+    def _next_script(self, methods: set[str], late: bool) -> Behaviour | None:
+        for one in self._scripts:
+            if (one.method is None or one.method in methods) and not (late and isinstance(one.behaviour, Slow)):
+                if one.times is not None:
+                    one.times -= 1
+                    if one.times <= 0:
+                        self._scripts.remove(one)
+                return one.behaviour
+        return None
+
+    def _answer(self, one: dict[str, Any], fails: Fails | None) -> dict[str, Any]:
+        if fails is not None:
+            error = {"code": fails.code, "message": fails.message}
+            if fails.legacy:
+                return {"result": None, "error": error, "id": one["id"]}
+            return {"jsonrpc": "2.0", "error": error, "id": one["id"]}
+        try:
+            return {"jsonrpc": "2.0", "result": self._run(one["method"], one["params"]), "id": one["id"]}
+        except rpc_errors.RpcError as error:
+            return {"jsonrpc": "2.0", "error": {"code": error.code, "message": error.message}, "id": one["id"]}
+
+    def _run(self, method: str, params: list[Any]) -> Any:
+        if method == "getaddednodeinfo":
+            return [self._info(node) for node in self.added]
+        if method == "addnode":
+            return self._addnode(*params)
+        if method == "disconnectnode":
+            if params[0] not in self.links:
+                raise rpc_errors.RpcError(-29, "Node not found in connected nodes")
+            self.links.discard(params[0])
+            return None
+        if method == "getnetworkinfo":
+            return {"version": 290403, "networkactive": True, "connections": len(self.links)}
+        if method == "getpeerinfo":
+            return None
+        raise rpc_errors.RpcError(rpc_errors.METHOD_NOT_FOUND, "Method not found")
+
+    def _info(self, node: str) -> dict[str, Any]:
+        addresses = [{"address": f"{node}:18444", "connected": "outbound"}] if node in self.links else []
+        return {"addednode": node, "connected": node in self.links, "addresses": addresses}
+
+    def _addnode(self, node: str, command: str) -> None:
+        if command == "add":
+            if node in self.added:
+                raise rpc_errors.RpcError(-23, "Error: Node already added")
+            self.added.append(node)
+        elif command == "remove":
+            if node not in self.added:
+                text = "Error: Node could not be removed. It has not been added previously."
+                raise rpc_errors.RpcError(-24, text)
+            # The connection stays, as a real daemon's does.
+            self.added.remove(node)
+        if (command == "onetry" or (command == "add" and self.dials)) and self.reaches(node):
+            self.links.add(node)
+
+
+class FakeHttp:
+    """An `HttpLayer` that asks the daemons of a dictionary instead of a network; a host that is missing refuses."""
+
+    def __init__(self, *daemons: FakeDaemon) -> None:
+        self.daemons = {daemon.host: daemon for daemon in daemons}
+        for daemon in daemons:
+            daemon.reaches = lambda node: node in self.daemons
+
+    def post(
+        self, host: str, port: int, body: bytes, headers: Mapping[str, str], *, connect: float, answer: float
+    ) -> HttpAnswer:
+        daemon = self.daemons.get(host)
+        if daemon is None or daemon.port != port:
+            raise rpc_errors.Refused("no connection: refused")
+        small = {name.lower(): value for name, value in headers.items()}
+        reply = daemon.handle(body, small)
+        if isinstance(reply, Slow):
+            if reply.seconds > answer:
+                raise rpc_errors.Timeout(f"no answer within {answer:g} s")
+            reply = daemon.handle(body, small, late=True)
+        if isinstance(reply, Silent):
+            raise rpc_errors.Timeout(f"no answer within {answer:g} s")
+        if isinstance(reply, Raw):
+            raise rpc_errors.Protocol("the answer is not HTTP")
+        return HttpAnswer(reply.status, reply.body)
+
+    def close(self) -> None:
+        pass
