@@ -12,9 +12,11 @@ from ctrlhost._core import __version__
 
 if TYPE_CHECKING:
     from ctrlhost import conditions, finalizers, predicates
+    from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
     from ctrlhost.context import Context
+    from ctrlhost.controller import ControllerHandle
     from ctrlhost.duration import Duration
     from ctrlhost.errors import (
         AlreadyExists,
@@ -64,6 +66,7 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "Context",
+    "ControllerHandle",
     "CtrlhostError",
     "Duration",
     "Every",
@@ -78,6 +81,7 @@ __all__ = [
     "NotFound",
     "NotLeading",
     "NotSynced",
+    "Object",
     "Owner",
     "Owns",
     "PartialObject",
@@ -117,6 +121,7 @@ _HOMES = {
     "ConfigError": "ctrlhost.errors",
     "Conflict": "ctrlhost.errors",
     "Context": "ctrlhost.context",
+    "ControllerHandle": "ctrlhost.controller",
     "CtrlhostError": "ctrlhost.errors",
     "Duration": "ctrlhost.duration",
     "Every": "ctrlhost.sources",
@@ -131,6 +136,7 @@ _HOMES = {
     "NotFound": "ctrlhost.errors",
     "NotLeading": "ctrlhost.errors",
     "NotSynced": "ctrlhost.errors",
+    "Object": "ctrlhost.cache",
     "PartialObject": "ctrlhost.errors",
     "Owner": "ctrlhost.informers",
     "Owns": "ctrlhost.sources",

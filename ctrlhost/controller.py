@@ -72,6 +72,10 @@ class ControllerHandle:
         """Have the request reconciled; from any thread, and before the workers run too."""
         self._controller.queue.add(request, priority=priority)
 
+    def enqueue_many(self, requests: Iterable[Request], priority: int | None = None) -> None:
+        """Have each of the requests reconciled: one step for the queue, however many there are."""
+        self._controller.queue.add_many(list(requests), priority=priority)
+
 
 class Controller:
     """One reconciler with its sources, queue and workers. Constructing it starts nothing and needs no network.

@@ -290,7 +290,10 @@ class NotLeading(CtrlhostError):
 
 
 class RetryAfter(CtrlhostError):
-    """Raise it in a reconciler to be called again after `seconds`, without counting as a failure of the back-off."""
+    """Raise it in a reconciler to be called again after `seconds`, without counting as a failure of the back-off.
+
+    A time that is over already means the soonest that there is, 5 ms.
+    """
 
     def __init__(self, seconds: float, message: str = "") -> None:
         """Keep the delay, in seconds."""

@@ -17,6 +17,8 @@ log = logging.getLogger("ctrlhost.controller")
 
 #: The delay of a retry whose rate limiter raised, in seconds.
 _WITHOUT_LIMITER = 1.0
+#: The shortest delay that a reconciler can ask for, in seconds, so that one that asks for less does not spin.
+_SOONEST = 0.005
 
 
 class Outcomes:
@@ -65,7 +67,7 @@ class Outcomes:
         """Retry as the error asks, count it, and say so in the log."""
         if isinstance(error, RetryAfter):
             try:
-                self._run_after(key, max(error.seconds, 0.0), priority, counts)
+                self._run_after(key, error.seconds, priority, counts)
             except Exception as mistake:  # noqa: BLE001 - seconds that are no number
                 error = mistake
             else:
@@ -102,7 +104,7 @@ class Outcomes:
 
     def _run_after(self, key: Request, seconds: float, priority: int, counts: WorkerCounts) -> None:
         """Have the key run again after a delay that it asked for; its back-off starts afresh, whatever came before."""
-        self._queue.add_after(key, seconds, priority=priority)
+        self._queue.add_after(key, max(seconds, _SOONEST), priority=priority)
         self.succeeded(key)
         counts.requeue_after += 1
 

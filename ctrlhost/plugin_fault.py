@@ -30,20 +30,28 @@ def with_place(error: BaseException) -> str:
 class Contained:
     """A block in which what a plugin raises is reported and ends there; what the operator got wrong goes on."""
 
-    def __init__(self, plugin: str, stage: str, fail: Callable[[str, BaseException], None]) -> None:
-        """Report to `fail`, with one line that says what happened at `stage`."""
+    def __init__(
+        self, plugin: str, stage: str, fail: Callable[[str, BaseException], None], *, everything: bool = False
+    ) -> None:
+        """Report to `fail`, with one line that says what happened at `stage`.
+
+        With `everything` what the operator got wrong is reported, too: nobody is there to hear of it any more.
+        """
         self._plugin = plugin
         self._stage = stage
         self._fail = fail
+        self._everything = everything
 
     def __enter__(self) -> None:
         """Nothing to prepare."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
         """Swallow an error of the plugin."""
-        if error is None or not isinstance(error, Exception) or isinstance(error, (ConfigError, PluginNotFound)):
+        if error is None or not isinstance(error, Exception):
             return False
-        if isinstance(error, PluginError):
+        if isinstance(error, (ConfigError, PluginNotFound)) and not self._everything:
+            return False
+        if isinstance(error, (PluginError, ConfigError)):
             reason = f"{error.message} (hint: {error.hint})" if error.hint else error.message
         else:
             reason = f"{self._stage}: {with_place(error)}"

@@ -334,7 +334,8 @@ class PluginRuntime:
             task.stop(0)
 
     def _contained(self, stage: str) -> Contained:
-        return Contained(self.name, stage, self.fail)
+        # Until the plugin has a thread of its own, the host's caller hears of what the operator got wrong.
+        return Contained(self.name, stage, self.fail, everything=self._thread is not None)
 
     def _move(self, state: State, reason: str) -> None:
         with self._lock:

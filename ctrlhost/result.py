@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Result:
     """What a reconciler wants next; returning `None` or `Result()` is the usual answer: wait for the next event.
 
-    `requeue_after` is in seconds; zero, a negative number and None mean that no run is asked for. `priority` replaces
-    the priority that the next run of the key would otherwise keep. It says nothing where no further run is asked for.
+    `requeue_after` is in seconds, and at least 5 ms; zero, a negative number and None mean that no run is asked for.
+    `priority` replaces the priority that the next run of the key would otherwise keep. It says nothing where no further
+    run is asked for.
     """
 
     requeue_after: float | None = None

@@ -102,13 +102,14 @@ class Watches(KindSource):
 class Every:
     """A timer: every `seconds`, all objects of `For`'s kind, or the requests that `requests()` gives.
 
-    With `requests` the first round comes when the workers start, without it after `seconds`, since the first list
-    has brought every object already.
+    The first round comes after `seconds`, with `at_start` when the workers start: without it `For` has brought every
+    object already by then.
     """
 
     seconds: float
     requests: Callable[[], Iterable[Request]] | None = None
     _: KW_ONLY
+    at_start: bool = False
     priority: int | None = None
 
     def __post_init__(self) -> None:

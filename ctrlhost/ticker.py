@@ -40,7 +40,7 @@ class Ticker:
         self._queue = queue
         self._clock = clock
         self._stop = threading.Event()
-        self._next = clock.now() + (source.seconds if resync else 0.0)
+        self._next = clock.now() + (0.0 if source.at_start else source.seconds)
         self._thread = threading.Thread(target=self._run, name=f"{controller} timer", daemon=True)
 
     def start(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from dataclasses import dataclass
@@ -192,6 +193,19 @@ class PluginLister:
         self._wait(namespace)
         return self._lister.list(namespace, label_selector)
 
+    async def caught_up(self, namespace: str | None = None) -> None:
+        """Wait until the cache shows the plugin's own writes, without holding up the event loop; Stale after 2 seconds.
+
+        An `async def` reconciler awaits this between a write of its own and a `list` or `by_index`.
+        """
+        deadline, pause = time.monotonic() + WAIT_SECONDS, 0.0005
+        while self._written and (behind := self._written.behind(namespace)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _stale(behind[0])
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 2, 0.02)
+
     def __iter__(self) -> Iterator[Object]:
         """Go through all objects, as `list` gives them."""
         return iter(self.list())
@@ -204,9 +218,26 @@ class PluginLister:
         while behind := self._written.behind(namespace):
             left = deadline - time.monotonic()
             if left <= 0:
-                raise Stale(f"the cache does not show the write of {behind[0]} after {WAIT_SECONDS:g} s")
+                raise _stale(behind[0])
+            if _on_event_loop():
+                raise Stale(
+                    f"the cache does not show the write of {behind[0]} yet",
+                    hint="await `lister.caught_up()` first: an event loop must not wait in `list` or `by_index`",
+                )
             time.sleep(min(pause, left))
             pause = min(pause * 2, 0.02)
+
+
+def _stale(key: str) -> Stale:
+    return Stale(f"the cache does not show the write of {key} after {WAIT_SECONDS:g} s")
+
+
+def _on_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _version(text: str | None) -> int | None:

@@ -152,15 +152,18 @@ def test_a_timer_goes_through_all_objects_at_low_priority(ctrlhost_host, manual_
     assert seen.priorities == [-100, -100]
 
 
-def test_a_timer_with_requests_ticks_at_the_start_too(ctrlhost_host, manual_clock: ManualClock) -> None:
+@pytest.mark.parametrize("at_start", [False, True])
+def test_a_timer_ticks_at_its_period_and_at_the_start_where_it_is_told_to(
+    ctrlhost_host, manual_clock: ManualClock, at_start: bool
+) -> None:
     seen = Seen()
-    host = ctrlhost_host(controller(seen, Every(10, lambda: [Request("all")])), clock=manual_clock)
+    host = ctrlhost_host(controller(seen, Every(10, lambda: [Request("all")], at_start=at_start)), clock=manual_clock)
     host.run_until_idle()
-    assert seen.names() == ["all"]
-    for count in (2, 3):
+    assert seen.names() == ["all"] * at_start
+    for count in (1, 2):
         manual_clock.advance(10)
         host.run_until_idle()
-        assert seen.names() == ["all"] * count
+        assert seen.names() == ["all"] * (count + at_start)
 
 
 def test_only_the_declared_namespaces_count(ctrlhost_host) -> None:
@@ -200,7 +203,7 @@ def test_an_undeclared_kind_can_not_be_read(ctrlhost_host) -> None:
             except UndeclaredRead as error:
                 errors.append(error)
 
-    host = ctrlhost_host(controller(read, Watches("v1", "ConfigMap"), Every(60, lambda: [Request("x")])))
+    host = ctrlhost_host(controller(read, Watches("v1", "ConfigMap"), Every(60, lambda: [Request("x")], at_start=True)))
     host.run_until_idle()
     assert [type(error) for error in errors] == [UndeclaredRead, UndeclaredRead]
     assert "controller `demo/c` reads Secret (v1) without declaring it" in str(errors[0])

@@ -24,6 +24,10 @@ from tests.host.test_run import config_map
         ),
         (hook("ctrlhost_sett_up", "pass"), "there is no hook `ctrlhost_sett_up`; did you mean `ctrlhost_setup`?"),
         (hook("ctrlhost_synced", "1 / 0"), "ctrlhost_synced: ZeroDivisionError: division by zero (test_bad.py:6)"),
+        (
+            hook("ctrlhost_synced", "raise __import__('ctrlhost').ConfigError('mode: not this')"),
+            "failed: mode: not this",
+        ),
         (hook("ctrlhost_elected", "1 / 0"), "ctrlhost_elected: ZeroDivisionError: division by zero (test_bad.py:6)"),
         (hook("ctrlhost_crds", "raise OSError('no file')", ""), "ctrlhost_crds: OSError: no file (test_bad.py:6)"),
         (hook("ctrlhost_setup", "plugin.add_controller('a/b', print)"), "a controller needs a name without a slash"),

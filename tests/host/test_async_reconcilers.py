@@ -1,0 +1,82 @@
+"""Reconcilers that are `async def`, on a real API server: what may wait, and what must not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from plugin_modules import config_map, plugin_of
+
+import ctrlhost
+from ctrlhost import For, Request, Stale, written
+from ctrlhost.testing import ManualClock
+
+SOURCE = For("v1", "ConfigMap", label_selector="mine")
+
+
+def controller(reconcile: Any, **options: Any) -> Any:
+    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, SOURCE, **options))
+
+
+def names(ctx: ctrlhost.Context) -> list[str]:
+    return sorted(obj.name for obj in ctx.lister("v1", "ConfigMap").list())
+
+
+def test_a_list_on_the_event_loop_does_not_wait_and_one_that_waited_before_sees_the_write(ctrlhost_host) -> None:
+    told: list[str] = []
+    seen: list[list[str]] = []
+    ticks = 0
+
+    async def write(ctx: ctrlhost.Context, request: Request) -> None:
+        nonlocal ticks
+        if request.name != "ann" or seen:
+            return
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0)
+                ticks += 1
+
+        with host.faults.hold_watches():
+            await ctx.async_client.create(config_map("copy", labels={"mine": "1"}))
+            with pytest.raises(Stale) as caught:
+                names(ctx)
+            told.append(caught.value.hint or "")
+        # Others of the loop go on while this one waits.
+        ticking = asyncio.ensure_future(tick())
+        await ctx.lister("v1", "ConfigMap").caught_up("default")
+        ticking.cancel()
+        seen.append(names(ctx))
+
+    host = ctrlhost_host(controller(write))
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert "caught_up()" in told[0]
+    assert seen == [["ann", "copy"]]
+    assert host.controllers["demo/c"].status().last_error is None
+
+
+def test_waiting_for_a_cache_that_stays_behind_ends_as_stale_and_is_retried(
+    ctrlhost_host, manual_clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "WAIT_SECONDS", 0.05)
+    seen: list[list[str]] = []
+
+    async def write(ctx: ctrlhost.Context, request: Request) -> None:
+        if request.name != "ann":
+            return
+        if await ctx.async_client.find("v1", "ConfigMap", "copy", "default") is None:
+            with host.faults.hold_watches():
+                await ctx.async_client.create(config_map("copy", labels={"mine": "1"}))
+                await ctx.lister("v1", "ConfigMap").caught_up()
+        seen.append(names(ctx))
+
+    host = ctrlhost_host(controller(write), clock=manual_clock)
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert host.controllers["demo/c"].status().last_error.startswith("Stale: the cache does not show the write of ")
+    manual_clock.advance(1)
+    host.run_until_idle()
+    assert seen == [["ann", "copy"]]
