@@ -54,7 +54,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--sandbox-controllers",
             metavar="NAME,NAME…|none",
-            help="Which run, of gc, namespace, workloads (pods start) and service; else gc and namespace.",
+            help="Which run; workloads (pods start) and service stand for several. Without it gc and namespace.",
         ),
         click.option(
             "--sandbox-crd-conditions",

@@ -6,16 +6,36 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox.builtin import builtin_kinds
 from ctrlhost.sandbox.kinds import Registry
 from ctrlhost.sandbox.storage import Journal, Store
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 CONTROLLERS = ("gc", "namespace")
-ALL_CONTROLLERS = (*CONTROLLERS, "workloads", "service")
+CONTROLLER_GROUPS = {
+    "workloads": ("deployment", "replicaset", "statefulset", "daemonset", "scheduler", "kubelet"),
+    "service": ("endpointslice", "loadbalancer"),
+}
+"""Names that stand for several controllers."""
+
+
+def choose_controllers(names: Iterable[str]) -> frozenset[str]:
+    """Give the controllers that the names stand for; ConfigError for a name that there is none of."""
+    single = (*CONTROLLERS, *(name for group in CONTROLLER_GROUPS.values() for name in group))
+    chosen: set[str] = set()
+    for name in names:
+        if name not in single and name not in CONTROLLER_GROUPS:
+            groups = " and ".join(f"`{group}` for {', '.join(found)}" for group, found in CONTROLLER_GROUPS.items())
+            raise ConfigError(
+                f"--sandbox-controllers: there is no `{name}`",
+                hint=f"there are {', '.join(single)}; {groups}; or `none`",
+            )
+        chosen.update(CONTROLLER_GROUPS.get(name, (name,)))
+    return frozenset(chosen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ctrlhost.sandbox import seed, tls
 from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.audit import Audit, AuditRecord
 from ctrlhost.sandbox.call import ADMIN
-from ctrlhost.sandbox.engine import ALL_CONTROLLERS, CONTROLLERS, Engine, Options
+from ctrlhost.sandbox.engine import CONTROLLERS, Engine, Options, choose_controllers
 from ctrlhost.sandbox.http import Connection, listener
 from ctrlhost.sandbox.persistence import Disk
 
@@ -38,10 +38,10 @@ class Sandbox:
     `address` must be a loopback address unless `expose` is set. `data_dir` keeps the objects over restarts; without it
     they live in memory. `kubeconfig` is where the kubeconfig goes, by default into a directory that `stop` removes.
     `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run: gc
-    and namespace by default, workloads (Deployments, ReplicaSets, pods that start and become ready) and service
-    (EndpointSlices, load balancers) on request. `crd_conditions="external"` leaves judging the names of CRDs to a
-    controller. `audit_log` is a file to which every request is appended as an audit event. The other options are the
-    fields of `Options`; delays are in seconds.
+    and namespace by default; on request deployment, replicaset, statefulset, daemonset, scheduler and kubelet (pods
+    start and become ready), together called workloads, and endpointslice and loadbalancer, together called service.
+    `crd_conditions="external"` leaves judging the names of CRDs to a controller. `audit_log` is a file to which every
+    request is appended as an audit event. The other options are the fields of `Options`; delays are in seconds.
 
     Any thread may call the methods. Several sandboxes may run in one process.
     """
@@ -63,12 +63,7 @@ class Sandbox:
         """Check what was asked for; nothing runs before `start`."""
         if crd_conditions not in ("builtin", "external"):
             raise ConfigError(f"crd_conditions must be builtin or external, not {crd_conditions!r}")
-        chosen = frozenset(controllers)
-        if unknown := sorted(chosen - frozenset(ALL_CONTROLLERS)):
-            raise ConfigError(
-                f"--sandbox-controllers: there is no `{unknown[0]}`",
-                hint=f"there are {', '.join(ALL_CONTROLLERS)}, or `none`",
-            )
+        chosen = choose_controllers(controllers)
         try:
             loopback = ipaddress.ip_address(address).is_loopback
         except ValueError as error:

@@ -136,7 +136,7 @@ def test_a_command_that_fails_says_so_in_one_line(ctrlhost, distributions):
         (["plugins", "extra"], "unexpected extra argument"),
         (["manifests"], "no plugin is named"),
         (["sandbox", "--sandbox-addr=here"], "--sandbox-addr: `here` is no address"),
-        (["sandbox", "--sandbox-controllers=gc,scheduler"], "--sandbox-controllers: there is no `scheduler`"),
+        (["sandbox", "--sandbox-controllers=gc,proxy"], "--sandbox-controllers: there is no `proxy`"),
     ],
 )
 def test_usage_errors_are_one_line_and_code_2(ctrlhost, arguments, message):

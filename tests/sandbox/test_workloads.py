@@ -7,39 +7,21 @@ from typing import Any
 
 import pytest
 
-from ctrlhost.sandbox import Options, Sandbox
+from ctrlhost.sandbox import Sandbox
+from tests.sandbox.clusters import cluster, pods, ready
 from tests.sandbox.http_client import Api, names
 from tests.sandbox.objects import apps, container, core, deployment, pod, service
 from tests.waiting import eventually
 
-EVERYTHING = ("gc", "namespace", "workloads", "service")
-
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Sandbox]:
-    options = Options(pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
-    with Sandbox(options=options, controllers=EVERYTHING) as sandbox:
+def server() -> Iterator[Sandbox]:
+    with cluster() as sandbox:
         yield sandbox
-
-
-@pytest.fixture
-def api(cluster: Sandbox) -> Iterator[Api]:
-    with Api(cluster.url, cluster.ca, cluster.token) as client:
-        yield client
-
-
-def ready(found: dict[str, Any]) -> bool:
-    conditions = {item["type"]: item["status"] for item in found["status"].get("conditions", [])}
-    return conditions.get("Ready") == "True"
 
 
 def running(**more: Any) -> dict[str, Any]:
     return pod(nodeSelector={}, **more)
-
-
-def pods(api: Api, ns: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = api.get(core(ns, "pods")).expect(200)["items"]
-    return found
 
 
 @pytest.mark.behaviour("sandbox/WL-01")
@@ -133,9 +115,9 @@ def test_a_deployment_rolls_forth_and_back(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/WL-11")
-def test_a_paused_deployment_waits(api: Api, ns: str, cluster: Sandbox) -> None:
+def test_a_paused_deployment_waits(api: Api, ns: str, server: Sandbox) -> None:
     api.post(apps(ns, "deployments"), deployment(replicas=1, paused=True)).expect(201)
-    eventually(lambda: cluster.at_rest)
+    eventually(lambda: server.at_rest)
     assert api.get(apps(ns, "replicasets")).json()["items"] == []
     api.patch(apps(ns, "deployments", "d"), {"spec": {"paused": False}}).expect(200)
     eventually(lambda: available(api, apps(ns, "deployments", "d"), 1))

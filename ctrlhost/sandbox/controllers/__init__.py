@@ -18,13 +18,19 @@ def start(engine: Engine) -> None:
         GarbageCollector(engine).start()
     if "namespace" in chosen:
         NamespaceController(engine).start()
-    if "workloads" in chosen:
+    if chosen & {"scheduler", "kubelet"}:
         from ctrlhost.sandbox.controllers.pods import PodController
-        from ctrlhost.sandbox.controllers.replicas import DeploymentController, ReplicaSetController
 
-        for controller in (PodController, ReplicaSetController, DeploymentController):
-            controller(engine).start()
-    if "service" in chosen:
+        PodController(engine).start()
+    if chosen & {"replicaset", "deployment", "statefulset", "daemonset"}:
+        from ctrlhost.sandbox.controllers.daemonsets import DaemonSetController
+        from ctrlhost.sandbox.controllers.replicas import DeploymentController, ReplicaSetController
+        from ctrlhost.sandbox.controllers.statefulsets import StatefulSetController
+
+        for controller in (ReplicaSetController, DeploymentController, StatefulSetController, DaemonSetController):
+            if controller.name in chosen:
+                controller(engine).start()
+    if chosen & {"endpointslice", "loadbalancer"}:
         from ctrlhost.sandbox.controllers.services import ServiceController
 
         ServiceController(engine).start()

@@ -1,4 +1,7 @@
-"""A scheduler and a kubelet that run nothing: pods are placed, start, become ready and end after the chosen delays."""
+"""A scheduler and a kubelet that run nothing: pods are placed, start, become ready and end after the chosen delays.
+
+Each can be switched off: then somebody else binds the pods, or says how they fare.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import meta, subresources, times
+from ctrlhost.sandbox.controllers import placement
 from ctrlhost.sandbox.controllers.base import Controller, Key
 
 if TYPE_CHECKING:
@@ -51,13 +55,16 @@ class PodController(Controller):
             return
         spec, status = pod["spec"], pod["status"]
         options = self.engine.options
-        if "deletionTimestamp" in pod["metadata"]:
+        if not spec.get("nodeName"):
+            if "scheduler" in options.controllers:
+                self._schedule(pod)
+        elif "kubelet" not in options.controllers:
+            return
+        elif "deletionTimestamp" in pod["metadata"]:
             if not pod["metadata"].get("finalizers"):
                 grace = pod["metadata"].get("deletionGracePeriodSeconds", 0)
                 if self._due(pod, "stop", min(grace, options.pod_stop_delay), key):
                     self.delete(kind, pod, grace=0)
-        elif not spec.get("nodeName"):
-            self._schedule(pod)
         elif status.get("phase") == "Pending":
             if self._due(pod, "start", options.pod_start_delay, key):
                 self._start(pod)
@@ -80,10 +87,11 @@ class PodController(Controller):
         return True
 
     def _schedule(self, pod: Object) -> None:
-        wanted = pod["spec"].get("nodeSelector") or {}
+        if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
+            return
         for node in self.listed(self.kind("", "Node")):
-            labels = node["metadata"].get("labels") or {}
-            if (node.get("spec") or {}).get("unschedulable") or any(labels.get(k) != v for k, v in wanted.items()):
+            cordoned = (node.get("spec") or {}).get("unschedulable") and not placement.tolerates_cordon(pod["spec"])
+            if cordoned or not placement.selects(pod["spec"], node):
                 continue
             metadata, name = pod["metadata"], node["metadata"]["name"]
             call = self.call("create", self.kind("", "Pod"), metadata["namespace"], metadata["name"])

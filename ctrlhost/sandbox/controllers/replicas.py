@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ctrlhost.sandbox import meta, times
+from ctrlhost.sandbox.controllers import claims
 from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
-from ctrlhost.sandbox.selectors import match_selector
+from ctrlhost.sandbox.controllers.revisions import template_hash
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.call import Object
@@ -28,13 +26,7 @@ class ReplicaSetController(Controller):
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Look at a set that changed, and at the sets of a namespace whose pods did."""
-        found = event.new or event.old
-        if found is None or table.name not in ("apps/replicasets", "pods"):
-            return []
-        if table.name == "pods":
-            sets = self.engine.store.table("apps/replicasets").list(found.namespace)
-            return [(item.namespace, item.name) for item in sets]
-        return [(found.namespace, found.name)]
+        return claims.touched(self, "apps/replicasets", table, event)
 
     def reconcile(self, key: Key) -> None:
         """Bring the number of pods to what is wanted, and say how many there are."""
@@ -42,19 +34,8 @@ class ReplicaSetController(Controller):
         replica_set = self.read(kind, *key)
         if replica_set is None or "deletionTimestamp" in replica_set["metadata"]:
             return
-        mine = []
-        for found in self.listed(pods, key[0]):
-            pod = found
-            owner = controller_of(pod)
-            fits = match_selector(replica_set["spec"]["selector"], pod["metadata"].get("labels") or {})
-            if owner is None and fits and "deletionTimestamp" not in pod["metadata"]:
-                references = pod["metadata"].get("ownerReferences") or []
-                pod["metadata"]["ownerReferences"] = [*references, meta.owner_reference(replica_set)]
-                pod = self.update(pods, pod)
-                owner = replica_set["metadata"]["uid"]
-            if owner == replica_set["metadata"]["uid"] and pod["status"].get("phase") not in ("Failed", "Succeeded"):
-                mine.append(pod)
-        living = [pod for pod in mine if "deletionTimestamp" not in pod["metadata"]]
+        mine = claims.claim(self, replica_set)
+        living = [pod for pod in mine if not claims.is_going(pod) and not claims.has_ended(pod)]
         wanted = replica_set["spec"].get("replicas", 1)
         for _ in range(wanted - len(living)):
             living.append(self._create(replica_set))
@@ -68,19 +49,8 @@ class ReplicaSetController(Controller):
         self._report(replica_set, living[max(len(living) - wanted, 0) :])
 
     def _create(self, replica_set: Object) -> Object:
-        template = copy.deepcopy(replica_set["spec"]["template"])
-        metadata = template.get("metadata") or {}
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "generateName": f"{replica_set['metadata']['name']}-",
-                "labels": metadata.get("labels") or {},
-                "annotations": metadata.get("annotations") or {},
-                "ownerReferences": [meta.owner_reference(replica_set)],
-            },
-            "spec": template["spec"],
-        }
+        name = f"{replica_set['metadata']['name']}-"
+        pod = claims.from_template(replica_set, replica_set["spec"]["template"], name)
         made = self.create(self.kind("", "Pod"), replica_set["metadata"]["namespace"], pod)
         text = f"Created pod: {made['metadata']['name']}"
         self.event(replica_set, "SuccessfulCreate", text, "replicaset-controller")
@@ -98,12 +68,6 @@ class ReplicaSetController(Controller):
         kept = {"replicas", "observedGeneration"}
         replica_set["status"] = {key: value for key, value in status.items() if value or key in kept}
         self.update(self.kind("apps", "ReplicaSet"), replica_set, "status")
-
-
-def template_hash(template: Any) -> str:
-    """Give ten characters that stand for a pod template."""
-    data = msgspec.json.encode(template, order="sorted")
-    return hashlib.sha256(data).hexdigest()[:10].translate(str.maketrans("0123aeiou", "bcdfghjkl"))
 
 
 def share(value: Any, total: int, *, up: bool) -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _SERVICE = "kubernetes.io/service-name"
 _MANAGED = "endpointslice.kubernetes.io/managed-by"
+_HEADLESS = "service.kubernetes.io/headless"
 _BY = "endpointslice-controller.k8s.io"
 
 
@@ -39,9 +40,11 @@ class ServiceController(Controller):
         service = self.read(self.kind("", "Service"), *key)
         if service is None or "deletionTimestamp" in service["metadata"]:
             return
-        if service["spec"].get("selector") and service["spec"].get("type") != "ExternalName":
+        chosen, spec = self.engine.options.controllers, service["spec"]
+        if "endpointslice" in chosen and spec.get("selector") and spec.get("type") != "ExternalName":
             self._slice(service)
-        self._balancer(service, key)
+        if "loadbalancer" in chosen:
+            self._balancer(service, key)
 
     def _slice(self, service: Object) -> None:
         metadata, spec = service["metadata"], service["spec"]
@@ -59,6 +62,8 @@ class ServiceController(Controller):
         old = next((one for one in self.listed(kind, namespace) if controller_of(one) == uid), None)
         if old is None:
             labels = {**(metadata.get("labels") or {}), _SERVICE: metadata["name"], _MANAGED: _BY}
+            if spec.get("clusterIP") == "None":
+                labels[_HEADLESS] = ""
             made = {
                 "apiVersion": "discovery.k8s.io/v1",
                 "kind": "EndpointSlice",

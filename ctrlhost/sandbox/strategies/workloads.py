@@ -52,6 +52,8 @@ class StatefulSets(Workload):
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Name the change that is not allowed."""
+        if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in engine.options.controllers:
+            call.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
         if old is None or call.subresource:
             return []
         for key in sorted((obj["spec"].keys() | old["spec"].keys()) - _STATEFUL_MUTABLE):

@@ -1,0 +1,106 @@
+"""Which pods belong to whom: taken up by labels, held by an owner reference, made from a template."""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox import meta, times
+from ctrlhost.sandbox.controllers.base import controller_of, is_ready
+from ctrlhost.sandbox.selectors import match_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.controllers.base import Controller, Key
+    from ctrlhost.sandbox.storage import Event, Table
+
+
+def touched(controller: Controller, owners: str, table: Table, event: Event) -> list[Key]:
+    """Give the owners that an event on their table or on a pod concerns."""
+    found = event.new or event.old
+    if found is None:
+        return []
+    if table.name == owners:
+        return [(found.namespace, found.name)]
+    if table.name != "pods":
+        return []
+    uids = {uid for one in (event.old, event.new) if one is not None for uid in one.owners}
+    candidates = controller.engine.store.table(owners).list(found.namespace)
+    mine: list[Key] = [(one.namespace, one.name) for one in candidates if one.uid in uids]
+    # A pod that nobody controls may be taken up by whoever selects it.
+    return mine if mine or uids else [(one.namespace, one.name) for one in candidates]
+
+
+def owned(controller: Controller, owner: Object) -> list[Object]:
+    """Give the pods that `owner` controls."""
+    metadata = owner["metadata"]
+    pods = controller.engine.store.table("pods").list(metadata["namespace"])
+    mine = [pod.decode() for pod in pods if metadata["uid"] in pod.owners]
+    return [pod for pod in mine if controller_of(pod) == metadata["uid"]]
+
+
+def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] = lambda _: True) -> list[Object]:
+    """Give the pods that `owner` controls, after taking up those that fit and letting go of those that do not."""
+    kind, metadata, selector = controller.kind("", "Pod"), owner["metadata"], owner["spec"]["selector"]
+    mine = []
+    for snapshot in controller.engine.store.table("pods").list(metadata["namespace"]):
+        selected = match_selector(selector, snapshot.labels)
+        if not selected and metadata["uid"] not in snapshot.owners:
+            continue
+        pod = snapshot.decode()
+        holder, going = controller_of(pod), "deletionTimestamp" in pod["metadata"]
+        references = pod["metadata"].get("ownerReferences") or []
+        if holder == metadata["uid"]:
+            if not selected and not going:
+                pod["metadata"]["ownerReferences"] = [one for one in references if one["uid"] != holder]
+                controller.update(kind, pod)
+                continue
+            mine.append(pod)
+        elif holder is None and selected and not going and fits(pod):
+            pod["metadata"]["ownerReferences"] = [*references, meta.owner_reference(owner)]
+            mine.append(controller.update(kind, pod))
+    return mine
+
+
+def from_template(owner: Object, template: Any, name: str, **labels: str) -> Object:
+    """Make the pod that `owner` wants; a name that ends in a dash is the beginning of one."""
+    template = copy.deepcopy(template)
+    metadata = template.get("metadata") or {}
+    made = {
+        "generateName" if name.endswith("-") else "name": name,
+        "labels": {**(metadata.get("labels") or {}), **labels},
+        "annotations": metadata.get("annotations") or {},
+        "ownerReferences": [meta.owner_reference(owner)],
+    }
+    if metadata.get("finalizers"):
+        made["finalizers"] = metadata["finalizers"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template["spec"]}
+
+
+def is_going(pod: Object) -> bool:
+    """Tell whether the pod is being deleted."""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def has_ended(pod: Object) -> bool:
+    """Tell whether the pod's containers will never run again."""
+    return pod["status"].get("phase") in ("Failed", "Succeeded")
+
+
+def runs(pod: Object) -> bool:
+    """Tell whether the pod runs and takes traffic."""
+    return pod["status"].get("phase") == "Running" and is_ready(pod)
+
+
+def available_in(pod: Object, seconds: int) -> float:
+    """Give the seconds until a pod will have been ready for that long; 0 if it has, infinite if it is not ready."""
+    if not runs(pod):
+        return float("inf")
+    if not seconds:
+        return 0.0
+    since = next(item for item in pod["status"]["conditions"] if item["type"] == "Ready").get("lastTransitionTime")
+    # Times of conditions have whole seconds, so the pod may look older than it is, but never by more than one.
+    return 0.0 if not since else max(times.epoch(since) + seconds - time.time(), 0.0)
