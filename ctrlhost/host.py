@@ -80,6 +80,7 @@ class Host:
             self._add(plugin)
         self._server: HttpServer | None = None
         self._listeners: list[tuple[PluginRuntime, HttpServer]] = []
+        self._prepared = False
         self._starting = False
         self._stopped = False
         self._signal = ""
@@ -103,21 +104,36 @@ class Host:
 
     # Life.
 
-    def start(self) -> None:
-        """Load and set up the plugins, start the server, and begin to sync; returns without waiting for that.
+    def prepare(self) -> None:
+        """Take the host's address, import the plugins and check all settings; nothing runs yet. `start` does it too.
 
-        ConfigError for settings that do not fit, an address in use, or a kubeconfig that can not be read;
-        PluginNotFound for a plugin that is not installed. Every other trouble of a plugin is that plugin's own.
+        ConfigError for settings that do not fit or an address in use; PluginNotFound for a plugin that is not
+        installed. Every other trouble of a plugin is that plugin's own. After an error, `stop` gives the address back.
         """
+        if self._prepared:
+            return
         self._listen()
         named = [plugin.name for plugin in self.plugins]
         for runtime in self.plugins:
             if not runtime.failed:
                 runtime.load(self._manager, self._given.get(runtime.name))
         self.configuration.check_names([*named, *installed_plugins()])
-        overrides = self.configuration.controllers()
+        self.configuration.controllers()
         for runtime in self.plugins:
             runtime.configure(self.configuration)
+        if self.settings.leader_elect_plugins:
+            from ctrlhost.leadership import check_plugins
+
+            check_plugins(self.settings, named)
+        self._prepared = True
+
+    def start(self) -> None:
+        """Prepare, set up the plugins, start the server, and begin to sync; returns without waiting for that.
+
+        ConfigError also for a kubeconfig that can not be read and for settings of controllers that do not exist.
+        """
+        self.prepare()
+        overrides = self.configuration.controllers()
         services = self._services(overrides)
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services))

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from ctrlhost.errors import ConfigError
 from ctrlhost.events import PluginEvents
 from ctrlhost.health import Check
 from ctrlhost.leader_election import LeaderElectionConfig, LeaderElector
 from ctrlhost.lease import API_VERSION, LeaseLock
 from ctrlhost.permissions import Permission
+from ctrlhost.setting_types import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -31,6 +33,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("ctrlhost.leader_election")
 
 _STOP_TIMEOUT = 5.0
+
+
+def check_plugins(settings: HostSettings, plugins: Iterable[str]) -> None:
+    """Refuse leases for plugins that this host does not run, since a name that is misspelt would be without effect."""
+    plugins = list(plugins)
+    for name in settings.leader_elect_plugins:
+        if name not in plugins:
+            raise ConfigError(
+                f"host.leader_elect_plugins: the host runs no plugin `{name}`", hint=suggest(name, plugins)
+            )
 
 
 def lease_names(settings: HostSettings, plugins: Iterable[str]) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
-from ctrlhost.leadership import lease_names, lease_permissions
+from ctrlhost.leadership import check_plugins, lease_names, lease_permissions
 from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager
 from ctrlhost.rbac import KindNames, implied, roles
@@ -79,6 +79,7 @@ def permissions_of(plugins: Iterable[PluginRuntime], settings: HostSettings) -> 
 
 def manifests(plugins: Sequence[PluginRuntime], settings: HostSettings, deployed: Deployed) -> list[dict[str, Any]]:
     """Give all manifests in the order in which they can be applied."""
+    check_plugins(settings, [plugin.name for plugin in plugins])
     metadata = {"name": deployed.name, "namespace": deployed.namespace}
     made = crds_of(plugins)
     made.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": deployed.namespace}})

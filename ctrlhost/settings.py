@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ctrlhost.duration import Duration
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 DEFAULT_LISTEN = "127.0.0.1:8484"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,7 +74,8 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How log lines look; `auto` is the console form on a terminal and JSON elsewhere."""
 
     def __post_init__(self) -> None:
-        """Refuse times of an election that can not work together."""
+        """Refuse what is no namespace, and times of an election that can not work together."""
+        check_namespaces([*self.namespaces, *filter(None, [self.leader_elect_resource_namespace])])
         from ctrlhost.leader_election import LeaderElectionConfig
 
         lease, renew = self.leader_elect_lease_duration, self.leader_elect_renew_deadline
@@ -98,6 +104,16 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """The longest delay of the back-off after a failure."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers that can not work."""
+        """Refuse what is no namespace, and numbers that can not work."""
+        check_namespaces(self.namespaces or ())
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"`workers` is at least 1, not {self.workers}")
+
+
+def check_namespaces(names: Iterable[str]) -> None:
+    """ValueError for the first name that no namespace can have."""
+    for name in names:
+        if not _NAMESPACE.fullmatch(name):
+            raise ValueError(
+                f"`{name}` can not be a namespace's name, which has up to 63 lower-case letters, digits and inner `-`"
+            )

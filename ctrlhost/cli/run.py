@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ctrlhost.cli.options import CONFIG, PLUGINS, SET, gather, names, sandbox_options
 
@@ -59,6 +61,7 @@ def command(
         listen=listen,
     )
     settings = configuration.host()
+    _check_sandbox(settings.sandbox, kubeconfig, context)
     if not settings.plugins:
         from ctrlhost.plugins import installed_plugins
 
@@ -73,10 +76,24 @@ def command(
         return _run(configuration, None)
 
     from ctrlhost.cli.options import make_sandbox
-    from ctrlhost.cli.sandbox import announced
 
-    with announced(make_sandbox(sandbox_chosen)) as running:
-        return _run(configuration, running)
+    return _run(configuration, make_sandbox(sandbox_chosen))
+
+
+def _check_sandbox(wanted: bool, kubeconfig: str | None, context: str | None) -> None:
+    """Refuse options that would be without effect, since whoever gives them expects one."""
+    if wanted:
+        for flag, value in (("--kubeconfig", kubeconfig), ("--context", context)):
+            if value is not None:
+                raise click.UsageError(
+                    f"{flag} and --sandbox exclude each other: the sandbox writes a kubeconfig of its own, to the file "
+                    "that --sandbox-kubeconfig names"
+                )
+        return
+    asking = click.get_current_context()
+    for name in asking.params:
+        if name.startswith("sandbox_") and asking.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} has no effect without --sandbox")
 
 
 def _check_installed(names: tuple[str, ...]) -> None:
@@ -90,6 +107,18 @@ def _check_installed(names: tuple[str, ...]) -> None:
 def _run(configuration: Configuration, sandbox: Sandbox | None) -> int:
     from ctrlhost.host import Host
 
-    code = Host(configuration=configuration, sandbox=sandbox).run()
+    host = Host(configuration=configuration, sandbox=sandbox)
+    with ExitStack() as stack:
+        if sandbox is not None:
+            from ctrlhost.cli.sandbox import announced
+
+            # Only what can be run is announced: who reads the kubeconfig's path may use it at once.
+            try:
+                host.prepare()
+                stack.enter_context(announced(sandbox))
+            except BaseException:
+                host.stop(0)
+                raise
+        code = host.run()
     sys.stdout.flush()
     return code

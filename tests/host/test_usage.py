@@ -1,0 +1,68 @@
+"""Mistakes in the command line of `ctrlhost run`: one clear line, code 2, and nothing has been started."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.host.plugin_sources import GREETER
+
+SETTINGS = (
+    textwrap.dedent(GREETER)
+    + """
+import msgspec
+
+class Settings(msgspec.Struct, forbid_unknown_fields=True):
+    greeting: str = "hello"
+    size: int = 1
+
+@ctrlhost.hookimpl
+def ctrlhost_settings():
+    return Settings
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--sandbox", "--set=greeter.greting=hi"],
+            "plugins.greeter.greting: unknown setting (in --set greeter.greting)",
+        ),
+        (["--sandbox", "--set=greeter.size=big"], "plugins.greeter.size: "),
+        (["--sandbox", "--listen=nowhere"], "`nowhere` is no address"),
+        (["--sandbox", "--kubeconfig=here"], "--kubeconfig and --sandbox exclude each other"),
+        (["--set=host.sandbox=true", "--context=here"], "--context and --sandbox exclude each other"),
+        (["--sandbox-data=here"], "--sandbox-data has no effect without --sandbox"),
+        (["--sandbox", "-n", "BAD NS"], "`BAD NS` can not be a namespace's name"),
+        (["-n", "good,-bad"], "`-bad` can not be a namespace's name"),
+        (["--set=controllers.greeter/greeter.namespaces=a.b"], "`a.b` can not be a namespace's name"),
+        (["--leader-elect", "--set=host.leader_elect_resource_namespace=A"], "`A` can not be a namespace's name"),
+        (
+            ["--sandbox", "--leader-elect", "--set=host.leader_elect_plugins=greater"],
+            "host.leader_elect_plugins: the host runs no plugin `greater`",
+        ),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_before_anything_is_announced(ctrlhost, distributions, arguments, message):
+    distributions.add("greeter", SETTINGS)
+    result = ctrlhost("run", "--plugins=greeter", *arguments)
+    assert result.returncode == 2, result.stderr
+    line = result.stderr.splitlines()[0]
+    assert line.startswith("error: ")
+    assert message in line
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_lease_of_a_plugin_that_is_misspelt_is_refused_with_a_hint(ctrlhost, distributions):
+    distributions.add("greeter", SETTINGS)
+    result = ctrlhost("manifests", "--plugins=greeter", "--leader-elect", "--set=host.leader_elect_plugins=greter")
+    assert result.returncode == 2
+    assert result.stderr.splitlines() == [
+        "error: host.leader_elect_plugins: the host runs no plugin `greter`",
+        "",
+        "hint: did you mean `greeter`?",
+    ]
