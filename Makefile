@@ -59,7 +59,7 @@ $(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
 $(PEERS): $(GO_SOURCES) $(wildcard tests/go/peers/*.go)
 	PYTHON=$(PYTHON) tests/go/build peers
 
-.PHONY: demo test test-fast test-rust loom test-python controlplane controlplane-build
+.PHONY: demo test test-fast test-rust loom test-python bitcoind controlplane controlplane-build
 demo: venv ## Run hostname and naming on the sandbox with example objects; KEEP=1 leaves it running
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
@@ -72,11 +72,16 @@ loom: ## Explore the interleavings of the queue's core, up to a bound
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom \
 	  cargo test --quiet --locked --package ctrlhost-core --test queue_loom
 
+# Where bitcoind can not be had its tests are skipped, and say so; in CI that is a failure.
 test-python: venv $(CONTROLPLANE)
+	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet
 
 test-fast: venv ## The tests that need neither the real control plane nor a wheel, under a minute
 	$(PYTEST) --quiet tests/unit plugins/*/tests -k "not kube-apiserver"
+
+bitcoind: ## Get bitcoind for the end-to-end tests, from Debian's packages into .cache
+	@tests/bitcoind/fetch
 
 controlplane-build: $(CONTROLPLANE)
 

@@ -1,0 +1,129 @@
+"""Real bitcoind processes on loopback addresses, one network of them per machine address."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from pathlib import Path
+
+import pytest
+from ctrlhost_bitcoin.rpc import Credentials, RpcTarget
+
+FETCHED = Path(__file__).parents[2] / ".cache" / "bitcoind" / "bitcoind"
+RPC_PORT, P2P_PORT = 18443, 18444
+
+
+def require_bitcoind() -> Path:
+    """Give the program: `$BITCOIND`, the one of the path, or the one that `make bitcoind` got.
+
+    Skips where there is none, and where the loopback network has one address only; in CI that is a failure.
+    """
+    reason = ""
+    named = os.environ.get("BITCOIND") or shutil.which("bitcoind")
+    program = Path(named) if named else FETCHED
+    if not sys.platform.startswith("linux"):
+        reason = "only Linux answers on all addresses of 127.0.0.0/8"
+    elif not program.exists():
+        reason = f"there is no {program}; `make bitcoind` gets one from Debian's packages, or name yours in $BITCOIND"
+    if not reason:
+        return program
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class Addresses:
+    """Loopback addresses that no other process of the tests uses; the one that was free for longest comes first."""
+
+    def __init__(self) -> None:
+        pid = os.getpid()
+        network = f"127.{1 + pid % 250}.{1 + pid // 250 % 250}"
+        self._free = deque(f"{network}.{host}" for host in range(10, 251))
+
+    def take(self, wanted: str | None = None) -> str:
+        """Take an address; a certain one only if it is free."""
+        if wanted is None:
+            return self._free.popleft()
+        self._free.remove(wanted)
+        return wanted
+
+    def give_back(self, address: str) -> None:
+        self._free.append(address)
+
+
+class Bitcoind:
+    """A daemon on regtest with a data directory of its own; ended by its pid, with the block at the latest."""
+
+    def __init__(
+        self,
+        program: Path,
+        host: str,
+        *,
+        user: str = "user",
+        password: str = "password",
+        rpc_port: int = RPC_PORT,
+        p2p_port: int = P2P_PORT,
+    ) -> None:
+        self.host, self.p2p_port = host, p2p_port
+        self.target = RpcTarget(host, rpc_port, Credentials(user, password))
+        self._directory = tempfile.TemporaryDirectory(prefix="bitcoind-")
+        options = {
+            "datadir": self._directory.name,
+            "bind": f"{host}:{p2p_port}",
+            "rpcbind": host,
+            "rpcallowip": "127.0.0.0/8",
+            "rpcport": rpc_port,
+            "rpcuser": user,
+            "rpcpassword": password,
+            "listen": 1,
+            "disablewallet": 1,
+            "dnsseed": 0,
+            "natpmp": 0,
+            "discover": 0,
+            "listenonion": 0,
+        }
+        self._log = Path(self._directory.name, "output")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [program, "-regtest", "-server", *(f"-{name}={value}" for name, value in options.items())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def hang(self) -> None:
+        """Stop answering, with all connections open."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """Ask it to end, which takes it about a second."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(10)
+
+    def close(self) -> None:
+        """End it at once, whatever its state, and remove its data."""
+        self.kill()
+        self._directory.cleanup()

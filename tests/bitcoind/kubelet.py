@@ -1,0 +1,102 @@
+"""A toy kubelet: turns the pods of one namespace into bitcoind processes on loopback addresses.
+
+Who makes the pods, a StatefulSet controller or a test, is not its business. It places them on a node that does not
+exist, so that a deletion leaves them terminating until their process has ended, as on a real one.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Self
+
+from ctrlhost_bitcoin.rpc import RpcClient
+
+import ctrlhost
+from ctrlhost.cache import DeletedFinalStateUnknown
+from tests.bitcoind.pod import ToyPod
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from ctrlhost.cache import Object
+    from tests.bitcoind.daemon import Addresses
+
+
+class ToyKubelet:
+    """Runs until the end of the block, and leaves no process behind. Attributes may be set at any time."""
+
+    def __init__(self, client: ctrlhost.Client, namespace: str, program: Path, addresses: Addresses) -> None:
+        self.client, self.namespace = client, namespace
+        self.program, self.addresses = program, addresses
+        self.password: str | None = None
+        """What daemons take for their password instead of what their environment says."""
+        self.next_address: str | None = None
+        """The address of the pod that starts next."""
+        self.rpc = RpcClient(timeout=1.0)
+        self.errors: list[BaseException] = []
+        self._pods: dict[str, ToyPod] = {}
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._factory = ctrlhost.InformerFactory(client)
+
+    def pod(self, name: str) -> ToyPod:
+        """Give the newest pod of a name that has a process, waiting for it."""
+
+        def newest() -> ToyPod | None:
+            with self._lock:
+                found = [one for one in self._pods.values() if one.name == name and one.runs]
+            return found[-1] if found else None
+
+        found: ToyPod = eventually(newest, 30, f"a process of {name}")
+        return found
+
+    def pods(self) -> dict[str, ToyPod]:
+        """Give the pods that have a process, by name."""
+        with self._lock:
+            return {one.name: one for one in self._pods.values() if one.runs}
+
+    def __enter__(self) -> Self:
+        informer = self._factory.informer("v1", "Pod", namespaces=[self.namespace])
+        informer.add_handler(
+            on_add=lambda pod, _: self._see(pod), on_update=lambda _, pod: self._see(pod), on_delete=self._lose
+        )
+        self._factory.start()
+        assert self._factory.wait_for_sync(30)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._factory.stop()
+        with self._lock:
+            self._stopping = True
+            pods = list(self._pods.values())
+        for pod in pods:
+            pod.abandon()
+        for pod in pods:
+            pod.join()
+        self.rpc.close()
+        assert not self.errors, self.errors
+
+    def _see(self, pod: Object) -> None:
+        with self._lock:
+            known = self._pods.get(pod.uid)
+            if known is None and not self._stopping:
+                known = self._pods[pod.uid] = ToyPod(self, pod)
+                known.start()
+        if known is not None:
+            known.see(pod)
+
+    def _lose(self, pod: Any) -> None:
+        found = pod.object if isinstance(pod, DeletedFinalStateUnknown) else pod
+        with self._lock:
+            lost = self._pods.get(found.uid)
+        if lost is not None:
+            lost.abandon()
+
+    def forget(self, pod: ToyPod) -> None:
+        """Called by a pod that has ended."""
+        with self._lock:
+            self._pods.pop(pod.uid, None)

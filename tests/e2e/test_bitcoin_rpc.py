@@ -1,0 +1,116 @@
+"""The plugin's RPC client against a real daemon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctrlhost_bitcoin import rpc
+from ctrlhost_bitcoin.rpc import AddedNode, Credentials, RpcClient, RpcError, RpcTarget
+
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.bitcoind.daemon import Bitcoind
+
+behaviour = pytest.mark.behaviour
+
+
+@pytest.fixture
+def daemon(start_daemon: Callable[..., Bitcoind]) -> Bitcoind:
+    return answering(start_daemon())
+
+
+@pytest.fixture
+def client(daemon: Bitcoind) -> Iterator[RpcClient]:
+    client = RpcClient(daemon.target)
+    yield client
+    client.close()
+
+
+def answering(daemon: Bitcoind) -> Bitcoind:
+    """Wait until a daemon has started."""
+    client = RpcClient(daemon.target)
+
+    def answers() -> bool:
+        try:
+            client.call(None, "uptime")
+        except (rpc.Refused, rpc.WarmingUp):
+            assert daemon.runs, daemon.log
+            return False
+        return True
+
+    eventually(answers, 30, "an answer of the daemon")
+    client.close()
+    return daemon
+
+
+@behaviour("bitcoin/U18", "bitcoin/U19", "bitcoin/U21", "bitcoin/U22")
+def test_a_method_gives_its_result_and_an_unknown_one_its_error(client: RpcClient) -> None:
+    network = client.call(None, "getnetworkinfo")
+    assert network["networkactive"] is True
+    assert network["connections"] == 0
+    with pytest.raises(RpcError) as caught:
+        client.call(None, "getnetworkinfox")
+    assert (caught.value.code, caught.value.reason) == (-32601, "RpcError")
+    results = client.batch(None, [("uptime", []), ("getnetworkinfox", []), ("getaddednodeinfo", [])])
+    assert [type(one) for one in results] == [int, RpcError, list]
+
+
+@behaviour("bitcoin/U20", "bitcoin/U23")
+def test_the_daemon_that_a_call_names_is_called_and_not_the_default(daemon: Bitcoind) -> None:
+    nobody = RpcTarget("127.0.0.1", 9, Credentials("user", "password"))
+    client = RpcClient(nobody)
+    client.add_node(daemon.target, "127.0.0.3")
+    assert client.added_nodes(daemon.target) == [AddedNode("127.0.0.3", False)]
+    client.remove_node(daemon.target, "127.0.0.3")
+    assert client.added_nodes(daemon.target) == []
+    with pytest.raises(rpc.Refused):
+        client.added_nodes()
+    client.close()
+
+
+@behaviour("bitcoin/U24")
+def test_what_is_added_already_is_an_error_of_its_own(client: RpcClient) -> None:
+    client.add_node(None, "127.0.0.3")
+    with pytest.raises(RpcError) as twice:
+        client.add_node(None, "127.0.0.3")
+    assert twice.value.is_already_added
+    client.remove_node(None, "127.0.0.3")
+    with pytest.raises(RpcError) as gone:
+        client.remove_node(None, "127.0.0.3")
+    assert gone.value.is_not_added
+    with pytest.raises(RpcError) as apart:
+        client.disconnect(None, "127.0.0.3")
+    assert apart.value.is_not_connected
+
+
+def test_two_daemons_are_linked_at_once_and_parted_again(client: RpcClient, start_daemon: Any) -> None:
+    other = answering(start_daemon())
+    client.add_node(None, other.host)
+    client.onetry(None, other.host)
+    eventually(lambda: client.added_nodes() == [AddedNode(other.host, True)])
+    client.remove_node(None, other.host)
+    client.disconnect(None, other.host)
+    eventually(lambda: client.call(None, "getnetworkinfo")["connections"] == 0)
+
+
+def test_a_wrong_password_is_told_apart_and_a_hanging_daemon_too(daemon: Bitcoind) -> None:
+    wrong = RpcTarget(daemon.host, daemon.target.port, Credentials("user", "wrong"))
+    # The daemon takes its time to refuse.
+    client = RpcClient()
+    with pytest.raises(rpc.Unauthorized):
+        client.call(wrong, "uptime")
+    client.close()
+    client = RpcClient(timeout=0.3)
+    daemon.hang()
+    with pytest.raises(rpc.Timeout):
+        client.call(daemon.target, "uptime")
+    daemon.resume()
+    assert eventually(lambda: client.call(daemon.target, "uptime")) is not None
+    daemon.kill()
+    with pytest.raises(rpc.Refused):
+        client.call(daemon.target, "uptime")
+    client.close()

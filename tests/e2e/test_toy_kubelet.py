@@ -1,0 +1,73 @@
+"""The toy kubelet by itself: what it makes of a pod, so that the scenarios can rely on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.bitcoind.kubelet import ToyKubelet
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.bitcoind.daemon import Addresses
+    from tests.control_plane import ControlPlane
+
+
+def create_pod(client: Any, namespace: str, name: str, secret: str = "") -> None:
+    ports = [{"name": "rpc", "containerPort": 18443}, {"name": "p2p", "containerPort": 18444}]
+    source = [{"secretRef": {"name": secret}}] if secret else []
+    container = {"name": "bitcoind", "image": "bitcoind", "ports": ports, "envFrom": source}
+    metadata = {"name": name, "namespace": namespace}
+    client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}})
+
+
+def test_a_pod_becomes_a_daemon_that_is_restarted_probed_and_ended(
+    control_plane: ControlPlane, namespace: str, bitcoind: Path, addresses: Addresses
+) -> None:
+    client = control_plane.client
+
+    def status(name: str = "node-0") -> dict[str, Any]:
+        found: dict[str, Any] = client.get("v1", "Pod", name, namespace)["status"]
+        return found
+
+    def ready(name: str = "node-0") -> bool:
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in status(name).get("conditions") or ())
+
+    with ToyKubelet(client, namespace, bitcoind, addresses) as kubelet:
+        create_pod(client, namespace, "node-0")
+        eventually(ready, 30)
+        pod = kubelet.pod("node-0")
+        assert status()["podIP"] == pod.address == pod.daemon.host
+        assert kubelet.rpc.call(pod.daemon.target, "getblockchaininfo")["chain"] == "regtest"
+
+        pod.kill()
+        eventually(lambda: not ready())
+        eventually(ready)
+        (container,) = status()["containerStatuses"]
+        assert (container["restartCount"], status()["podIP"]) == (1, pod.address)
+
+        pod.frozen = True
+        pod.kill()
+        eventually(lambda: status()["containerStatuses"][0]["restartCount"] == 2)
+        assert ready()
+
+        client.delete("v1", "Pod", "node-0", namespace)
+        assert client.get("v1", "Pod", "node-0", namespace)["metadata"]["deletionTimestamp"]
+        eventually(lambda: client.find("v1", "Pod", "node-0", namespace) is None)
+        assert not pod.runs
+
+        # What a Secret brings is what the daemon takes; without it, the container waits.
+        create_pod(client, namespace, "node-1", "rpc")
+        eventually(lambda: "containerStatuses" in status("node-1"))
+        assert status("node-1")["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+        secret = {"BC_RPC_USER": "ann", "BC_RPC_PASSWORD": "pass"}
+        metadata = {"name": "rpc", "namespace": namespace}
+        client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": secret})
+        eventually(lambda: ready("node-1"))
+        next_pod = kubelet.pod("node-1")
+        assert next_pod.daemon.target.credentials.password == "pass"
+        assert next_pod.address != pod.address
+        processes = [one.daemon.pid for one in kubelet.pods().values()]
+    assert processes
+    assert not kubelet.pods()
