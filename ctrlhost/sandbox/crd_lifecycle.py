@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox import crd_names, times, views
 from ctrlhost.sandbox.call import Call, Object
@@ -14,6 +14,7 @@ from ctrlhost.sandbox.status import Failure
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.storage import Event, Table
 
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -57,52 +58,76 @@ def begin_deletion(crd: Object) -> None:
     set_condition(crd, "Terminating", "True", "InstanceDeletionPending", text)
 
 
-def changed(engine: Engine) -> None:
-    """Serve what the stored CRDs say, now, and go on with their life in a moment."""
-    serve(engine)
-    engine.soon(lambda: advance(engine))
+def changed(engine: Engine, name: str) -> None:
+    """Serve what a stored CRD says, now, and go on with its life, and that of others that it holds up, in a moment."""
+    snapshot = engine.store.table(TABLE).get("", name)
+    crd = None if snapshot is None else snapshot.decode()
+    _serve(engine, name, crd)
+    for other in (name, *engine.crds.note(name, crd)):
+        _go_on(engine, other)
 
 
-def stored(engine: Engine) -> list[Object]:
-    """Give all CRDs."""
-    return [snapshot.decode() for snapshot in engine.store.table(TABLE).list()]
+def begin(engine: Engine) -> None:
+    """Serve all CRDs that are stored, and go on with their lives from now on."""
+    for snapshot in engine.store.table(TABLE).list():
+        changed(engine, snapshot.name)
+    engine.store.listeners.append(lambda table, event: _object_gone(engine, table, event))
 
 
-def serve(engine: Engine) -> None:
-    """Bring the registry in line with the CRDs, and end the watches of what is no longer served alike."""
-    before = {(kind.table, kind.version): kind for kind in engine.registry if kind.custom is not None}
-    engine.registry.replace_custom(pair for crd in stored(engine) for pair in kinds_of(crd))
-    after = {(kind.table, kind.version): kind for kind in engine.registry if kind.custom is not None}
-    for watch in list(engine.watches):
-        kind = watch.kind
-        if kind.custom is None:
+def _object_gone(engine: Engine, table: Table, event: Event) -> None:
+    """Go on with the deletion of a CRD whenever one of its objects goes."""
+    group, _, plural = table.name.partition("/")
+    if event.new is None and "." in group:
+        _go_on(engine, f"{plural}.{group}")
+
+
+def _go_on(engine: Engine, name: str) -> None:
+    pending = engine.crds.pending
+    if not pending:
+        engine.soon(lambda: _advance(engine))
+    pending[name] = None
+
+
+def _serve(engine: Engine, name: str, crd: Object | None) -> None:
+    """Bring the registry in line with a CRD, and end the watches of what is no longer served alike."""
+    before = engine.registry.custom(name)
+    shapes = {kind.custom.marker: kind.custom.shape for kind in before if kind.custom is not None}
+    kinds = [] if crd is None else kinds_of(crd, shapes)
+    engine.registry.serve_custom(name, kinds)
+    markers = {kind.custom.marker for kind, _ in kinds if kind.custom is not None}
+    ended = {kind.custom.marker for kind in before if kind.custom is not None} - markers
+    if ended:
+        for watch in list(engine.watches):
+            custom = watch.kind.custom
+            if custom is not None and custom.crd == name and custom.marker in ended:
+                watch.end()
+    for kind in before:
+        if not kinds and not engine.store.table(kind.table).count:
+            engine.store.forget_table(kind.table)
+
+
+def _advance(engine: Engine) -> None:
+    """Take the CRDs that are due one step on; a step is a write, and a write makes its CRD due again."""
+    pending = list(engine.crds.pending)
+    engine.crds.pending.clear()
+    for name in pending:
+        snapshot = engine.store.table(TABLE).get("", name)
+        if snapshot is None:
             continue
-        now = after.get((kind.table, kind.version))
-        if now is None or now.custom is None or now.custom.marker != kind.custom.marker:
-            watch.end()
-    served = {table for table, _ in after}
-    for table, _ in before:
-        if table not in served and not engine.store.table(table).count:
-            engine.store.forget_table(table)
-
-
-def advance(engine: Engine) -> None:
-    """Take every CRD one step on; a step is a write, and a write calls this again."""
-    crds = stored(engine)
-    for crd in crds:
         try:
-            _step(engine, crd, crds)
+            _step(engine, snapshot.decode())
         except Failure as failure:
             # One CRD that can not be written must not hold up the others.
-            _log.warning("the sandbox could not go on with CRD %s: %s", crd["metadata"]["name"], failure.message)
+            _log.warning("the sandbox could not go on with CRD %s: %s", name, failure.message)
 
 
-def _step(engine: Engine, crd: Object, crds: list[Object]) -> None:
+def _step(engine: Engine, crd: Object) -> None:
     if "deletionTimestamp" in crd["metadata"]:
         _clean_up(engine, crd)
         return
     before = (crd.get("status") or {}).get("conditions"), (crd.get("status") or {}).get("acceptedNames")
-    if engine.options.crd_conditions == "builtin" and (judgement := crd_names.judged(crd, crds)):
+    used = engine.crds.used(crd["spec"]["group"])
+    if engine.options.crd_conditions == "builtin" and (judgement := crd_names.judged(crd, used)):
         crd["status"]["acceptedNames"], conditions = judgement
         for one in conditions:
             set_condition(crd, *one)
@@ -135,7 +160,7 @@ def _clean_up(engine: Engine, crd: Object) -> None:
     if FINALIZER not in (metadata.get("finalizers") or ()):
         return
     table = engine.store.table(f"{crd['spec']['group']}/{crd['spec']['names']['plural']}")
-    kind = next((kind for kind in engine.registry if kind.table == table.name), None)
+    kind = next(iter(engine.registry.custom(metadata["name"])), None)
     if table.count and kind is not None:
         found = condition(crd, "Terminating")
         if found is None or found.get("reason") != "InstanceDeletionInProgress":
@@ -154,16 +179,6 @@ def _clean_up(engine: Engine, crd: Object) -> None:
     metadata["finalizers"] = [name for name in metadata["finalizers"] if name != FINALIZER]
     # Finalizers are metadata, which a write to /status of a built-in kind may change.
     writes.update(engine, _call(engine, crd, "status"), crd)
-
-
-def watch_objects(engine: Engine) -> None:
-    """Go on with the deletion of CRDs whenever a custom object goes."""
-
-    def told(table: Any, event: Any) -> None:
-        if event.new is None and "." in table.name.partition("/")[0]:
-            engine.soon(lambda: advance(engine))
-
-    engine.store.listeners.append(told)
 
 
 def terminating_kind(kind: Kind) -> bool:

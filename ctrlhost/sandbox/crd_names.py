@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.custom import condition, is_true
+from ctrlhost.sandbox.crd_index import is_satisfied
+from ctrlhost.sandbox.custom import condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container
 
     from ctrlhost.sandbox.call import Object
 
@@ -21,17 +22,19 @@ _FIELDS = (
 _KINDS = frozenset({"kind", "listKind"})
 
 
-def judged(crd: Object, crds: Iterable[Object]) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
+def judged(
+    crd: Object, used: tuple[Container[str], Container[str]]
+) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
     """Give the accepted names and the conditions to set, None if all is well.
 
+    `used` is what is accepted in the CRD's group: names of resources, and of kinds.
     As in kube-apiserver a CRD's own accepted names count as used, except in the field that they are in; the short names
     are one block; and the last field in conflict is the one that is told.
     """
     wanted = crd["spec"]["names"]
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
-    if _same(wanted, accepted) and is_true(crd, "NamesAccepted"):
+    if is_satisfied(crd):
         return None
-    used = _used(crd["spec"]["group"], crds)
     result: Object = {"plural": "", "kind": ""}
     reason, message = "", ""
     for field, why in _FIELDS:
@@ -64,19 +67,3 @@ def _conditions(crd: Object, reason: str, message: str) -> list[tuple[str, str, 
     if established is None or established.get("status") != "True":
         conditions.append(("Established", "False", "Installing", "the initial names have been accepted"))
     return conditions
-
-
-def _used(group: str, crds: Iterable[Object]) -> tuple[set[str], set[str]]:
-    """Give what is accepted in a group: names of resources, and of kinds."""
-    resources: set[str] = set()
-    kinds: set[str] = set()
-    for crd in crds:
-        if crd["spec"]["group"] == group:
-            names = (crd.get("status") or {}).get("acceptedNames") or {}
-            resources.update((names.get("plural") or "", names.get("singular") or "", *(names.get("shortNames") or ())))
-            kinds.update((names.get("kind") or "", names.get("listKind") or ""))
-    return resources, kinds
-
-
-def _same(wanted: dict[str, Any], accepted: dict[str, Any]) -> bool:
-    return all((wanted.get(key) or None) == (accepted.get(key) or None) for key in {*wanted, *accepted})

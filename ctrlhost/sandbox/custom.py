@@ -54,8 +54,11 @@ def simple_path(text: str) -> FieldPath:
     return tuple(part for part in text.removeprefix(".").split(".") if part)
 
 
-def kinds_of(crd: Crd) -> list[tuple[Kind, bool]]:
-    """Give a kind for each version that the CRD serves; the flag says whether discovery lists it."""
+def kinds_of(crd: Crd, shapes: Mapping[str, Shape]) -> list[tuple[Kind, bool]]:
+    """Give a kind for each version that the CRD serves; the flag says whether discovery lists it.
+
+    `shapes` are those that were made already, by marker.
+    """
     established = is_true(crd, "Established")
     if not established and not is_true(crd, "NamesAccepted"):
         return []
@@ -66,13 +69,21 @@ def kinds_of(crd: Crd) -> list[tuple[Kind, bool]]:
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     terminating = is_true(crd, "Terminating") or "deletionTimestamp" in crd["metadata"]
     return [
-        (_kind(crd, names, version, storage, terminating=terminating), established)
+        (_kind(crd, names, version, storage, shapes, terminating=terminating), established)
         for version in spec["versions"]
         if version.get("served")
     ]
 
 
-def _kind(crd: Crd, names: Mapping[str, Any], version: Mapping[str, Any], storage: str, *, terminating: bool) -> Kind:
+def _kind(
+    crd: Crd,
+    names: Mapping[str, Any],
+    version: Mapping[str, Any],
+    storage: str,
+    shapes: Mapping[str, Shape],
+    *,
+    terminating: bool,
+) -> Kind:
     spec = crd["spec"]
     group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
@@ -93,8 +104,11 @@ def _kind(crd: Crd, names: Mapping[str, Any], version: Mapping[str, Any], storag
     if version.get("deprecated"):
         warning = version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
     list_kind = names.get("listKind") or f"{kind}List"
-    shape = shape_of(schema)
-    shape.fields = {**shape.fields, "metadata": builtin("meta.ObjectMeta")}
+    marker = f"{version['name']}:{content_hash(msgspec.json.encode(schema))}"
+    shape = shapes.get(marker)
+    if shape is None:
+        shape = shape_of(schema)
+        shape.fields = {**shape.fields, "metadata": builtin("meta.ObjectMeta")}
     return Kind(
         group,
         version["name"],
@@ -124,6 +138,6 @@ def _kind(crd: Crd, names: Mapping[str, Any], version: Mapping[str, Any], storag
             warning,
             terminating,
             list_kind,
-            f"{version['name']}:{content_hash(msgspec.json.encode(schema))}",
+            marker,
         ),
     )

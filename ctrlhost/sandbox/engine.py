@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox.builtin import builtin_kinds
+from ctrlhost.sandbox.crd_index import CrdIndex
 from ctrlhost.sandbox.kinds import Registry
 from ctrlhost.sandbox.storage import Journal, Store
 
@@ -69,6 +70,7 @@ class Engine:
     store: Store = field(init=False)
     registry: Registry = field(init=False)
     host: str = "127.0.0.1:0"
+    crds: CrdIndex = field(default_factory=CrdIndex)
     watches: set[Any] = field(default_factory=set)
     allocations: dict[str, dict[str, str]] = field(default_factory=dict)
     """Pool name to {address or port: uid of the holder}."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 FieldPath = tuple[str, ...]
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,59 +88,102 @@ class Registry:
     def __init__(self, builtin: Iterable[Kind]) -> None:
         """Start with the built-in kinds."""
         self._kinds: dict[tuple[str, str, str], Kind] = {}
-        self._listed: dict[tuple[str, str, str], bool] = {}
+        self._by_name: dict[tuple[str, str], tuple[Kind, ...]] = {}
+        self._by_table: dict[str, tuple[Kind, ...]] = {}
+        self._custom: dict[str, tuple[Kind, ...]] = {}
+        self._versions: Counter[tuple[str, str]] = Counter()
+        self._unlisted: set[Kind] = set()
+        self._sorted: tuple[Kind, ...] = ()
+        self._sorted_at = -1
         self.changes = 0
         """Grows with every change, so that what is derived from the registry knows when it is stale."""
-        for kind in builtin:
-            self._kinds[kind.group, kind.version, kind.plural] = kind
-        self._builtin = frozenset(self._kinds)
+        self._builtin = tuple(builtin)
+        for kind in self._builtin:
+            self._add(kind)
+        self._compiled_in = frozenset(self._kinds)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """Find what a path names."""
         return self._kinds.get((group, version, plural))
 
     def find_kind(self, group: str, version: str, kind: str) -> Kind | None:
-        """Find a kind by its name; any version if `version` is empty."""
-        for other in self._kinds.values():
-            if other.kind == kind and other.group == group and version in ("", other.version):
+        """Find a kind by its name; any version if `version` is empty. May be called from any thread."""
+        for other in self._by_name.get((group, kind), ()):
+            if version in ("", other.version):
                 return other
         return None
 
     def __iter__(self) -> Iterator[Kind]:
         """Go through all kinds: the built-in ones first, then custom ones by group."""
-        return iter(self._kinds.values())
+        if self._sorted_at != self.changes:
+            custom = [kind for kinds in self._custom.values() for kind in kinds]
+            self._sorted = (*self._builtin, *sorted(custom, key=lambda kind: (kind.group, kind.plural)))
+            self._sorted_at = self.changes
+        return iter(self._sorted)
 
     def tables(self) -> dict[str, Kind]:
         """Give one kind for every table of stored objects."""
-        found: dict[str, Kind] = {}
-        for kind in self._kinds.values():
-            if not kind.virtual:
-                found.setdefault(kind.table, kind)
-        return found
+        return {table: kinds[0] for table, kinds in self._by_table.items()}
+
+    def of_table(self, table: str) -> Kind | None:
+        """Give a kind whose objects are in a table."""
+        found = self._by_table.get(table)
+        return found[0] if found else None
 
     def serves_group_version(self, group: str, version: str) -> bool:
         """Tell whether anything is served under the group version."""
-        return any(key[0] == group and key[1] == version for key in self._kinds)
+        return (group, version) in self._versions
 
     def is_builtin(self, kind: Kind) -> bool:
         """Tell whether the kind is compiled in."""
-        return (kind.group, kind.version, kind.plural) in self._builtin
+        return (kind.group, kind.version, kind.plural) in self._compiled_in
 
     def is_listed(self, kind: Kind) -> bool:
         """Tell whether discovery and OpenAPI show the kind."""
-        return self._listed.get((kind.group, kind.version, kind.plural), True)
+        return kind not in self._unlisted
 
-    def replace_custom(self, kinds: Iterable[tuple[Kind, bool]]) -> None:
-        """Make `kinds` all the custom ones; the flag says whether discovery lists the kind."""
-        kept = {key: kind for key, kind in self._kinds.items() if key in self._builtin}
-        self._listed = {}
-        for kind, listed in sorted(kinds, key=lambda item: (item[0].group, item[0].plural)):
-            key = (kind.group, kind.version, kind.plural)
-            if key not in self._builtin:
-                kept[key] = kind
-                self._listed[key] = listed
-        self._kinds = kept
+    def custom(self, crd: str) -> tuple[Kind, ...]:
+        """Give the kinds that a CRD brought."""
+        return self._custom.get(crd, ())
+
+    def serve_custom(self, crd: str, kinds: Iterable[tuple[Kind, bool]]) -> None:
+        """Make `kinds` all those of a CRD; the flag says whether discovery lists the kind."""
+        for kind in self._custom.pop(crd, ()):
+            self._remove(kind)
+        fresh = [(kind, listed) for kind, listed in kinds if not self.is_builtin(kind)]
+        for kind, listed in fresh:
+            self._add(kind)
+            if not listed:
+                self._unlisted.add(kind)
+        if fresh:
+            self._custom[crd] = tuple(kind for kind, _ in fresh)
         self.changes += 1
+
+    def _add(self, kind: Kind) -> None:
+        self._kinds[kind.group, kind.version, kind.plural] = kind
+        self._versions[kind.group, kind.version] += 1
+        name = (kind.group, kind.kind)
+        self._by_name[name] = (*self._by_name.get(name, ()), kind)
+        if not kind.virtual:
+            self._by_table[kind.table] = (*self._by_table.get(kind.table, ()), kind)
+
+    def _remove(self, kind: Kind) -> None:
+        self._unlisted.discard(kind)
+        del self._kinds[kind.group, kind.version, kind.plural]
+        version = (kind.group, kind.version)
+        self._versions[version] -= 1
+        if not self._versions[version]:
+            del self._versions[version]
+        _drop(self._by_name, (kind.group, kind.kind), kind)
+        _drop(self._by_table, kind.table, kind)
+
+
+def _drop(index: dict[_Key, tuple[Kind, ...]], key: _Key, kind: Kind) -> None:
+    left = tuple(other for other in index.get(key, ()) if other is not kind)
+    if left:
+        index[key] = left
+    else:
+        index.pop(key, None)
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:

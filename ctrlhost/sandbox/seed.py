@@ -27,9 +27,7 @@ def plant(engine: Engine, port: int) -> None:
         _create(engine, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     _node(engine)
     _kubernetes(engine, port)
-    crd_lifecycle.serve(engine)
-    crd_lifecycle.watch_objects(engine)
-    engine.soon(lambda: crd_lifecycle.advance(engine))
+    crd_lifecycle.begin(engine)
     controllers.start(engine)
 
 

@@ -90,7 +90,7 @@ class Controller(ABC):
 
     def table_kind(self, table: str) -> Kind | None:
         """Find the kind whose objects a table holds."""
-        return self.engine.registry.tables().get(table)
+        return self.engine.registry.of_table(table)
 
     def call(self, verb: str, kind: Kind, namespace: str, name: str = "", subresource: str = "") -> Call:
         """Make a call in this controller's name."""

@@ -63,15 +63,15 @@ class Crds(BuiltinStrategy):
 
     def created(self, engine: Engine, obj: Object) -> None:
         """Serve it, when it is accepted."""
-        crd_lifecycle.changed(engine)
+        crd_lifecycle.changed(engine, obj["metadata"]["name"])
 
     def updated(self, engine: Engine, obj: Object, old: Object) -> None:
         """Serve what it says now."""
-        crd_lifecycle.changed(engine)
+        crd_lifecycle.changed(engine, obj["metadata"]["name"])
 
     def deleted(self, engine: Engine, obj: Object) -> None:
         """Serve it no longer."""
-        crd_lifecycle.changed(engine)
+        crd_lifecycle.changed(engine, obj["metadata"]["name"])
 
 
 def _storage_versions(obj: Object) -> list[str]:
