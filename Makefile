@@ -77,6 +77,18 @@ test-python: venv $(CONTROLPLANE)
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet
 
+# A build of the interpreter without the lock; `make test-free-threaded FREE_THREADED=…` takes another one.
+FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)
+.PHONY: test-free-threaded
+test-free-threaded: ## The tests of queue, FIFO, store and informer's core on a free-threaded Python, where one is installed
+ifeq ($(FREE_THREADED),)
+	@echo "no free-threaded Python (python3.14t or python3.13t) is installed; nothing was tested on one"
+else
+	$(MAKE) VENV=.venv-free-threaded PYTHON=$(FREE_THREADED) PROFILE=dev .venv-free-threaded/.core
+	PYTHON_GIL=$(shell $(FREE_THREADED) -c 'import sysconfig; print(1 - (sysconfig.get_config_var("Py_GIL_DISABLED") or 0))') \
+	  .venv-free-threaded/bin/python -m pytest --quiet tests/unit -k "workqueue or delta_fifo or indexer or shared_informer"
+endif
+
 test-fast: venv ## The tests that need neither the real control plane nor a wheel, under a minute
 	$(PYTEST) --quiet tests/unit plugins/*/tests -k "not kube-apiserver"
 
@@ -112,7 +124,7 @@ fuzz: ## Fuzz every decoder, SECONDS_EACH seconds (300)
 	rust/fuzz/run $(or $(SECONDS_EACH),300)
 
 soak: venv ## The long versions of the leak and stress tests
-	CTRLHOST_LEAK_CYCLES=10000000 $(PYTEST) --quiet tests/unit -k "leak or flat or stress" --timeout 3600
+	CTRLHOST_LEAK_CYCLES=10000000 CTRLHOST_STRESS_ADDS=100000 $(PYTEST) --quiet tests/unit -k "leak or flat or stress" --timeout 3600
 
 bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the run of CI
 	$(BIN)/python -m pytest benches --benchmark-enable --timeout 900 $(if $(SHORT),--short)

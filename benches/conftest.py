@@ -51,10 +51,17 @@ def go_peers(ratios: Ratios) -> Callable[..., dict[str, float]]:
     return run
 
 
-@pytest.fixture(scope="session")
-def go_queue(go_peers: Callable[..., dict[str, float]]) -> dict[str, float]:
-    """client-go's and controller-runtime's queues, seconds per operation."""
-    return go_peers("queue")
+@pytest.fixture
+def go_queue(go_peers: Callable[..., dict[str, float]]) -> Callable[[str], float]:
+    """Measure one figure of client-go's or controller-runtime's queue, seconds per operation; 0 without the peers.
+
+    Each bench asks for its own right beside its own measurement: a machine's speed drifts within a run.
+    """
+
+    def run(figure: str) -> float:
+        return go_peers("queue", figure).get(figure, 0.0)
+
+    return run
 
 
 @pytest.fixture(scope="session")

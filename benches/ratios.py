@@ -51,11 +51,16 @@ class Ratios:
             self.notes.append(text)
 
     def over_budget(self) -> list[str]:
-        """Name each figure whose ratio to a peer is worse than the budget allows."""
+        """Name each figure whose ratio to a peer, or whose amount itself, is worse than the budget allows."""
         budget = tomllib.loads(BUDGET.read_text(encoding="utf-8"))
         found = []
         for figure in self.figures:
             for peer, limit in budget.get(figure.key, {}).items():
+                if peer == "itself":
+                    if figure.ours > limit:
+                        most = _amount(limit, figure.unit)
+                        found.append(f"{figure.key}: {_amount(figure.ours, figure.unit)}, the budget allows {most}")
+                    continue
                 ratio = figure.ours / figure.peers[peer] if figure.peers.get(peer) else None
                 if ratio is not None and ratio > limit:
                     found.append(f"{figure.key}: {ratio:.2f} times {peer}, the budget allows {limit:g}")

@@ -81,3 +81,11 @@ def test_every_pod_once(
         kopf=kopf["peak_bytes"],
         controller_runtime=go.get("resident_bytes", 0.0),
     )
+
+
+def test_reconciles_that_do_nothing(ratios: Ratios, go_peers: Callable[..., dict[str, float]]) -> None:
+    """100,000 requests through four workers: context, metrics and queue, and a reconciler that only counts."""
+    command = [sys.executable, "-m", "benches.reconciles", "100000"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=300)
+    peer = go_peers("reconciles").get("reconcile", 0.0)
+    ratios.add("host", "no-op reconcile, 4 workers", "s", json.loads(done.stdout)["reconcile"], controller_runtime=peer)

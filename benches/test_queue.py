@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from benches.plain_queue import PlainQueue
 from ctrlhost import Request
+from ctrlhost.queue_metrics import QueueCollector
 from ctrlhost.workqueue import WorkQueue
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ CYCLES = 100_000
 KEYS = 1_000
 BURST = 100_000
 BATCH = 256
+MEMORY_KEYS = 500_000
 
 _names = itertools.count()
 
@@ -98,7 +103,7 @@ def plain_cycle() -> float:
 def test_cycle(
     benchmark: BenchmarkFixture,
     ratios: Ratios,
-    go_queue: dict[str, float],
+    go_queue: Callable[[str], float],
     plain_cycle: float,
     name: str,
     make: Callable[[], WorkQueue],
@@ -106,21 +111,21 @@ def test_cycle(
     peer: str,
 ) -> None:
     taken = seconds(benchmark, cycle, make, all_keys) / CYCLES
-    ratios.add("queue", name, "s", taken, client_go=go_queue.get(peer, 0.0), plain_python=plain_cycle)
+    ratios.add("queue", name, "s", taken, client_go=go_queue(peer), plain_python=plain_cycle)
 
 
-def test_burst(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: dict[str, float]) -> None:
+def test_burst(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: Callable[[str], float]) -> None:
     taken = seconds(benchmark, burst, named, keys(BURST)) / BURST
-    go = {"client_go": go_queue.get("burst_metrics", 0.0), "client_go_without_metrics": go_queue.get("burst", 0.0)}
+    go = {"client_go": go_queue("burst_metrics"), "client_go_without_metrics": go_queue("burst")}
     ratios.add("queue", "burst in batches, per key, with metrics", "s", taken, **go)
 
 
-def test_burst_without_metrics(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: dict[str, float]) -> None:
+def test_burst_without_metrics(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: Callable[[str], float]) -> None:
     taken = seconds(benchmark, burst, WorkQueue, keys(BURST)) / BURST
-    ratios.add("queue", "burst in batches, per key", "s", taken, client_go=go_queue.get("burst", 0.0))
+    ratios.add("queue", "burst in batches, per key", "s", taken, client_go=go_queue("burst"))
 
 
-def test_burst_with_priorities(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: dict[str, float]) -> None:
+def test_burst_with_priorities(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: Callable[[str], float]) -> None:
     by_priority = [keys(BURST)[which::4] for which in range(4)]
 
     def job(queue: WorkQueue, groups: list[list[str]]) -> None:
@@ -131,5 +136,23 @@ def test_burst_with_priorities(benchmark: BenchmarkFixture, ratios: Ratios, go_q
             queue.done_many(queue.get_batch(BATCH))
 
     taken = seconds(benchmark, job, WorkQueue, by_priority) / BURST
-    peer = go_queue.get("priority_burst", 0.0)
+    peer = go_queue("priority_burst")
     ratios.add("queue", "burst with four priorities, per key", "s", taken, controller_runtime=peer)
+
+
+@pytest.mark.parametrize("kind", ["str", "Request"])
+def test_memory_of_queued_keys(ratios: Ratios, kind: str) -> None:
+    """What a queue with metrics takes for each queued key, beyond the Python objects."""
+    command = [sys.executable, "-m", "benches.queue_memory", kind, str(MEMORY_KEYS)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=120)
+    ratios.add("queue", f"memory of a queued {kind} key", "B", json.loads(done.stdout)["bytes_per_key"])
+
+
+def test_scrape_of_a_hundred_queues(benchmark: BenchmarkFixture, ratios: Ratios) -> None:
+    """Collect the metrics of 100 queues that each have seen work; the text format is the metrics library's own."""
+    collector, used = QueueCollector(), [named() for _ in range(100)]
+    for work_queue in used:
+        work_queue.add_many(keys(10))
+        work_queue.done_many(work_queue.get_batch(10))
+    benchmark.pedantic(lambda: list(collector.collect()), rounds=ROUNDS, warmup_rounds=1)
+    ratios.add("queue", "metrics of 100 queues collected", "s", benchmark.stats.stats.median)

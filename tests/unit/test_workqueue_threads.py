@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import random
 import signal
 import subprocess
 import sys
@@ -18,8 +19,10 @@ import pytest
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ShutDown, WorkQueue
 from tests.unit.workqueue_threads import Background, asleep
+from tests.waiting import eventually
 
 CYCLES = int(os.environ.get("CTRLHOST_LEAK_CYCLES", "200000"))
+STRESS_ADDS = int(os.environ.get("CTRLHOST_STRESS_ADDS", "1000"))
 
 
 def test_a_thread_that_waits_lets_the_others_run() -> None:
@@ -158,6 +161,51 @@ def test_every_waiting_thread_wakes_for_a_key_of_its_own() -> None:
     asleep(clock, 20)
     work_queue.add_many(range(20))
     assert sorted(getter.result() for getter in getters) == list(range(20))
+
+
+def test_the_stress_of_64_threads_loses_no_key_and_gives_none_to_two() -> None:
+    # CTRLHOST_STRESS_ADDS=100000 for the long run: so many adds by each producer.
+    work_queue, keys = WorkQueue("stress"), [f"namespace/name-{number}" for number in range(50)]
+    written, read = dict.fromkeys(keys, 0), dict.fromkeys(keys, 0)
+    writing = {key: threading.Lock() for key in keys}
+    held: dict[str, int] = {}
+
+    def produce(seed: int) -> None:
+        chosen = random.Random(seed)
+        for number in range(STRESS_ADDS):
+            key = chosen.choice(keys)
+            with writing[key]:
+                written[key] += 1
+            match number % 4:
+                case 0:
+                    work_queue.add_after(key, chosen.random() / 1000)
+                case 1:
+                    work_queue.add_many([key, chosen.choice(keys)])
+                case _:
+                    work_queue.add(key, priority=chosen.choice([None, -100, 0, 10]))
+
+    def consume(me: int) -> int:
+        handed = 0
+        while True:
+            try:
+                batch = work_queue.get_batch(1 + me % 3)
+            except ShutDown:
+                return handed
+            for key in batch:
+                assert held.setdefault(key, me) == me, f"{key} is held by {held[key]} and {me}"
+                read[key] = written[key]
+                del held[key]
+            work_queue.done_many(batch)
+            handed += len(batch)
+
+    consumers = [Background(consume, number) for number in range(32)]
+    producers = [Background(produce, number) for number in range(32)]
+    for producer in producers:
+        producer.result()
+    eventually(lambda: work_queue.snapshot() == ([], [], []), what="an idle queue")
+    work_queue.shut_down()
+    assert sum(consumer.result() for consumer in consumers) >= len(keys)
+    assert read == written
 
 
 def test_memory_is_flat_over_many_cycles() -> None:

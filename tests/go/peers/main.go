@@ -1,9 +1,10 @@
 // Command peers measures client-go and controller-runtime on the same jobs as the benches in benches/.
 //
-//	peers queue                  work queue: cycle, cycle with metrics, burst, priority burst, contention
+//	peers queue [FIGURE]         work queue: cycle, cycle with metrics, burst, priority burst, contention; or one of them
 //	peers fifo                   delta FIFO: add + update + pop
 //	peers informer URL EVENTS    initial list of pods, then EVENTS watch events, through a shared informer into a queue
 //	peers controller KUBECONFIG  a controller-runtime manager that reconciles each pod once
+//	peers reconciles             no-op reconciles through a controller-runtime controller of four workers
 //
 // Each prints one JSON object of figures: seconds per operation, or what the name says.
 package main
@@ -24,8 +25,10 @@ func main() {
 	var figures map[string]float64
 	var err error
 	switch {
-	case os.Args[1] == "queue" && len(os.Args) == 2:
-		figures = queueFigures()
+	case os.Args[1] == "queue" && len(os.Args) <= 3:
+		figures, err = queueFigures(os.Args[2:]...)
+	case os.Args[1] == "reconciles" && len(os.Args) == 2:
+		figures, err = reconcileFigures()
 	case os.Args[1] == "fifo" && len(os.Args) == 2:
 		figures = fifoFigures()
 	case os.Args[1] == "informer" && len(os.Args) == 4:
@@ -43,7 +46,7 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: peers queue | fifo | informer URL EVENTS | controller KUBECONFIG")
+	fmt.Fprintln(os.Stderr, "usage: peers queue [FIGURE] | fifo | informer URL EVENTS | controller KUBECONFIG | reconciles")
 	os.Exit(2)
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,15 +35,29 @@ func names(count int) []string {
 	return made
 }
 
-func queueFigures() map[string]float64 {
-	return map[string]float64{
-		"cycle":          median(func() float64 { return cycle(newQueue("")) }),
-		"cycle_metrics":  median(func() float64 { return cycle(newQueue("measured")) }),
-		"burst":          median(func() float64 { return burst(newQueue("")) }),
-		"burst_metrics":  median(func() float64 { return burst(newQueue("measured-burst")) }),
-		"priority_burst": median(priorityBurst),
-		"contended":      median(contended),
+var queueJobs = map[string]func() float64{
+	"cycle":          func() float64 { return cycle(newQueue("")) },
+	"cycle_metrics":  func() float64 { return cycle(newQueue("measured")) },
+	"burst":          func() float64 { return burst(newQueue("")) },
+	"burst_metrics":  func() float64 { return burst(newQueue("measured-burst")) },
+	"priority_burst": priorityBurst,
+	"contended":      contended,
+}
+
+// queueFigures measures the jobs that are named, or all of them.
+func queueFigures(names ...string) (map[string]float64, error) {
+	if len(names) == 0 {
+		names = slices.Collect(maps.Keys(queueJobs))
 	}
+	figures := map[string]float64{}
+	for _, name := range names {
+		job, known := queueJobs[name]
+		if !known {
+			return nil, fmt.Errorf("no figure %q of the queue", name)
+		}
+		figures[name] = median(job)
+	}
+	return figures, nil
 }
 
 // cycle is add + get + forget + done, seconds for the four of them.

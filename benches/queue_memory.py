@@ -1,0 +1,33 @@
+"""What a queued key takes beyond its Python object; a process of its own, since an allocator remembers what was freed.
+
+    python -m benches.queue_memory str|Request KEYS
+
+Prints the bytes of resident memory for each key, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from benches.informers import resident_bytes
+from ctrlhost import Request
+from ctrlhost.workqueue import WorkQueue
+
+
+def main() -> None:
+    """Queue as many keys as the arguments say, all made before the first reading."""
+    kind, count = sys.argv[1], int(sys.argv[2])
+    requests = [Request(f"deployment-{number:06d}", f"namespace-{number % 20:02d}") for number in range(count)]
+    keys: list[Any] = [f"{one.namespace}/{one.name}" for one in requests] if kind == "str" else list(requests)
+    work_queue = WorkQueue("memory")
+    before = resident_bytes()
+    work_queue.add_many(keys)
+    taken = resident_bytes() - before
+    assert len(work_queue) == count
+    print(json.dumps({"bytes_per_key": taken / count}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+//! How often the core asks the allocator: the counts that docs/performance.md states, held to be exact.
+#![expect(clippy::expect_used, reason = "a test")]
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use allocation_counter::measure;
+use ctrlhost_core::clock::SystemClock;
+use ctrlhost_core::decode::MAX_OBJECT_BYTES;
+use ctrlhost_core::delta_fifo::DeltaFifo;
+use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
+use ctrlhost_core::informer::{Config, Handler, Resync, SharedInformer};
+use ctrlhost_core::object::{Builder, Object};
+use ctrlhost_core::queue::{Options, WorkQueue};
+use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
+use ctrlhost_core::store::Store;
+
+const KEYS: u32 = 1_000;
+
+fn queue(metrics: bool) -> Arc<WorkQueue<u64>> {
+    let options = Options {
+        metrics,
+        ..Options::default()
+    };
+    WorkQueue::new(
+        &options,
+        Arc::new(SystemClock),
+        Arc::new(ItemExponentialFailureRateLimiter::default()),
+    )
+}
+
+fn cycles(queue: &WorkQueue<u64>) {
+    for key in 0..u64::from(KEYS) {
+        queue.lock().add(key, None, "");
+        let (taken, _) = queue.lock().take(|key| *key).expect("a key is queued");
+        queue
+            .limiter()
+            .forget(&taken)
+            .expect("the limiter never fails");
+        queue.lock().done(&taken);
+    }
+}
+
+fn burst(queue: &WorkQueue<u64>) {
+    for _ in 0..2 {
+        let mut locked = queue.lock();
+        for key in 0..u64::from(KEYS) {
+            locked.add(key, None, "");
+        }
+    }
+    let mut locked = queue.lock();
+    while let Some((key, _)) = locked.take(|key| *key) {
+        locked.done(&key);
+    }
+}
+
+#[test]
+fn a_cycle_of_the_queue_allocates_nothing() {
+    for metrics in [false, true] {
+        let queue = queue(metrics);
+        cycles(&queue);
+        assert_eq!(
+            measure(|| cycles(&queue)).count_total,
+            0,
+            "metrics: {metrics}"
+        );
+    }
+}
+
+#[test]
+fn a_burst_that_follows_another_allocates_nothing() {
+    let queue = queue(true);
+    burst(&queue);
+    assert_eq!(measure(|| burst(&queue)).count_total, 0);
+}
+
+#[test]
+fn a_first_burst_allocates_only_as_its_tables_double() {
+    let queue = queue(true);
+    let counted = measure(|| burst(&queue));
+    assert!(counted.count_total <= 32, "{counted:?}");
+}
+
+#[test]
+fn a_failure_and_its_delay_allocate_nothing_once_the_tables_have_grown() {
+    let queue = queue(true);
+    let fail = || {
+        for key in 0..u64::from(KEYS) {
+            queue
+                .add_rate_limited(&key, None)
+                .expect("the limiter never fails");
+            queue
+                .limiter()
+                .forget(&key)
+                .expect("the limiter never fails");
+        }
+    };
+    fail();
+    assert_eq!(measure(fail).count_total, 0);
+}
+
+fn objects() -> Vec<Arc<Object>> {
+    let mut builder = Builder::new("v1", "Pod");
+    (0..KEYS)
+        .map(|number| {
+            let pod = format!(r#"{{"metadata":{{"name":"pod-{number}","namespace":"default"}}}}"#);
+            Arc::new(builder.parse(pod.as_bytes()).expect("a pod"))
+        })
+        .collect()
+}
+
+#[test]
+fn a_key_of_the_delta_fifo_allocates_thrice() {
+    let objects = objects();
+    let fifo = DeltaFifo::new(true);
+    let round = || {
+        for object in &objects {
+            fifo.add(object.key().clone(), object.clone());
+            fifo.update(object.key().clone(), object.clone());
+        }
+        for _ in &objects {
+            drop(fifo.take_ready(1));
+            fifo.finish();
+        }
+    };
+    round();
+    let counted = measure(round).count_total;
+    assert_eq!(counted, u64::from(KEYS) * 3);
+}
+
+struct Discard;
+
+impl RequestSink for Discard {
+    fn add_requests(&self, _: &[RequestRef<'_>], _: Option<i32>) {}
+}
+
+fn frames(version: u32) -> Vec<u8> {
+    let mut text = String::new();
+    for number in 0..KEYS {
+        let meta =
+            format!(r#""name":"pod-{number}","namespace":"default","resourceVersion":"{version}""#);
+        let pod = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{{meta}}},"spec":{{"nodeName":"{version}"}}}}"#
+        );
+        writeln!(text, r#"{{"type":"MODIFIED","object":{pod}}}"#).expect("text takes all");
+    }
+    text.into_bytes()
+}
+
+#[test]
+fn a_watch_event_to_queued_key_allocates_nine_times() {
+    let config = Config {
+        resource: "pods".into(),
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        list_kind: None,
+        projection: None,
+        transform: None,
+        max_object_bytes: MAX_OBJECT_BYTES,
+        resync: 0.0,
+    };
+    let informer = SharedInformer::new(config, Arc::new(Store::new()));
+    let handler = QueueHandler {
+        sink: Arc::new(Discard),
+        mapping: Mapping::Object,
+        predicates: Vec::new(),
+        priority: None,
+        low_priority: Some(-100),
+    };
+    informer.add_handler(Handler::Queue(handler), Resync::Informer, 0.0);
+    let feed = |frames: &[u8]| {
+        informer.feed_watch(frames).expect("the frames are good");
+        assert_eq!(informer.process(), KEYS as usize);
+    };
+    feed(&frames(1));
+    let next = frames(2);
+    let counted = measure(|| feed(&next)).count_total;
+    // What the batch itself needs is shared by all of its events.
+    let each = u64::from(KEYS) * 9;
+    assert!(
+        (each..each + 32).contains(&counted),
+        "{counted} for {KEYS} events"
+    );
+}
