@@ -50,6 +50,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--sandbox-kubeconfig", type=path, metavar="FILE", help="Where it writes its kubeconfig."),
         click.option("--sandbox-data", type=path, metavar="DIR", help="Keep its objects there over restarts."),
         click.option("--sandbox-audit-log", type=path, metavar="FILE", help="Append an audit event per request there."),
+        click.option("--sandbox-rbac", is_flag=True, help="Let Roles and bindings decide who may do what."),
         click.option("--sandbox-insecure-http", is_flag=True, help="Serve it without TLS and without a token."),
         click.option(
             "--sandbox-controllers",
@@ -83,6 +84,7 @@ def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
         data_dir=chosen["sandbox_data"],
         kubeconfig=chosen["sandbox_kubeconfig"],
         insecure_http=chosen["sandbox_insecure_http"],
+        rbac=chosen["sandbox_rbac"],
         audit_log=chosen["sandbox_audit_log"],
         crd_conditions=chosen["sandbox_crd_conditions"],
         **more,

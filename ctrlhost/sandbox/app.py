@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -10,20 +9,22 @@ from urllib.parse import unquote
 import msgspec
 
 from ctrlhost.sandbox import attributes, meta, openapi, resources, status
-from ctrlhost.sandbox.call import ADMIN, User
 from ctrlhost.sandbox.discovery import Discovery
+from ctrlhost.sandbox.identity import Identity
 from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream
+from ctrlhost.sandbox.rbac.authorizer import refusal
 from ctrlhost.sandbox.status import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ctrlhost.sandbox.audit import Audit
+    from ctrlhost.sandbox.call import User
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.rbac.authorizer import Authorizer
 
 _log = logging.getLogger(__name__)
 _OPEN = frozenset({"version", "healthz", "livez", "readyz"})
-_ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class App:
@@ -33,7 +34,7 @@ class App:
         """Serve `engine`; without `tokens` nobody needs one."""
         self.engine = engine
         self.audit = audit
-        self.tokens = None if tokens is None else dict(tokens)
+        self.identity = engine.identity = Identity(engine, tokens)
         self.discovery = Discovery(engine)
         self.openapi = openapi.OpenApi(engine)
         self.allowed_hosts: frozenset[str] = frozenset()
@@ -76,7 +77,9 @@ class App:
         head = parts[0]
         if head in _OPEN and request.method == "GET":
             return self._open(head, request)
-        user = request.user = self._authenticate(request)
+        user = self.identity.establish(request)
+        if self.engine.authorizer is not None:
+            self._authorize(self.engine.authorizer, request, user)
         if (head == "api" and len(parts) > 1) or (head == "apis" and len(parts) > 2):
             return self._resource(request, parts, user)
         if head == "sandbox" and self.engine.options.admin:
@@ -104,6 +107,14 @@ class App:
             ]
             answer = Response(200, msgspec.json.encode({"paths": paths}))
         return answer or unknown_path()
+
+    def _authorize(self, authorizer: Authorizer, request: Request, user: User) -> None:
+        assert request.asked is not None
+        decision = authorizer.authorize(user, request.asked)
+        request.annotations["authorization.k8s.io/decision"] = "allow" if decision.allowed else "forbid"
+        request.annotations["authorization.k8s.io/reason"] = decision.reason
+        if not decision.allowed:
+            raise refusal(user, request.asked, decision.reason)
 
     def _resource(self, request: Request, parts: list[str], user: User) -> Response | Stream:
         if parts[0] == "api":
@@ -157,26 +168,6 @@ class App:
             raise Failure(
                 403, "Forbidden", "forbidden: the sandbox answers only to its own address, and not to browsers"
             )
-
-    def _authenticate(self, request: Request) -> User:
-        user = ADMIN
-        if self.tokens is not None:
-            scheme, _, token = request.headers.get("authorization", "").partition(" ")
-            found = None
-            for known, owner in self.tokens.items():
-                if scheme.lower() == "bearer" and hmac.compare_digest(known.encode(), token.strip().encode()):
-                    found = owner
-            if found is None:
-                raise Failure(401, "Unauthorized", "Unauthorized")
-            user = found
-        request.user = user
-        name = request.headers.get("impersonate-user", "")
-        if name:
-            groups = request.headers.get("impersonate-group", "")
-            listed = [group.strip() for group in groups.split(",") if group.strip()]
-            request.impersonator = user
-            user = User(name, (*listed, "system:authenticated"), request.headers.get("impersonate-uid", ""))
-        return user
 
 
 def unknown_path() -> Response:

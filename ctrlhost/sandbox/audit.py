@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctrlhost.sandbox.attributes import Attributes
-    from ctrlhost.sandbox.call import User
     from ctrlhost.sandbox.messages import Request, Stream
 
 _log = logging.getLogger(__name__)
@@ -168,6 +167,7 @@ def _event(
     request: Request, asked: Attributes, name: str, code: int, stage: str, received: float, audit_id: str
 ) -> dict[str, Any]:
     """Give the request as an event of audit.k8s.io/v1 at the level Metadata: bodies may hold secrets."""
+    asker = request.impersonator or request.user
     event: dict[str, Any] = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
@@ -176,10 +176,10 @@ def _event(
         "stage": stage,
         "requestURI": request.target,
         "verb": asked.verb,
-        "user": _user(request.impersonator or request.user),
+        "user": asker.as_dict() if asker is not None else {},
     }
-    if request.impersonator is not None:
-        event["impersonatedUser"] = _user(request.user)
+    if request.impersonator is not None and request.user is not None:
+        event["impersonatedUser"] = request.user.as_dict()
     event["userAgent"] = request.headers.get("user-agent", "")
     if asked.resource:
         reference = {
@@ -196,19 +196,6 @@ def _event(
     event["stageTimestamp"] = _time(time.time())
     event["annotations"] = dict(request.annotations)
     return event
-
-
-def _user(user: User | None) -> dict[str, Any]:
-    if user is None:
-        return {}
-    found: dict[str, Any] = {"username": user.name}
-    if user.uid:
-        found["uid"] = user.uid
-    if user.groups:
-        found["groups"] = list(user.groups)
-    if user.extra:
-        found["extra"] = {key: list(values) for key, values in user.extra}
-    return found
 
 
 def _time(seconds: float) -> str:

@@ -23,8 +23,8 @@ def _kind(group: str, kind: str, plural: str, **more: Any) -> Kind:
     return Kind(group, more.pop("version", "v1"), kind, plural, more.pop("singular", kind.lower()), **more)
 
 
-def _review(group: str, kind: str, plural: str) -> Kind:
-    return _kind(group, kind, plural, namespaced=False, verbs=("create",), virtual=True, list_kind="")
+def _review(group: str, kind: str, plural: str, *, namespaced: bool = False) -> Kind:
+    return _kind(group, kind, plural, namespaced=namespaced, verbs=("create",), virtual=True, list_kind="")
 
 
 def builtin_kinds() -> list[Kind]:
@@ -154,9 +154,12 @@ def builtin_kinds() -> list[Kind]:
             returns_object=True,
             subresources=(STATUS,),
         ),
+        _review("authorization.k8s.io", "LocalSubjectAccessReview", "localsubjectaccessreviews", namespaced=True),
         _review("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
         _review("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
+        _review("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"),
         _review("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews"),
+        _review("authentication.k8s.io", "TokenReview", "tokenreviews"),
     ]
 
 

@@ -24,6 +24,17 @@ class User:
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
+    def as_dict(self) -> dict[str, Any]:
+        """Give the user as reviews and audit events have it."""
+        found: dict[str, Any] = {"username": self.name}
+        if self.uid:
+            found["uid"] = self.uid
+        if self.groups:
+            found["groups"] = list(self.groups)
+        if self.extra:
+            found["extra"] = {key: list(values) for key, values in self.extra}
+        return found
+
 
 ADMIN = User("sandbox-admin", ("system:masters", "system:authenticated"))
 

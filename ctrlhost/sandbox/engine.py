@@ -10,11 +10,15 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox.builtin import builtin_kinds
 from ctrlhost.sandbox.crd_index import CrdIndex
 from ctrlhost.sandbox.kinds import Registry
+from ctrlhost.sandbox.rbac.authorizer import Authorizer
 from ctrlhost.sandbox.storage import Journal, Store
+from ctrlhost.sandbox.tokens import ServiceAccountTokens
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
+
+    from ctrlhost.sandbox.identity import Identity
 
 CONTROLLERS = ("gc", "namespace")
 CONTROLLER_GROUPS = {
@@ -68,6 +72,11 @@ class Engine:
     loop: asyncio.AbstractEventLoop
     journal: Journal | None = None
     store: Store = field(init=False)
+    tokens: ServiceAccountTokens = field(init=False)
+    authorizer: Authorizer | None = field(init=False, default=None)
+    """Decides who may do what; without it everybody who is known may do everything."""
+    identity: Identity = field(init=False)
+    """Set by the app, which is told the tokens."""
     registry: Registry = field(init=False)
     host: str = "127.0.0.1:0"
     crds: CrdIndex = field(default_factory=CrdIndex)
@@ -81,6 +90,9 @@ class Engine:
     def __post_init__(self) -> None:
         """Start empty."""
         self.store = Store(self.journal)
+        self.tokens = ServiceAccountTokens(self.store)
+        if self.options.rbac:
+            self.authorizer = Authorizer(self.store)
         self.registry = Registry(builtin_kinds())
 
     def soon(self, work: Callable[[], None]) -> None:

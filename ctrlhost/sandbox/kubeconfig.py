@@ -12,7 +12,7 @@ import yaml
 CONTEXT = "ctrlhost-sandbox"
 
 
-def write(path: Path, *, url: str, ca: str | None, token: str | None) -> None:
+def write(path: Path, *, url: str, ca: str | None, token: str | None, namespace: str = "default") -> None:
     """Write a kubeconfig for `url`, readable by its owner only, whole or not at all."""
     cluster: dict[str, str] = {"server": url}
     if ca is not None:
@@ -22,7 +22,7 @@ def write(path: Path, *, url: str, ca: str | None, token: str | None) -> None:
         "kind": "Config",
         "clusters": [{"name": CONTEXT, "cluster": cluster}],
         "users": [{"name": CONTEXT, "user": {} if token is None else {"token": token}}],
-        "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"}}],
+        "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": namespace}}],
         "current-context": CONTEXT,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

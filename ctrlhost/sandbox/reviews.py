@@ -2,36 +2,119 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import negotiation, resources, views
+from ctrlhost.sandbox import admission, negotiation, resources, status, times, token_requests, views, writes
+from ctrlhost.sandbox.attributes import Attributes
+from ctrlhost.sandbox.call import User
+from ctrlhost.sandbox.rbac.rules import EVERYTHING
+from ctrlhost.sandbox.status import bad_request, invalid_value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctrlhost.sandbox.call import Call, Object
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.messages import Request, Response
 
+_GROUP = "authorization.k8s.io"
+
 
 def answer(engine: Engine, request: Request, call: Call) -> Response:
     """Answer a review."""
-    obj = resources.decode_body(request, call)
+    obj = admission.conform_object(call, writes.decode_type(call, resources.decode_body(request, call)))
     accepted = negotiation.accept(request.headers.get("accept", ""))
     kind = call.kind
-    body: Object = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"creationTimestamp": None}}
-    if isinstance(obj, dict) and "spec" in obj:
-        body["spec"] = obj["spec"]
-    if kind.kind == "SelfSubjectReview":
-        user = {"username": call.user.name, "groups": list(call.user.groups)}
-        if call.user.uid:
-            user["uid"] = call.user.uid
-        body["status"] = {"userInfo": user}
-    elif kind.kind == "SelfSubjectAccessReview":
-        body["status"] = {"allowed": True, "reason": "sandbox"}
+    found = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {},
+        **_ANSWERS[kind.kind](engine, call, obj),
+    }
+    return resources.respond(call, accepted, 201, views.encode(found))
+
+
+def _who(_engine: Engine, call: Call, _obj: Object) -> Object:
+    return {"metadata": {"creationTimestamp": times.now()}, "status": {"userInfo": call.user.as_dict()}}
+
+
+def _own_access(engine: Engine, call: Call, obj: Object) -> Object:
+    spec = obj.get("spec") or {}
+    return {"spec": spec, "status": _decide(engine, call.user, _attributes(spec))}
+
+
+def _access(engine: Engine, call: Call, obj: Object) -> Object:
+    spec = obj.get("spec") or {}
+    asked = _attributes(spec)
+    if not spec.get("user") and not spec.get("groups"):
+        raise _invalid("spec.user", "", "at least one of user or group must be specified")
+    answer: Object = {"spec": spec}
+    if call.namespace:
+        if "nonResourceAttributes" in spec:
+            why = "disallowed on this kind of request"
+            raise _invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], why)
+        if asked.namespace != call.namespace:
+            raise _invalid("spec.resourceAttributes.namespace", asked.namespace, "must match metadata.namespace")
+        answer["metadata"] = {"namespace": call.namespace}
+    extra = tuple((key, tuple(values)) for key, values in (spec.get("extra") or {}).items())
+    user = User(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
+    return {**answer, "status": _decide(engine, user, asked)}
+
+
+def _own_rules(engine: Engine, call: Call, obj: Object) -> Object:
+    namespace = (obj.get("spec") or {}).get("namespace", "")
+    if not namespace:
+        raise bad_request("no namespace on request")
+    if engine.authorizer is None:
+        rules, errors = list(EVERYTHING), list[str]()
     else:
-        everything = ["*"]
-        body["status"] = {
-            "resourceRules": [{"verbs": everything, "apiGroups": everything, "resources": everything}],
-            "nonResourceRules": [{"verbs": everything, "nonResourceURLs": everything}],
-            "incomplete": False,
-        }
-    return resources.respond(call, accepted, 201, views.encode(body))
+        rules, errors = engine.authorizer.rules_of(call.user, namespace)
+    found: dict[str, Any] = {
+        "resourceRules": [rule.as_dict() for rule in rules if rule.resources],
+        "nonResourceRules": [rule.as_dict() for rule in rules if rule.urls],
+        "incomplete": bool(errors),
+    }
+    if errors:
+        found["evaluationError"] = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+    return {"spec": {}, "status": found}
+
+
+def _attributes(spec: dict[str, Any]) -> Attributes:
+    """Read what a review asks about; 422 unless it is one thing."""
+    on_resource: dict[str, str] | None = spec.get("resourceAttributes")
+    on_path: dict[str, str] | None = spec.get("nonResourceAttributes")
+    if on_resource is None and on_path is None:
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise _invalid("spec.resourceAttributes", None, why)
+    if on_resource is not None and on_path is not None:
+        why = "cannot be specified in combination with resourceAttributes"
+        raise _invalid("spec.nonResourceAttributes", on_path, why)
+    if on_resource is None:
+        assert on_path is not None
+        return Attributes(on_path.get("verb", ""), on_path.get("path", ""))
+    keys = ("group", "version", "resource", "subresource", "namespace", "name")
+    return Attributes(on_resource.get("verb", ""), "", *(on_resource.get(key, "") for key in keys))
+
+
+def _decide(engine: Engine, user: User, asked: Attributes) -> dict[str, Any]:
+    if engine.authorizer is None:
+        return {"allowed": True, "reason": "sandbox"}
+    decision = engine.authorizer.authorize(user, asked)
+    found: dict[str, Any] = {"allowed": decision.allowed}
+    if decision.reason:
+        found["reason"] = decision.reason
+    return found
+
+
+def _invalid(field: str, value: Any, why: str) -> status.Failure:
+    return status.invalid("", _GROUP, "", [invalid_value(field, value, why)])
+
+
+_ANSWERS: dict[str, Callable[[Engine, Call, Object], Object]] = {
+    "SelfSubjectReview": _who,
+    "SelfSubjectAccessReview": _own_access,
+    "SubjectAccessReview": _access,
+    "LocalSubjectAccessReview": _access,
+    "SelfSubjectRulesReview": _own_rules,
+    "TokenReview": lambda engine, _, obj: token_requests.review(engine, obj),
+}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox import controllers, crd_lifecycle, times, writes
 from ctrlhost.sandbox.call import Call
+from ctrlhost.sandbox.rbac import defaults
+from ctrlhost.sandbox.rbac.aggregation import AggregationController
 from ctrlhost.sandbox.strategies.services import hold
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ def plant(engine: Engine, port: int) -> None:
         _create(engine, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     _node(engine)
     _kubernetes(engine, port)
+    if engine.authorizer is not None:
+        defaults.plant(engine)
+        AggregationController(engine).start()
     crd_lifecycle.begin(engine)
     controllers.start(engine)
 

@@ -10,26 +10,30 @@ import secrets
 import shutil
 import tempfile
 import threading
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ctrlhost.errors import ConfigError
+from ctrlhost.sandbox import accounts, seed, tls
 from ctrlhost.sandbox import kubeconfig as kubeconfig_file
-from ctrlhost.sandbox import seed, tls
 from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.audit import Audit, AuditRecord
 from ctrlhost.sandbox.call import ADMIN
-from ctrlhost.sandbox.engine import CONTROLLERS, Engine, Options, choose_controllers
+from ctrlhost.sandbox.engine import Engine, Options, choose_controllers
 from ctrlhost.sandbox.http import Connection, listener
 from ctrlhost.sandbox.persistence import Disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     from ctrlhost.sandbox.watches import Watch
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
+_ANSWER_SECONDS = 10.0
 
 
 class Sandbox:
@@ -40,8 +44,9 @@ class Sandbox:
     `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run: gc
     and namespace by default; on request deployment, replicaset, statefulset, daemonset, scheduler and kubelet (pods
     start and become ready), together called workloads, and endpointslice and loadbalancer, together called service.
-    `crd_conditions="external"` leaves judging the names of CRDs to a controller. `audit_log` is a file to which every
-    request is appended as an audit event. The other options are the fields of `Options`; delays are in seconds.
+    `crd_conditions="external"` leaves judging the names of CRDs to a controller. With `rbac` Roles and bindings decide
+    what a client may do, else all may do everything. `audit_log` is a file to which every request is appended as an
+    audit event. The other options are the fields of `Options`; delays are in seconds.
 
     Any thread may call the methods. Several sandboxes may run in one process.
     """
@@ -55,24 +60,27 @@ class Sandbox:
         kubeconfig: Path | str | None = None,
         insecure_http: bool = False,
         expose: bool = False,
-        controllers: Iterable[str] = CONTROLLERS,
-        crd_conditions: str = "builtin",
+        controllers: Iterable[str] | None = None,
+        crd_conditions: str | None = None,
+        rbac: bool = False,
         audit_log: Path | str | None = None,
         options: Options | None = None,
     ) -> None:
         """Check what was asked for; nothing runs before `start`."""
+        base = options or Options()
+        crd_conditions = base.crd_conditions if crd_conditions is None else crd_conditions
         if crd_conditions not in ("builtin", "external"):
             raise ConfigError(f"crd_conditions must be builtin or external, not {crd_conditions!r}")
-        chosen = choose_controllers(controllers)
+        chosen = choose_controllers(base.controllers if controllers is None else controllers)
+        if insecure_http and (rbac or base.rbac):
+            raise ConfigError("RBAC needs to know who asks, and without TLS nobody is asked for a token")
         try:
             loopback = ipaddress.ip_address(address).is_loopback
         except ValueError as error:
             raise ConfigError(f"the sandbox's address must be an IP address, not {address!r}") from error
         if not loopback and (insecure_http or not expose):
             raise ConfigError(f"the sandbox listens on loopback addresses only, not on {address}")
-        base = options or Options()
-        fields = {name: getattr(base, name) for name in Options.__dataclass_fields__}
-        self._options = Options(**{**fields, "controllers": chosen, "crd_conditions": crd_conditions})
+        self._options = replace(base, controllers=chosen, crd_conditions=crd_conditions, rbac=rbac or base.rbac)
         self._address, self._port = address, port
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._wanted_kubeconfig = None if kubeconfig is None else Path(kubeconfig)
@@ -167,6 +175,41 @@ class Sandbox:
         """End every watch now, as a server that restarts does; watchers come back with the version they have seen."""
         self._of_each_watch(lambda watch: watch.end())
 
+    def kubeconfig_for(self, *, user: str = "", groups: Sequence[str] = (), service_account: str = "") -> Path:
+        """Write a kubeconfig for somebody who is not the administrator; it goes when the sandbox stops.
+
+        Either `user`, who need not be known, in `groups`; or `service_account`, as `NAMESPACE/NAME`, which must be
+        there: LookupError if it is not. With RBAC either may do what bindings allow, and else everything.
+        """
+        namespace, slash, account = service_account.partition("/")
+        if bool(user) == bool(slash) or (slash and not account):
+            raise ValueError("say for whom: either `user`, or `service_account` as `NAMESPACE/NAME`")
+        if self._insecure:
+            raise RuntimeError("a sandbox without TLS knows nobody but the administrator")
+        if slash:
+            token = self._ask(lambda engine: accounts.token_of_service_account(engine, namespace, account))
+        else:
+            token = self._ask(lambda engine: accounts.token_of_user(engine, user, groups))
+        path = self._own_directory() / f"kubeconfig-{secrets.token_hex(4)}"
+        kubeconfig_file.write(path, url=self.url, ca=self.ca, token=token, namespace=namespace if slash else "default")
+        return path
+
+    def _ask(self, question: Callable[[Engine], T]) -> T:
+        """Have the server's own thread answer."""
+        engine, loop = self._engine, self._loop
+        if engine is None or loop is None:
+            raise RuntimeError("the sandbox does not run")
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(question(engine))
+            except BaseException as error:  # noqa: BLE001 - it is raised in the thread that asked
+                answer.set_exception(error)
+
+        loop.call_soon_threadsafe(run)
+        return answer.result(_ANSWER_SECONDS)
+
     def _of_each_watch(self, do: Callable[[Watch], None]) -> None:
         engine, loop = self._engine, self._loop
         if engine is None or loop is None or loop.is_closed():
@@ -250,11 +293,13 @@ class Sandbox:
         if self._wanted_kubeconfig is not None:
             self.kubeconfig = self._wanted_kubeconfig
         else:
-            directory = self._data_dir
-            if directory is None:
-                directory = self._directory = Path(tempfile.mkdtemp(prefix="ctrlhost-sandbox-"))
-            self.kubeconfig = directory / "kubeconfig"
+            self.kubeconfig = (self._data_dir or self._own_directory()) / "kubeconfig"
         kubeconfig_file.write(self.kubeconfig, url=self.url, ca=self.ca or None, token=self.token or None)
+
+    def _own_directory(self) -> Path:
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="ctrlhost-sandbox-"))
+        return self._directory
 
 
 async def _sweep(connections: dict[Connection, None]) -> None:

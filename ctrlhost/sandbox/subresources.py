@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, negotiation, patching, reads, resources, scaling, status, times, views, writes
+from ctrlhost.sandbox import (
+    deletes,
+    negotiation,
+    patching,
+    reads,
+    resources,
+    scaling,
+    status,
+    times,
+    token_requests,
+    views,
+    writes,
+)
 from ctrlhost.sandbox.messages import Request, Response
-from ctrlhost.sandbox.status import Failure, bad_request
+from ctrlhost.sandbox.status import bad_request
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.call import Call
@@ -107,7 +119,9 @@ def bind(engine: Engine, call: Call, node: str) -> None:
 
 
 def _token(engine: Engine, request: Request, call: Call) -> Response:
-    raise Failure(501, "NotImplemented", "the sandbox issues no tokens for service accounts")
+    made = token_requests.request(engine, call, _body(request, "TokenRequest"))
+    accepted = negotiation.accept(request.headers.get("accept", ""))
+    return resources.respond(call, accepted, 201, views.encode(made))
 
 
 _SPECIAL = {"scale": _scale, "log": _log, "eviction": _eviction, "binding": _binding, "token": _token}

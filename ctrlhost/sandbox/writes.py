@@ -58,6 +58,9 @@ def decode_type(call: Call, obj: Any) -> Object:
 def create(engine: Engine, call: Call, body: Any) -> Written:
     """Store a new object."""
     kind = call.kind
+    if engine.authorizer is not None and call.verb != "create":
+        # An update or an apply of what is not there: whoever may change need not have the right to make.
+        engine.authorizer.require_call(call, "create")
     obj = decode_type(call, body)
     sent = meta.metadata_of(obj)
     if sent.get("resourceVersion"):

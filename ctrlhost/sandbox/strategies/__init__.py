@@ -24,6 +24,7 @@ _BUILTIN = BuiltinStrategy()
 @cache
 def _strategies() -> dict[tuple[str, str], Strategy]:
     # The modules need the engine, which needs to be able to name strategies.
+    from ctrlhost.sandbox.rbac import escalation
     from ctrlhost.sandbox.strategies import core, crds, pods, services, workloads
 
     apps = {kind: workloads.Workload() for kind in ("ReplicaSet", "DaemonSet", "ControllerRevision")}
@@ -37,5 +38,7 @@ def _strategies() -> dict[tuple[str, str], Strategy]:
         ("apps", "Deployment"): workloads.Deployments(),
         ("apps", "StatefulSet"): workloads.StatefulSets(),
         **{("apps", kind): strategy for kind, strategy in apps.items()},
+        **{("rbac.authorization.k8s.io", kind): escalation.Roles() for kind in ("Role", "ClusterRole")},
+        **{("rbac.authorization.k8s.io", f"{kind}Binding"): escalation.Bindings() for kind in ("Role", "ClusterRole")},
         ("apiextensions.k8s.io", "CustomResourceDefinition"): crds.Crds(),
     }

@@ -1,0 +1,99 @@
+"""The sub-resource `token` of service accounts, and reviews of tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox import meta, reads, status, times
+from ctrlhost.sandbox.conform import conform
+from ctrlhost.sandbox.shapes import builtin
+from ctrlhost.sandbox.status import Cause, bad_request
+from ctrlhost.sandbox.tokens import BOUND
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.storage import Snapshot
+
+_DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 2**32
+_KIND, _GROUP = "TokenRequest", "authentication.k8s.io"
+
+
+def request(engine: Engine, call: Call, body: Any) -> Object:
+    """Make a token for the service account that the call names."""
+    account = reads.find(engine, call)
+    if not isinstance(body, dict):
+        raise bad_request("the request body must be an object of kind TokenRequest")
+    meta.metadata_of(body)
+    body = conform(builtin("authentication.TokenRequest"), body, _KIND, [])
+    spec = body.get("spec") or {}
+    spec.setdefault("expirationSeconds", _DEFAULT_SECONDS)
+    causes = _causes(call, meta.metadata_of(body), spec)
+    if causes:
+        raise status.invalid(_KIND, _GROUP, "", causes)
+    audiences = spec["audiences"] = spec.get("audiences") or list(engine.tokens.audiences)
+    bound = _bound(engine, call, spec.get("boundObjectRef"))
+    token, until = engine.tokens.issue(account, spec["expirationSeconds"], audiences, bound)
+    metadata = {"name": account.name, "namespace": account.namespace, "creationTimestamp": times.now()}
+    ends = {"token": token, "expirationTimestamp": times.seconds(until)}
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": _KIND,
+        "metadata": metadata,
+        "spec": {"boundObjectRef": None, **spec},
+        "status": ends,
+    }
+
+
+def _causes(call: Call, metadata: dict[str, Any], spec: dict[str, Any]) -> list[Cause]:
+    found = []
+    for field, wanted in (("name", call.name), ("namespace", call.namespace)):
+        sent = metadata.get(field)
+        if sent and sent != wanted:
+            what = "service account name" if field == "name" else "service account namespace"
+            found.append(status.invalid_value(f"metadata.{field}", sent, f"must match the {what} if specified"))
+    seconds = spec["expirationSeconds"]
+    if seconds < _LEAST_SECONDS:
+        why = "may not specify a duration less than 10 minutes"
+        found.append(status.invalid_value("spec.expirationSeconds", seconds, why))
+    elif seconds > _MOST_SECONDS:
+        why = "may not specify a duration larger than 2^32 seconds"
+        found.append(status.invalid_value("spec.expirationSeconds", seconds, why))
+    return found
+
+
+def _bound(engine: Engine, call: Call, reference: Any) -> tuple[str, Snapshot] | None:
+    """Find the object whose end is to be the token's."""
+    if reference is None:
+        return None
+    kind, version = reference.get("kind", ""), reference.get("apiVersion", "")
+    member = kind.lower()
+    if member not in BOUND or kind != member.capitalize() or version != "v1":
+        group, _, version = version.rpartition("/")
+        raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+    name, table = reference.get("name", ""), BOUND[member]
+    found = engine.store.table(table).get("" if member == "node" else call.namespace, name)
+    if found is None:
+        raise status.not_found(table, "", name)
+    uid = reference.get("uid")
+    if uid and uid != found.uid:
+        raise status.conflict(
+            table, "", name, f"the UID in the bound object reference ({uid}) is not that of the object"
+        )
+    if member == "pod" and found.decode()["spec"].get("serviceAccountName") != call.name:
+        raise bad_request(f"cannot bind token for serviceaccount {call.name!r} to a pod of another service account")
+    return member, found
+
+
+def review(engine: Engine, body: Object) -> Object:
+    """Tell whose token one is: the spec and status of a TokenReview."""
+    spec = body.get("spec") or {}
+    token = spec.get("token")
+    if not token:
+        raise bad_request("token is required for TokenReview in authentication")
+    wanted = spec.get("audiences") or engine.tokens.audiences
+    found = engine.identity.of_token(token, wanted)
+    if found is None:
+        return {"spec": spec, "status": {"user": {}, "error": "invalid bearer token"}}
+    user, audiences = found
+    return {"spec": spec, "status": {"authenticated": True, "user": user.as_dict(), "audiences": audiences}}

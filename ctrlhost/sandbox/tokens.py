@@ -1,0 +1,114 @@
+"""Tokens of service accounts: JSON web tokens signed with a key of this run, good while what they name is there."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ctrlhost.sandbox import meta
+from ctrlhost.sandbox.call import User
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ctrlhost.sandbox.storage import Snapshot, Store
+
+ISSUER = "https://kubernetes.default.svc"
+AUDIENCES = (ISSUER,)
+_HEADER = {"alg": "HS256", "typ": "JWT"}
+_MAX_KNOWN = 1000
+_EXTRA = "authentication.kubernetes.io/"
+#: What a token may be bound to, by its member in the claims, and the table that it is in.
+BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}
+
+
+class ServiceAccountTokens:
+    """Makes and reads tokens. Runs in the server's own thread."""
+
+    #: Those that this server takes tokens for.
+    audiences = AUDIENCES
+
+    def __init__(self, store: Store) -> None:
+        """Sign with a key that nobody else has; a token ends with the account or the object that it is bound to."""
+        self._store = store
+        self._key = secrets.token_bytes(32)
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def issue(
+        self,
+        account: Snapshot,
+        seconds: float,
+        audiences: Sequence[str] = (),
+        bound: tuple[str, Snapshot] | None = None,
+    ) -> tuple[str, float]:
+        """Make a token for an account; gives it and when it ends, in seconds since the epoch."""
+        now = int(time.time())
+        own: dict[str, Any] = {
+            "namespace": account.namespace,
+            "serviceaccount": {"name": account.name, "uid": account.uid},
+        }
+        if bound is not None:
+            own[bound[0]] = {"name": bound[1].name, "uid": bound[1].uid}
+        claims = {
+            "aud": list(audiences or AUDIENCES),
+            "exp": now + int(seconds),
+            "iat": now,
+            "iss": ISSUER,
+            "jti": meta.new_uid(),
+            "kubernetes.io": own,
+            "nbf": now,
+            "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
+        }
+        head = f"{_encode(msgspec.json.encode(_HEADER))}.{_encode(msgspec.json.encode(claims))}"
+        return f"{head}.{self._signature(head)}", now + int(seconds)
+
+    def user(self, token: str, audiences: Iterable[str] = AUDIENCES) -> tuple[User, list[str]] | None:
+        """Tell whose token it is and for which of the audiences; None for one that is not, or no longer, good."""
+        claims = self._known.get(token) or self._read(token)
+        if claims is None or claims["exp"] <= time.time():
+            return None
+        meant = [audience for audience in audiences if audience in claims["aud"]]
+        own = claims["kubernetes.io"]
+        namespace, account = own["namespace"], own["serviceaccount"]
+        if not meant or not self._is_there("serviceaccounts", namespace, account):
+            return None
+        extra = [(f"{_EXTRA}credential-id", (f"JTI={claims['jti']}",))]
+        for member, table in BOUND.items():
+            if member in own:
+                if not self._is_there(table, "" if member == "node" else namespace, own[member]):
+                    return None
+                extra += [(f"{_EXTRA}{member}-{key}", (own[member][key],)) for key in ("name", "uid")]
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+        return User(claims["sub"], groups, account["uid"], tuple(extra)), meant
+
+    def _is_there(self, table: str, namespace: str, named: dict[str, str]) -> bool:
+        found = self._store.table(table).get(namespace, named["name"])
+        return found is not None and found.uid == named["uid"]
+
+    def _read(self, token: str) -> dict[str, Any] | None:
+        head, _, signature = token.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signature(head).encode()):
+            return None
+        # Whatever has our signature is what we wrote.
+        claims: dict[str, Any] = msgspec.json.decode(_decode(head.partition(".")[2]))
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        self._known[token] = claims
+        return claims
+
+    def _signature(self, head: str) -> str:
+        return _encode(hmac.digest(self._key, head.encode(), hashlib.sha256))
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
