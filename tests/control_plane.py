@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pytest
 
@@ -16,6 +16,7 @@ import ctrlhost
 from ctrlhost.sandbox import Sandbox
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
 BINARY = Path(__file__).parent / "go" / "bin" / "controlplane"
@@ -51,8 +52,13 @@ class KubeApiserver:
 
     kind = "kube-apiserver"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, audit: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Start one on this directory; `audit` are rules of an audit policy, and what they choose is in `audited`."""
         self.directory = directory
+        if audit:
+            directory.mkdir(parents=True, exist_ok=True)
+            policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [*audit, {"level": "None"}]}
+            (directory / "audit-policy.yaml").write_text(json.dumps(policy))
         self.url = ""
         self.kubeconfig = directory / "kubeconfig"
         self._process: subprocess.Popen[bytes] | None = None
@@ -92,6 +98,11 @@ class KubeApiserver:
                 self._controllers = subprocess.Popen(
                     [BINARY, "controllers", self.directory], stdout=log, stderr=log, start_new_session=True
                 )
+
+    def audited(self) -> list[dict[str, Any]]:
+        """The requests that the audit policy chose, as the server noted them; each that was answered is there."""
+        log = self.directory / "audit.log"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     def compact(self) -> None:
         """Make every resource version before the newest one expire."""

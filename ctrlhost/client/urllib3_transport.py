@@ -56,10 +56,11 @@ class Urllib3Transport:
         self._pool_size = pool_size
         self.metrics = metrics or ClientMetrics()
         self._base = connection.url
-        self._host = urlsplit(self._base).netloc
+        self._host, self._path = urlsplit(self._base).netloc, urlsplit(self._base).path
         self._lock = threading.Lock()
         self._stamp: object = None
         self._manager: urllib3.PoolManager | None = None
+        self._pool: urllib3.HTTPConnectionPool | None = None
         if not connection.configuration.verify_ssl and self._base.startswith("https:"):
             log.warning("the certificate of %s is not verified, as configured", self._base)
             # Said once, and not with every connection.
@@ -113,6 +114,7 @@ class Urllib3Transport:
     def close(self) -> None:
         """Drop the idle connections; the transport can still be used and opens new ones."""
         with self._lock:
+            self._pool = None
             if self._manager is not None:
                 self._manager.clear()
 
@@ -137,11 +139,11 @@ class Urllib3Transport:
     ) -> Any:
         """Send once, and once more if the server refused credentials that have changed meanwhile."""
         credentials = self._connection.credentials
-        url = self._base + path + encode_query(query)
+        target = path + encode_query(query)
         response = None
         for attempt in (1, 2):
             authorization = credentials.authorization()
-            response = self._send_once(method, url, body, _headers(headers, authorization), timeout)
+            response = self._send_once(method, target, body, _headers(headers, authorization), timeout)
             if response.status != 401 or attempt == 2 or not credentials.refused():
                 break
             response.drain_conn()
@@ -149,15 +151,15 @@ class Urllib3Transport:
         return response
 
     def _send_once(
-        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], timeout: urllib3.Timeout
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], timeout: urllib3.Timeout
     ) -> Any:
-        manager = self._current_manager()
+        pool, prefix = self._current_pool()
         started = time.perf_counter()
         code = "<error>"
         try:
-            response = manager.urlopen(
+            response = pool.urlopen(
                 method,
-                url,
+                prefix + target,
                 body=body,
                 headers=dict(headers),
                 timeout=timeout,
@@ -171,13 +173,21 @@ class Urllib3Transport:
         finally:
             self.metrics.observe(method, self._host, code, time.perf_counter() - started)
 
-    def _current_manager(self) -> urllib3.PoolManager:
-        """Give the pool, made anew when a certificate or the CA was replaced."""
+    def _current_pool(self) -> tuple[urllib3.PoolManager | urllib3.HTTPConnectionPool, str]:
+        """Give what sends, made anew when a certificate or the CA was replaced, and what it needs before a path.
+
+        There is but one server, so its connections are not looked up for each request. A proxy's manager is asked
+        each time: it alone knows what goes to the proxy as a path and what as a whole URL.
+        """
         stamp = self._connection.stamp()
         with self._lock:
             if self._manager is None or (stamp != self._stamp and stamp is not None):
-                self._manager, self._stamp = self._make_manager(), stamp
-            return self._manager
+                self._manager, self._pool, self._stamp = self._make_manager(), None, stamp
+            if self._manager.proxy is not None:
+                return self._manager, self._base
+            if self._pool is None:
+                self._pool = self._manager.connection_from_url(self._base)
+            return self._pool, self._path
 
     def _make_manager(self) -> urllib3.PoolManager:
         configuration = self._connection.configuration

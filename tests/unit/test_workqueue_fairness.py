@@ -99,6 +99,30 @@ def test_namespaces_take_turns_within_a_priority() -> None:
     ]
 
 
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), min_size=1, max_size=60))
+def test_no_group_waits_for_more_than_one_key_of_each_other_group(steps: list[tuple[str, bool]]) -> None:
+    # The bound of taking turns: between two looks at a group that has keys, each other group is served once at most.
+    work_queue = WorkQueue(fair_by=lambda key: key[0])
+    queued: dict[str, int] = {}
+    since: dict[str, list[str]] = {}
+    """Of each group in line: the groups that were served since it was, or since it came."""
+    for number, (group, also_get) in enumerate(steps + [("", True)] * len(steps)):
+        if group:
+            work_queue.add((group, number))
+            queued[group] = queued.get(group, 0) + 1
+            since.setdefault(group, [])
+        if also_get and queued:
+            served: str = work_queue.get(timeout=0)[0]
+            assert len(since[served]) == len(set(since[served])), since
+            for waited in since.values():
+                waited.append(served)
+            queued[served] -= 1
+            since[served] = []
+            if not queued[served]:
+                del queued[served], since[served]
+    assert len(work_queue) == 0
+
+
 def test_a_callable_names_the_group() -> None:
     work_queue = WorkQueue(fair_by=lambda key: "odd" if key % 2 else "even")
     work_queue.add_many([1, 3, 5, 2, 4])

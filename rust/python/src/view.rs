@@ -145,6 +145,14 @@ impl MapView {
         Self(window)
     }
 
+    /// What stands under a key; nothing under one that is no text.
+    fn find(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Value<'_>>> {
+        match key.cast::<PyString>() {
+            Ok(name) => Ok(self.value().get(&name.to_cow()?)),
+            Err(_) => Ok(None),
+        }
+    }
+
     pub(crate) fn key_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(
             py,
@@ -175,12 +183,7 @@ impl MapView {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let name = key.cast::<PyString>().ok();
-        let found = name
-            .map(PyStringMethods::to_cow)
-            .transpose()?
-            .and_then(|name| self.value().get(&name));
-        match found {
+        match self.find(key)? {
             Some(inner) => view(py, &self.0.object, inner),
             None => Err(PyKeyError::new_err(key.clone().unbind())),
         }
@@ -193,9 +196,10 @@ impl MapView {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        match self.__getitem__(py, key) {
-            Err(error) if error.is_instance_of::<PyKeyError>(py) => Ok(or_none(py, default)),
-            other => other,
+        // Not by way of the KeyError: PyO3 detaches to look into an error, and coming back can take a while.
+        match self.find(key)? {
+            Some(inner) => view(py, &self.0.object, inner),
+            None => Ok(or_none(py, default)),
         }
     }
 
@@ -213,10 +217,7 @@ impl MapView {
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let Ok(name) = key.cast::<PyString>() else {
-            return Ok(false);
-        };
-        Ok(self.value().get(&name.to_cow()?).is_some())
+        Ok(self.find(key)?.is_some())
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

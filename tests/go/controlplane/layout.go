@@ -29,6 +29,7 @@ func (l *layout) etcdURL() string         { return fmt.Sprintf("http://127.0.0.1
 func (l *layout) kubeconfig() string      { return l.path("kubeconfig") }
 func (l *layout) signingKey() string      { return l.path("service-account.key") }
 func (l *layout) tokens() string          { return l.path("tokens.csv") }
+func (l *layout) auditPolicy() string     { return l.path("audit-policy.yaml") }
 func (l *layout) certificates() string    { return l.path("certificates") }
 
 // open reads the layout of dir, or makes one with free ports and fresh secrets.

@@ -6,7 +6,7 @@
 //	controlplane kubectl …             kubectl of the same release
 //
 // serve prints one line of JSON on standard output once the server is ready. Started again on the same DIR it takes the
-// same ports and data, so a test can kill it and bring it back.
+// same ports and data, so a test can kill it and bring it back. With an audit-policy.yaml in DIR it writes an audit.log.
 package main
 
 import (

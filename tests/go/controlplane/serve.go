@@ -32,7 +32,7 @@ func serve(dir string) error {
 
 	go announce(l)
 	command := app.NewAPIServerCommand()
-	command.SetArgs([]string{
+	command.SetArgs(append([]string{
 		"--etcd-servers=" + l.etcdURL(),
 		fmt.Sprintf("--secure-port=%d", l.ServerPort),
 		"--bind-address=127.0.0.1",
@@ -44,8 +44,21 @@ func serve(dir string) error {
 		"--authorization-mode=RBAC",
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--disable-admission-plugins=ServiceAccount",
-	})
+	}, auditArguments(l)...))
 	return command.Execute()
+}
+
+// auditArguments has every request noted in audit.log that the policy beside it asks for, where a test has put one.
+// The log is written before a request is answered, so whoever has the answer finds the request in it.
+func auditArguments(l *layout) []string {
+	if _, err := os.Stat(l.auditPolicy()); err != nil {
+		return nil
+	}
+	return []string{
+		"--audit-policy-file=" + l.auditPolicy(),
+		"--audit-log-path=" + l.path("audit.log"),
+		"--audit-log-mode=blocking",
+	}
 }
 
 func startEtcd(l *layout) (*embed.Etcd, error) {

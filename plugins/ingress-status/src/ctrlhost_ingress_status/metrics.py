@@ -23,62 +23,60 @@ class StatusMetrics:
 
     def __init__(self, registry: CollectorRegistry, kind: str, desired: Desired) -> None:
         """Register everything, each series at zero."""
-        self._kind, self._desired = kind, desired
+        self._desired = desired
         self.count_objects: Callable[[], Mapping[str, int]] = dict
         prefix = "ctrlhost_status_update"
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labelnames=("kind", *labels), registry=registry)
 
-        self._total = counter(prefix, "Statuses that were looked at to be updated")
-        self._success = counter(f"{prefix}_success", "Updates that came to a good end, needless ones included")
-        self._noop = counter(f"{prefix}_noop", "Updates that were needless, since the status was right")
-        self._failed = counter(f"{prefix}_failed", "Updates that failed, by reason", "reason")
-        self._conflict = counter(f"{prefix}_conflict", "Tries that met a newer object")
-        self._seconds = Histogram(
+        # The series are looked up here and not at each write.
+        self._total = counter(prefix, "Statuses that were looked at to be updated").labels(kind)
+        succeeded = counter(f"{prefix}_success", "Updates that came to a good end, needless ones included")
+        self._success = succeeded.labels(kind)
+        self._noop = counter(f"{prefix}_noop", "Updates that were needless, since the status was right").labels(kind)
+        self._conflict = counter(f"{prefix}_conflict", "Tries that met a newer object").labels(kind)
+        failed = counter(f"{prefix}_failed", "Updates that failed, by reason", "reason")
+        self._failed = {reason: failed.labels(kind, reason) for reason in REASONS}
+        seconds = Histogram(
             f"{prefix}_duration_seconds",
             "How long an update took, with the waits between its tries",
             labelnames=("kind", "error"),
             registry=registry,
         )
+        self._seconds, self._seconds_of_failures = seconds.labels(kind, "false"), seconds.labels(kind, "true")
         self.changes = Counter(
             "ctrlhost_ingress_status_address_changes", "Addresses that were put in force", registry=registry
         )
         self.contested = Counter(
             "ctrlhost_ingress_status_contested", "Times an object was left alone for a while", registry=registry
         )
-        for one in (self._total, self._success, self._noop, self._conflict):
-            one.labels(kind)
-        for reason in REASONS:
-            self._failed.labels(kind, reason)
-        for error in ("true", "false"):
-            self._seconds.labels(kind, error)
         registry.register(self)
 
     def begun(self) -> None:
         """Count an update that is taken up."""
-        self._total.labels(self._kind).inc()
+        self._total.inc()
 
     def conflict(self) -> None:
         """Count a try that met a newer object."""
-        self._conflict.labels(self._kind).inc()
+        self._conflict.inc()
 
     def needless(self) -> None:
         """Count a status that was right when it was looked at."""
-        self._total.labels(self._kind).inc()
+        self._total.inc()
         self.ended(0.0, needless=True)
 
     def ended(self, seconds: float, *, needless: bool = False) -> None:
         """Count an update that came to a good end."""
-        self._success.labels(self._kind).inc()
+        self._success.inc()
         if needless:
-            self._noop.labels(self._kind).inc()
-        self._seconds.labels(self._kind, "false").observe(seconds)
+            self._noop.inc()
+        self._seconds.observe(seconds)
 
     def failed(self, seconds: float, reason: str) -> None:
         """Count an update that was given up, or that begins anew after a while."""
-        self._failed.labels(self._kind, reason).inc()
-        self._seconds.labels(self._kind, "true").observe(seconds)
+        self._failed[reason].inc()
+        self._seconds_of_failures.observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
         """Give the gauges; called by a scrape, from any thread."""

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost_ingress_status.addresses import fingerprint
 from ctrlhost_ingress_status.desired import Verdict
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Passes:
         self._indexer.add_indexers({_INDEX: self._value})
 
     def _value(self, obj: Object) -> Iterable[str]:
-        return (f"{self._target.class_of(obj)}\n{fingerprint(self._target.addresses(obj))}",)
+        return (f"{self._target.class_of(obj)}\n{self._target.mark(obj)}",)
 
     def wanting(self, classes: frozenset[str] | None = None) -> Iterator[ctrlhost.Request]:
         """Give the keys of what does not say what it should; of these classes only, if any are given.

@@ -158,8 +158,7 @@ class Writer:
         return ctrlhost.Result(requeue_after=wait)
 
     def _verdict(self, obj: Object, known: Known | None) -> Verdict:
-        mark = fingerprint(self._target.addresses(obj))
-        return self._desired.verdict(self._target.class_of(obj), mark, known)
+        return self._desired.verdict(self._target.class_of(obj), self._target.mark(obj), known)
 
     def _was_right(self, old: Object, new: Object, known: Known | None) -> bool:
         """Say whether it was somebody else who made the status wrong, for an object that was ours before and is."""

@@ -1,0 +1,166 @@
+"""A changed address on every Ingress of a kube-apiserver, against a client that does nothing but send the requests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.control_plane import KubeApiserver, require_kube_apiserver
+from tests.e2e.host_process import HostProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+    from benches.ratios import Ratios
+
+INGRESS = ("networking.k8s.io/v1", "Ingress")
+CONNECTIONS = 8
+LIMIT = 300.0
+#: Every write of a status, without its body.
+AUDIT = [{"level": "Metadata", "verbs": ["patch", "update"], "resources": [{"group": INGRESS[0][:-3]}]}]
+SETTINGS = {
+    "envoy-service-namespace": '"default"',
+    "status-qps": "0",
+    "status-workers": str(CONNECTIONS),
+    "address-holdoff": '"0s"',
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[KubeApiserver]:
+    require_kube_apiserver()
+    with KubeApiserver(tmp_path / "kube-apiserver", audit=AUDIT) as running:
+        yield running
+
+
+class Cluster:
+    """As many Ingresses of ours as of somebody else's, the Service that ours follow, and what the server was asked."""
+
+    def __init__(self, server: KubeApiserver, count: int) -> None:
+        self.server, self.count = server, count
+        names = [f"{whose}-{number:05}" for whose in ("ours", "theirs") for number in range(count)]
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            made = list(pool.map(self._create, names))
+        self.theirs = [f"{one['name']} {one['uid']}" for one in made if one["name"].startswith("theirs")]
+        metadata = {"name": "envoy", "namespace": "default"}
+        spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
+        server.client.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+
+    def _create(self, name: str) -> dict[str, Any]:
+        spec: dict[str, Any] = {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}
+        if name.startswith("theirs"):
+            spec["ingressClassName"] = "theirs"
+        metadata = {"name": name, "namespace": "default"}
+        created = self.server.client.create(
+            {"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": metadata, "spec": spec}
+        )
+        found: dict[str, Any] = created["metadata"]
+        return found
+
+    def assign(self, ip: str) -> None:
+        status = {"status": {"loadBalancer": {"ingress": [{"ip": ip}]}}}
+        self.server.client.patch("v1", "Service", "envoy", "default", status, subresource="status")
+
+    def writes(self) -> list[dict[str, Any]]:
+        return [one for one in self.server.audited() if one["stage"] == "ResponseComplete"]
+
+    def written(self, cause: Callable[[], None]) -> list[dict[str, Any]]:
+        """Wait until each Ingress was written once because of this, and give those writes."""
+        before, log, deadline = len(self.writes()), self.server.directory / "audit.log", time.monotonic() + LIMIT
+        cause()
+        # Seldom, and without much ado: what looks takes its time from what is looked at.
+        while log.read_bytes().count(b'"ResponseComplete"') < before + self.count:
+            assert time.monotonic() < deadline, f"{len(self.writes()) - before} of {self.count} were written"
+            time.sleep(0.2)
+        made = self.writes()[before:]
+        assert len(made) == len({one["objectRef"]["name"] for one in made}) == self.count, "one write each"
+        assert {one["responseStatus"]["code"] for one in made} == {200}
+        return made
+
+
+def seconds(writes: list[dict[str, Any]]) -> float:
+    """How long the server was at it, from the first request's arrival to the last one's answer."""
+    first = min(datetime.fromisoformat(one["requestReceivedTimestamp"]) for one in writes)
+    last = max(datetime.fromisoformat(one["stageTimestamp"]) for one in writes)
+    return (last - first).total_seconds()
+
+
+def start(server: KubeApiserver) -> HostProcess:
+    options = [f"--set=ingress-status.{name}={value}" for name, value in SETTINGS.items()]
+    return HostProcess("--plugins=ingress-status", f"--kubeconfig={server.kubeconfig}", *options)
+
+
+def current(host: HostProcess, count: int) -> bool:
+    return f'ctrlhost_ingress_status_objects{{state="current"}} {count}.0' in host.get("/metrics")[1]
+
+
+def bare(cluster: Cluster, directory: Path, ip: str) -> None:
+    """Have the bare client give this address to every Ingress that is not ours."""
+    config = yaml.safe_load(cluster.server.kubeconfig.read_text())
+    ca, token = directory / "ca.crt", config["users"][0]["user"]["token"]
+    ca.write_bytes(base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]))
+    arguments = [cluster.server.url, str(ca), token, str(CONNECTIONS), ip]
+    done = subprocess.run(
+        [sys.executable, "-m", "benches.bare_patches", *arguments],
+        check=True,
+        stdout=subprocess.PIPE,
+        input="\n".join(cluster.theirs),
+        text=True,
+        timeout=LIMIT,
+    )
+    assert json.loads(done.stdout)["failed"] == 0
+
+
+def settle(host: HostProcess, count: int) -> None:
+    """Wait until the host has seen all that it wrote."""
+    deadline = time.monotonic() + LIMIT
+    while not current(host, count):
+        assert time.monotonic() < deadline, host.get("/metrics")[1]
+        time.sleep(0.2)
+
+
+def test_a_changed_address_on_every_ingress(
+    benchmark: BenchmarkFixture, ratios: Ratios, server: KubeApiserver, tmp_path: Path
+) -> None:
+    count, rounds = (1_000, 3) if ratios.short else (10_000, 3)
+    cluster = Cluster(server, count)
+    cluster.assign("203.0.113.1")
+    ours, theirs = [], []
+
+    def measure() -> None:
+        for turn in range(rounds):
+            ours.append(seconds(cluster.written(lambda turn=turn: cluster.assign(f"203.0.113.{turn + 10}"))))
+            settle(host, count)
+            # The watch stays open, so both have a server with one watcher; the host takes no time from the other.
+            host.signal(signal.SIGSTOP)
+            theirs.append(seconds(cluster.written(lambda turn=turn: bare(cluster, tmp_path, f"203.0.113.{turn + 10}"))))
+            host.signal(signal.SIGCONT)
+            settle(host, count)
+            time.sleep(1.0)
+
+    with start(server) as host:
+        host.wait_for_log("plugin ingress-status running")
+        settle(host, count)
+        benchmark.pedantic(measure, rounds=1)
+    before = len(cluster.writes())
+    with start(server) as host:
+        host.wait_for_log("0 statuses are to be written")
+        settle(host, count)
+        host.signal(signal.SIGTERM)
+        assert host.wait() == 0
+    assert len(cluster.writes()) == before, "a pass over what is right writes nothing"
+    ratios.add("ingress-status", f"new address on {count:,} Ingresses", "s", median(ours), bare_client=median(theirs))

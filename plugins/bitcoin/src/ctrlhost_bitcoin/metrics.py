@@ -1,0 +1,61 @@
+"""The plugin's metrics; those of a network vanish with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
+
+    from ctrlhost_bitcoin.memory import Memory
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class BitcoinMetrics:
+    """Counters that the RPC client moves, and gauges that are worked out when somebody asks."""
+
+    def __init__(self, registry: CollectorRegistry, memory: Memory) -> None:
+        """Register everything."""
+        self._memory = memory
+        self._requests = Counter(
+            "ctrlhost_bitcoin_rpc_requests",
+            "Calls of daemons, by method and outcome",
+            labelnames=("method", "outcome"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "ctrlhost_bitcoin_rpc_duration_seconds",
+            "How long calls of daemons took",
+            labelnames=("method",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        registry.register(self)
+
+    def called(self, method: str, outcome: str, seconds: float) -> None:
+        """Count a call; from any thread."""
+        self._requests.labels(method, outcome).inc()
+        self._seconds.labels(method).observe(seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the gauges; called by a scrape, from any thread."""
+        nodes = GaugeMetricFamily(
+            "ctrlhost_bitcoin_nodes", "Nodes of a network by state", labels=("namespace", "name", "state")
+        )
+        links = GaugeMetricFamily(
+            "ctrlhost_bitcoin_mesh_links", "Links of a network by state", labels=("namespace", "name", "state")
+        )
+        for key, network in self._memory.all():
+            for state, count in network.counts().items():
+                nodes.add_metric((key.namespace, key.name, state), count)
+            for state, count in network.links().items():
+                links.add_metric((key.namespace, key.name, state), count)
+        yield nodes
+        yield links

@@ -1,0 +1,29 @@
+"""Fixtures: the world to put networks in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from plugins.bitcoin.tests.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.testing import ManualClock
+
+
+@pytest.fixture
+def clock(manual_clock: ManualClock) -> ManualClock:
+    """The clock that everything in a test runs on."""
+    return manual_clock
+
+
+@pytest.fixture
+def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A sandbox and, once started, hosts with the plugin; all end with the test."""
+    world = World(sandbox, ctrlhost_host, clock, monkeypatch)
+    yield world
+    world.client.close()
