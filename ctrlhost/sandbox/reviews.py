@@ -72,7 +72,7 @@ def _own_rules(engine: Engine, call: Call, obj: Object) -> Object:
     found: dict[str, Any] = {
         "resourceRules": [rule.as_dict() for rule in rules if rule.resources],
         "nonResourceRules": [rule.as_dict() for rule in rules if rule.urls],
-        "incomplete": bool(errors),
+        "incomplete": False,
     }
     if errors:
         found["evaluationError"] = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -20,6 +20,7 @@ _SCALED = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
 _ONLY_VIEWED = ("bindings", "limitranges", "namespaces", "namespaces/status", "pods/log", "pods/status")
 _CONNECTIONS = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy")
 _INGRESSES = ("ingresses", "networkpolicies")
+_KEYS = ("/.well-known/openid-configuration", "/openid/v1/jwks")
 _HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 Rules = list[dict[str, Any]]
 
@@ -87,6 +88,9 @@ def _others() -> dict[str, Rules]:
         "system:basic-user": [own, _rule(["create"], "authentication.k8s.io", "selfsubjectreviews")],
         "system:discovery": [_paths(["get"], *api, *_HEALTH)],
         "system:public-info-viewer": [_paths(["get"], *_HEALTH)],
+        "system:service-account-issuer-discovery": [
+            _paths(["get"], *(f"{path}{end}" for path in _KEYS for end in ("", "/")))
+        ],
     }
 
 
@@ -95,6 +99,7 @@ _BOUND = {
     "system:basic-user": ("system:authenticated",),
     "system:discovery": ("system:authenticated",),
     "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
+    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
 }
 #: Which role each of the three that people are given goes into besides.
 _INCLUDED = {"view": "edit", "edit": "admin", "admin": ""}
