@@ -114,6 +114,21 @@ def test_cycle(
     ratios.add("queue", name, "s", taken, client_go=go_queue(peer), plain_python=plain_cycle)
 
 
+def test_floor_of_a_cycle(benchmark: BenchmarkFixture, ratios: Ratios) -> None:
+    """Four calls across the border that find nothing to do: what a cycle cannot cost less than."""
+
+    def job(queue: WorkQueue, all_keys: list[str]) -> None:
+        forget = queue.forget
+        for key in all_keys * (CYCLES // KEYS):
+            forget(key)
+            forget(key)
+            forget(key)
+            forget(key)
+
+    taken = seconds(benchmark, job, WorkQueue, keys(KEYS)) / CYCLES
+    ratios.add("queue", "floor of a cycle: four calls with nothing to do", "s", taken)
+
+
 def test_burst(benchmark: BenchmarkFixture, ratios: Ratios, go_queue: Callable[[str], float]) -> None:
     taken = seconds(benchmark, burst, named, keys(BURST)) / BURST
     go = {"client_go": go_queue("burst_metrics"), "client_go_without_metrics": go_queue("burst")}
