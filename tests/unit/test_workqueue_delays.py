@@ -17,11 +17,6 @@ behaviour = pytest.mark.behaviour
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def work_queue(clock: ManualClock) -> WorkQueue:
     return WorkQueue(clock=clock)
 

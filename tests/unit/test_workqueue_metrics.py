@@ -27,11 +27,6 @@ def scrape(name: str) -> dict[str, Any]:
     return samples
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
 def named(clock: ManualClock, request: pytest.FixtureRequest) -> WorkQueue:
     return WorkQueue(request.node.name, clock=clock)
 
