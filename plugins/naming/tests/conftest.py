@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import ctrlhost_naming
 import pytest
 from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import Mode, decide, status_patch
 from ctrlhost_naming.index import NameIndex, Wakes
 
+from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
+from plugins.naming.tests.cluster import Cluster
 
 SPELLED = re.compile(
     r"(?P<plural>[^/\[]*)/?(?P<singular>[^/\[]*)/?(?P<kind>[^/\[]*)/?(?P<list>[^/\[]*)(\[(?P<short>.*)\])?"
@@ -232,3 +235,31 @@ def spell_fixture() -> Callable[..., str]:
 def new_crd() -> Callable[..., dict[str, Any]]:
     """Build CustomResourceDefinitions from their spelling."""
     return crd
+
+
+@pytest.fixture
+def external() -> Iterator[Sandbox]:
+    """A server that leaves the names of CRDs to somebody else."""
+    with Sandbox(crd_conditions="external") as server:
+        yield server
+
+
+@pytest.fixture
+def start(
+    ctrlhost_host: Any, manual_clock: Any, new_crd: Callable[..., dict[str, Any]], spell: Callable[..., str]
+) -> Callable[..., Cluster]:
+    """Start a host with the plugin; keywords are its settings."""
+
+    def start_cluster(sandbox: Sandbox, *, run: bool = True, **settings: Any) -> Cluster:
+        host = ctrlhost_host(
+            ctrlhost_naming, clock=manual_clock, sandbox=sandbox, settings={"naming": settings}, start=run
+        )
+        return Cluster(host, new_crd, spell)
+
+    return start_cluster
+
+
+@pytest.fixture
+def cluster(start: Callable[..., Cluster], external: Sandbox) -> Cluster:
+    """The plugin as the naming controller of its server."""
+    return start(external, mode="enforce")

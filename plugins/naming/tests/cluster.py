@@ -1,0 +1,85 @@
+"""A sandbox, a host with the plugin on it, and short words for what the tests do and ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+API, KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+CONTROLLER = "naming/crd_naming_condition_controller"
+
+
+class Cluster:
+    """A sandbox, a host with the plugin on it, and short words for what the tests do and ask."""
+
+    def __init__(self, host: Any, new_crd: Callable[..., dict[str, Any]], spell: Callable[..., str]) -> None:
+        self.host, self.client, self.new_crd, self.spell = host, host.client, new_crd, spell
+
+    @property
+    def plugin(self) -> Any:
+        return self.host.host.plugins[0]
+
+    @property
+    def naming(self) -> Any:
+        return self.plugin.context.state
+
+    @property
+    def queue(self) -> Any:
+        return self.host.controllers[CONTROLLER].queue
+
+    def create(self, *spelled: str, group: str = "g.io", **spec: Any) -> None:
+        for one in spelled:
+            self.client.create(self.new_crd(one, group, **spec))
+
+    def settled(self, *spelled: str, group: str = "g.io") -> None:
+        """Create CRDs one after the other, each settled before the next."""
+        for one in spelled:
+            self.create(one, group=group)
+            self.host.run_until_idle()
+
+    def edit(self, plural: str, group: str = "g.io", **names: Any) -> None:
+        self.client.patch(API, KIND, f"{plural}.{group}", None, {"spec": {"names": names}})
+
+    def delete(self, plural: str, group: str = "g.io") -> None:
+        self.client.delete(API, KIND, f"{plural}.{group}")
+
+    def get(self, plural: str, group: str = "g.io") -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(API, KIND, f"{plural}.{group}")
+        return found
+
+    def accepted(self, plural: str, group: str = "g.io") -> str:
+        return self.spell(self.get(plural, group)["status"].get("acceptedNames"))
+
+    def condition(self, plural: str, type_: str, group: str = "g.io") -> str:
+        """Give a condition as `status/reason`, empty where there is none."""
+        for one in self.get(plural, group)["status"].get("conditions") or ():
+            if one["type"] == type_:
+                return f"{one['status']}/{one['reason']}"
+        return ""
+
+    def names_accepted(self, plural: str, group: str = "g.io") -> str:
+        return self.condition(plural, "NamesAccepted", group)
+
+    def wait_for_server(self, *plurals: str, names: str = "True/NoConflicts") -> None:
+        """Wait until the server's own controller has judged these, and the host has seen it; a host at rest knows
+        nothing of what the server is still at."""
+        wanted = [(names, "True/InitialNamesAccepted" if names.startswith("True") else "False/NotAccepted")]
+        for plural in plurals:
+            self.host.wait_for(
+                lambda plural=plural: (self.names_accepted(plural), self.condition(plural, "Established")) in wanted
+            )
+        self.host.run_until_idle()
+
+    def metric(self, name: str, **labels: str) -> float:
+        value: float | None = self.plugin.context.metrics.get_sample_value(f"ctrlhost_naming_{name}", labels)
+        return value or 0.0
+
+    def syncs(self, result: str) -> float:
+        return self.metric("syncs_total", result=result)
+
+    def revision(self) -> int:
+        newest: int = self.host.sandbox.revision(API, KIND)
+        return newest

@@ -1,0 +1,200 @@
+"""The modes of the plugin, its settings, and what it shows of its findings."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ctrlhost_naming
+import pytest
+from ctrlhost_naming.differences import Kind as Finding
+from ctrlhost_naming.differences import Ledger
+from ctrlhost_naming.index import NameIndex
+from ctrlhost_naming.metrics import NamingMetrics
+from prometheus_client import CollectorRegistry
+
+from ctrlhost import (
+    ConfigError,
+)
+from ctrlhost.sandbox import Sandbox
+from ctrlhost.testing import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+from plugins.naming.tests.cluster import API, KIND, Cluster
+
+behaviour = pytest.mark.behaviour
+CRDS = "customresourcedefinitions"
+
+
+@behaviour("naming/X25")
+@pytest.mark.parametrize("mode", ["repair", "enforce"])
+def test_a_condition_that_is_out_of_date_is_cured(start: Callable[..., Cluster], external: Sandbox, mode: str) -> None:
+    cluster = stale(start(external, mode=mode))
+    cluster.wait_for_server("bs")
+    if mode == "repair":
+        assert cluster.syncs("written") == 1
+
+
+@behaviour("naming/F3")
+@behaviour("naming/J7")
+def test_observe_reports_a_condition_that_is_out_of_date_and_leaves_it(
+    start: Callable[..., Cluster], external: Sandbox, manual_clock: Any
+) -> None:
+    cluster = stale(start(external))
+    before = cluster.revision()
+    assert cluster.metric("differences", kind="stale_condition") == 0, "not before it has lasted"
+    manual_clock.advance(30)
+    cluster.host.run_until_idle()
+    assert cluster.metric("differences", kind="stale_condition") == 1
+    assert cluster.names_accepted("bs") == "False/ShortNamesConflict"
+    assert cluster.revision() == before
+
+
+def stale(cluster: Cluster) -> Cluster:
+    """Leave a CRD as kube-apiserver leaves one that gave up a conflicting short name."""
+    cluster.create("bs/b")
+    names = {"plural": "bs", "singular": "b", "kind": "B", "listKind": "BList"}
+    time = "2025-01-01T00:00:00Z"
+    conditions = [
+        {
+            "type": "NamesAccepted",
+            "status": "False",
+            "reason": "ShortNamesConflict",
+            "message": '"x" is already in use',
+            "lastTransitionTime": time,
+        },
+        {
+            "type": "Established",
+            "status": "False",
+            "reason": "NotAccepted",
+            "message": "not all names are accepted",
+            "lastTransitionTime": time,
+        },
+    ]
+    status = {"acceptedNames": names, "conditions": conditions}
+    cluster.client.patch(API, KIND, "bs.g.io", None, {"status": status}, subresource="status")
+    cluster.host.run_until_idle()
+    return cluster
+
+
+@behaviour("naming/F1")
+def test_observe_neither_writes_nor_finds_anything_on_a_healthy_cluster(
+    start: Callable[..., Cluster], sandbox: Sandbox, manual_clock: Any
+) -> None:
+    cluster = start(sandbox)
+    cluster.create(*(f"p{i}s/p{i}/P{i}/P{i}List[p{i}x]" for i in range(100)))
+    cluster.wait_for_server(*(f"p{i}s" for i in range(100)))
+    before = cluster.revision()
+    manual_clock.advance(60)
+    cluster.host.run_until_idle()
+    assert cluster.revision() == before
+    assert cluster.syncs("written") == cluster.syncs("error") == 0
+    assert cluster.metric("crds", state="accepted") >= 100
+    assert cluster.naming.ledger.report(manual_clock.now()) == []
+
+
+@behaviour("naming/F2")
+def test_observe_counts_a_conflict_and_names_the_owner(
+    start: Callable[..., Cluster], sandbox: Sandbox, manual_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ctrlhost.plugin.naming")
+    cluster = start(sandbox)
+    cluster.create("as/a/A/AList[x]")
+    cluster.wait_for_server("as")
+    cluster.create("bs/b/B/BList[x]")
+    cluster.wait_for_server("bs", names="False/ShortNamesConflict")
+    manual_clock.advance(30)
+    cluster.host.run_until_idle()
+    assert cluster.metric("differences", kind="conflict") == 1
+    assert cluster.metric("conflicts", reason="ShortNamesConflict") == 1
+    assert 'bs.g.io: conflict: shortName "x" held by as.g.io' in caplog.text
+    assert cluster.syncs("written") == 0
+
+    cluster.edit("bs", shortNames=["y"])
+    cluster.wait_for_server("bs")
+    assert cluster.metric("differences", kind="conflict") == 0
+    assert "bs.g.io: all names are accepted now" in caplog.text
+
+
+def test_groups_that_are_not_listed_are_left_alone(start: Callable[..., Cluster], external: Sandbox) -> None:
+    cluster = start(external, mode="enforce", groups=["mine.io"])
+    cluster.settled("as/a", group="mine.io")
+    cluster.settled("as/a", group="theirs.io")
+    assert cluster.names_accepted("as", "mine.io") == "True/NoConflicts"
+    assert cluster.names_accepted("as", "theirs.io") == ""
+    assert [crd.group for crd in cluster.naming.index.crds()] == ["mine.io"]
+
+
+def test_own_names_are_accepted_where_the_settings_allow_it(start: Callable[..., Cluster], external: Sandbox) -> None:
+    cluster = start(external, mode="enforce", allow_own_names=True)
+    cluster.settled("bs/b")
+    cluster.edit("bs", shortNames=["b", "bs"])
+    cluster.host.run_until_idle()
+    assert cluster.accepted("bs") == "bs/b/B/BList[b, bs]"
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"mode": "fix"}, "mode"),
+        ({"diff_grace": "soon"}, "diff_grace"),
+        ({"allow_own_names": True}, "allow_own_names"),
+        ({"mode": "enforce", "allow_own_names": True, "force": True}, "fight"),
+        ({"speed": 3}, "speed"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(
+    ctrlhost_host: Any, external: Sandbox, settings: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        ctrlhost_host(ctrlhost_naming, sandbox=external, settings={"naming": settings})
+
+
+def test_rights_to_write_are_asked_for_only_where_something_is_written() -> None:
+    settings = ctrlhost_naming.NamingSettings
+    assert list(ctrlhost_naming.ctrlhost_permissions(settings())) == []
+    for mode in ("repair", "enforce"):
+        (status, events) = ctrlhost_naming.ctrlhost_permissions(settings(mode=mode))
+        assert (status.resources, status.verbs) == ((f"{CRDS}/status",), ("patch",))
+        assert events.group == "events.k8s.io"
+
+
+def test_the_page_shows_the_findings_to_people_and_as_json(
+    ctrlhost_host: Any, sandbox: Sandbox, new_crd: Callable[..., dict[str, Any]]
+) -> None:
+    host = ctrlhost_host(
+        ctrlhost_naming, sandbox=sandbox, settings={"naming": {"diff_grace": "0s"}}, listen="127.0.0.1:0"
+    )
+    for one in ("as/a/A/AList[x]", "bs/b/B/BList[x]"):
+        host.client.create(new_crd(one))
+        name = new_crd(one)["metadata"]["name"]
+        host.wait_for(lambda name=name: host.client.get(API, KIND, name)["status"].get("conditions"))
+    naming = host.host.plugins[0].context.state
+    host.wait_for(lambda: [one.kind for one in naming.ledger.report(host.clock.now())] == [Finding.CONFLICT])
+
+    def page(path: str) -> str:
+        with urllib.request.urlopen(f"http://{host.host.address}/naming/{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    (finding,) = json.loads(page("findings.json"))
+    assert (finding["crd"], finding["kind"]) == ("bs.g.io", "conflict")
+    assert finding["blocked"] == [{"field": "shortName", "name": "x", "owners": ["as.g.io"]}]
+    assert "shortName &quot;x&quot; held by as.g.io" in page("")
+
+
+def test_the_documentation_names_every_setting_metric_and_finding() -> None:
+    text = (Path(__file__).parents[3] / "docs/plugins/naming.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`(\w+)(?:\{\w+\})?`", text))
+    registry = CollectorRegistry()
+    index = NameIndex()
+    NamingMetrics(registry, index, Ledger(index, 0.0), ManualClock())
+    metrics = {f"{metric.name}_total" if metric.type == "counter" else metric.name for metric in registry.collect()}
+    assert metrics <= told
+    assert {kind.value for kind in Finding} <= told
+    assert set(ctrlhost_naming.NamingSettings.__struct_fields__) <= told
