@@ -24,7 +24,11 @@ def request(engine: Engine, call: Call, body: Any) -> Object:
     account = reads.find(engine, call)
     if not isinstance(body, dict):
         raise bad_request("the request body must be an object of kind TokenRequest")
-    meta.metadata_of(body)
+    named = (body.get("apiVersion") or f"{_GROUP}/v1", body.get("kind") or _KIND)
+    if named != (f"{_GROUP}/v1", _KIND):
+        raise bad_request(f"the body is a {named[1]} of {named[0]}, and a {_KIND} of {_GROUP}/v1 was expected")
+    if meta.metadata_of(body).get("namespace") not in (None, "", call.namespace):
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     body = conform(builtin("authentication.TokenRequest"), body, _KIND, [])
     spec = body.get("spec") or {}
     spec.setdefault("expirationSeconds", _DEFAULT_SECONDS)
@@ -47,11 +51,9 @@ def request(engine: Engine, call: Call, body: Any) -> Object:
 
 def _causes(call: Call, metadata: dict[str, Any], spec: dict[str, Any]) -> list[Cause]:
     found = []
-    for field, wanted in (("name", call.name), ("namespace", call.namespace)):
-        sent = metadata.get(field)
-        if sent and sent != wanted:
-            what = "service account name" if field == "name" else "service account namespace"
-            found.append(status.invalid_value(f"metadata.{field}", sent, f"must match the {what} if specified"))
+    sent = metadata.get("name")
+    if sent and sent != call.name:
+        found.append(status.invalid_value("metadata.name", sent, "must match the service account name if specified"))
     seconds = spec["expirationSeconds"]
     if seconds < _LEAST_SECONDS:
         why = "may not specify a duration less than 10 minutes"
