@@ -37,8 +37,10 @@ class SandboxControlPlane:
 
     kind = "sandbox"
 
-    def __init__(self, directory: Path) -> None:
-        self._sandbox = Sandbox(kubeconfig=directory / "kubeconfig").start()
+    def __init__(self, directory: Path, *controllers: str) -> None:
+        self._sandbox = Sandbox(
+            kubeconfig=directory / "kubeconfig", controllers=("gc", "namespace", *controllers)
+        ).start()
         self.url = self._sandbox.url
         self.kubeconfig = Path(self._sandbox.kubeconfig)
         self.client = ctrlhost.Client.load(kubeconfig=str(self.kubeconfig))

@@ -82,6 +82,7 @@ class Bitcoind:
             "rpcpassword": password,
             "listen": 1,
             "disablewallet": 1,
+            "dns": 0,
             "dnsseed": 0,
             "natpmp": 0,
             "discover": 0,

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.bitcoind.daemon import Addresses, Bitcoind, require_bitcoind
+from tests.bitcoind.kubelet import ToyKubelet
+from tests.bitcoind.world import World
+from tests.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.control_plane import ControlPlane
+
+_namespaces = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +46,42 @@ def start_daemon(bitcoind: Path, addresses: Addresses) -> Iterator[Callable[...,
     for daemon in started:
         daemon.close()
         addresses.give_back(daemon.host)
+
+
+@pytest.fixture(scope="session")
+def workload_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxControlPlane]:
+    """A sandbox whose own controller makes the pods of StatefulSets."""
+    server = SandboxControlPlane(tmp_path_factory.mktemp("workload-sandbox"), "statefulset")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def workload_kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
+    """A kube-apiserver with kube-controller-manager; of its own, since other tests do without the controllers."""
+    require_kube_apiserver()
+    with KubeApiserver(tmp_path_factory.mktemp("workload-kube-apiserver")) as server:
+        server.start_controllers()
+        yield server
+
+
+@pytest.fixture(params=["sandbox", "kube-apiserver"])
+def workload_plane(request: pytest.FixtureRequest) -> ControlPlane:
+    """Each API server whose StatefulSets get pods, in turn."""
+    name = "workload_sandbox" if request.param == "sandbox" else "workload_kube_apiserver"
+    server: ControlPlane = request.getfixturevalue(name)
+    return server
+
+
+@pytest.fixture
+def world(workload_plane: ControlPlane, bitcoind: Path, addresses: Addresses) -> Iterator[World]:
+    """A namespace where pods become daemons."""
+    namespace = f"bitcoin-{next(_namespaces)}"
+    client = workload_plane.client
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    with ToyKubelet(client, namespace, bitcoind, addresses) as kubelet:
+        world = World(workload_plane, namespace, kubelet)
+        try:
+            yield world
+        finally:
+            world.close()

@@ -147,7 +147,7 @@ class Reconciler:
         self._tell(one, wanted)
         before = condition(one.before, verdicts.MESH_CONVERGED)
         now = wanted.verdicts[verdicts.MESH_CONVERGED]
-        if now.reason == "Converged" and before.get("status") != "True":
+        if now.reason == "Converged" and (before.get("status"), before.get("reason")) != ("True", "Converged"):
             ctx.events.normal(one.before, "MeshConverged", f"{report.ready} ready nodes connected", action="Connect")
         return None if report.again is None else ctrlhost.Result(requeue_after=report.again)
 
