@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ctrlhost.sandbox import times
+from ctrlhost.sandbox.conform import conform
 from ctrlhost.sandbox.shapes import Shape, builtin, of_kind
 from ctrlhost.sandbox.status import bad_request
 
@@ -225,7 +226,9 @@ def _raw_json(data: bytes) -> Any:
 
 
 def _schema(data: bytes) -> Any:
-    return _message(builtin("apiextensions.JSONSchemaProps"), data, 1)
+    shape = builtin("apiextensions.JSONSchemaProps")
+    # The zeros that Go writes are dropped here, since nobody looks into a field that may hold one of several forms.
+    return conform(shape, _message(shape, data, 1), "JSONSchemaProps", [])
 
 
 def _schema_or_list(data: bytes) -> Any:
