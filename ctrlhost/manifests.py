@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
 from ctrlhost.leadership import check_plugins, lease_names, lease_permissions
+from ctrlhost.namespaces import LABEL
 from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager
 from ctrlhost.rbac import KindNames, implied, roles
@@ -141,7 +142,10 @@ def _deployment(
 def _arguments(names: Sequence[str], settings: HostSettings, deployed: Deployed, port: int) -> list[str]:
     arguments = ["run", f"--plugins={','.join(names)}", f"--listen=0.0.0.0:{port}"]
     if settings.namespaces:
-        arguments.append(f"--namespace={','.join(settings.namespaces)}")
+        listed = ",".join(one for one in settings.namespaces if not one.startswith(LABEL))
+        # A selector may have commas of its own.
+        selected = [one for one in settings.namespaces if one.startswith(LABEL)]
+        arguments += [f"--namespace={one}" for one in (listed, *selected) if one]
     if settings.leader_elect:
         arguments.append("--leader-elect")
     if deployed.config:

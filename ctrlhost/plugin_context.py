@@ -156,7 +156,7 @@ class PluginContext:
         informer = self.services.factory.informer(
             api_version,
             kind,
-            namespaces=watched_namespaces(source, self.services.namespaces),
+            namespaces=watched_namespaces(self.services.client, source, self.services.namespaces),
             label_selector=label_selector,
             field_selector=field_selector,
             reads=reads,

@@ -6,6 +6,7 @@ seen by nobody else. Each plugin has a thread of its own for its hooks, so that 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -101,6 +102,11 @@ class PluginRuntime:
             return
         with self._contained("ctrlhost_setup"):
             context = PluginContext(self.name, self.settings, services)
+            limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
+            if any(limits):
+                # Kinds without namespaces are beyond the limit. A hook that fails is reported when CRDs are needed.
+                with contextlib.suppress(Exception):
+                    services.client.resources.expect(self.plugin.crds())
             try:
                 self.plugin.setup(context)
             except BaseException:

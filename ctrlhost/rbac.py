@@ -6,18 +6,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.builtin_kinds import builtin_plural
+from ctrlhost.namespaces import NamespaceSelector, narrowed
 from ctrlhost.permissions import Permission
 from ctrlhost.sources import Every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ctrlhost.namespaces import Namespaces
     from ctrlhost.plugin_context import PluginContext
     from ctrlhost.sources import KindSource
 
 _READ = ("get", "list", "watch")
 #: The host records events for its plugins; an event of a cluster-scoped object is in the namespace `default`.
 _EVENTS = Permission("events.k8s.io", ["events"], ["create", "patch", "update"])
+
+
+_NAMESPACES = Permission("", ["namespaces"], _READ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +58,33 @@ def _guess(kind: str) -> str:
 
 def implied(context: PluginContext, kinds: KindNames, limit: Sequence[str]) -> Iterator[Permission]:
     """Give the rights to read what a plugin watches; `limit` are the operator's namespaces."""
-    sources = [source for controller in context.controllers for source in controller.sources]
-    for source in [*sources, *context.reads]:
-        if isinstance(source, Every):
-            continue
-        yield from _reading(source, kinds, limit)
+    for controller in context.controllers:
+        own = controller.options.namespaces
+        for source in controller.sources:
+            if not isinstance(source, Every):
+                yield from _reading(source, kinds, limit if own is None else own)
+    for read in context.reads:
+        yield from _reading(read, kinds, limit)
     if context.controllers:
-        yield from _in_namespaces(_EVENTS, limit, namespaced=True)
+        yield from _in_namespaces(_EVENTS, narrowed(None, limit), namespaced=True)
 
 
 def _reading(source: KindSource, kinds: KindNames, limit: Sequence[str]) -> Iterator[Permission]:
     plural, namespaced = kinds.plural(source.api_version, source.kind)
-    wanted = source.namespaces
-    if wanted is None:
-        wanted = limit
-    elif limit:
-        wanted = [one for one in wanted if one in limit]
-        if not wanted:
-            return
+    wanted = narrowed(source.namespaces, limit)
+    if wanted == ():
+        return
     yield from _in_namespaces(Permission(source.group, [plural], _READ), wanted, namespaced=namespaced)
 
 
-def _in_namespaces(permission: Permission, namespaces: Sequence[str], *, namespaced: bool) -> Iterator[Permission]:
-    if not namespaces or not namespaced:
+def _in_namespaces(permission: Permission, namespaces: Namespaces, *, namespaced: bool) -> Iterator[Permission]:
+    if namespaces is None or not namespaced:
         yield permission
+        return
+    if isinstance(namespaces, NamespaceSelector):
+        # Which ones these are is known only at run time, by looking at all of them.
+        yield permission
+        yield _NAMESPACES
         return
     for namespace in namespaces:
         yield Permission(permission.group, permission.resources, permission.verbs, permission.resource_names, namespace)

@@ -9,15 +9,14 @@ from ctrlhost.informers import selectors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.informers.part import Scope
+    from ctrlhost.informers import Informer
 
 
-def selects(scope: Scope, obj: Mapping[str, Any]) -> bool:
-    """Say whether an informer of this scope holds such an object."""
-    metadata = obj["metadata"]
-    if scope.namespaces is not None and metadata.get("namespace", "") not in scope.namespaces:
-        # Namespaces mean nothing for a cluster-scoped object.
-        return not metadata.get("namespace")
+def selects(informer: Informer, obj: Mapping[str, Any]) -> bool:
+    """Say whether an informer holds such an object."""
+    scope, metadata = informer.scope, obj["metadata"]
+    if not informer.covers(metadata.get("namespace") or ""):
+        return False
     if scope.label_selector:
         wanted = selectors.parse(scope.label_selector)
         if not selectors.matches(wanted, metadata.get("labels") or {}):

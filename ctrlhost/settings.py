@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from ctrlhost.duration import Duration
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 DEFAULT_LISTEN = "127.0.0.1:8484"
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,7 +24,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Context of the kubeconfig; without it the current one."""
 
     namespaces: tuple[str, ...] = ()
-    """Namespaces that controllers are limited to; none means all."""
+    """Namespaces that controllers are limited to, by name, glob or `label:SELECTOR`; none means all."""
 
     sandbox: bool = False
     """Start the embedded API server in this process and run against it."""
@@ -75,7 +70,8 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         """Refuse what is no namespace, and times of an election that can not work together."""
-        check_namespaces([*self.namespaces, *filter(None, [self.leader_elect_resource_namespace])])
+        check_namespaces(self.namespaces)
+        check_namespaces(tuple(filter(None, [self.leader_elect_resource_namespace])), names=True)
         from ctrlhost.leader_election import LeaderElectionConfig
 
         lease, renew = self.leader_elect_lease_duration, self.leader_elect_renew_deadline
@@ -95,7 +91,7 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """After this long a reconcile that still runs is reported."""
 
     namespaces: tuple[str, ...] | None = None
-    """Namespaces that the controller is limited to."""
+    """Namespaces that the controller is limited to, by name, glob or `label:SELECTOR`."""
 
     base_delay: Duration | None = None
     """The first delay of the back-off after a failure."""
@@ -110,10 +106,9 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
             raise ValueError(f"`workers` is at least 1, not {self.workers}")
 
 
-def check_namespaces(names: Iterable[str]) -> None:
-    """ValueError for the first name that no namespace can have."""
-    for name in names:
-        if not _NAMESPACE.fullmatch(name):
-            raise ValueError(
-                f"`{name}` can not be a namespace's name, which has up to 63 lower-case letters, digits and inner `-`"
-            )
+def check_namespaces(entries: tuple[str, ...], *, names: bool = False) -> None:
+    """ValueError for the first entry that chooses no namespace, or that is none with `names`."""
+    from ctrlhost.namespaces import read
+
+    if not isinstance(read(entries), tuple) and names:
+        raise ValueError(f"`{entries[0]}` is not the name of one namespace")

@@ -5,23 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.client.builtin_kinds import builtin_plural
-from ctrlhost.errors import PluginLoadError
+from ctrlhost.errors import CtrlhostError, PluginLoadError
 from ctrlhost.index_path import index_function
+from ctrlhost.namespaces import narrowed
 from ctrlhost.sources import For, Owns, Watches
 from ctrlhost.written import PluginLister
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ctrlhost.client import Client
     from ctrlhost.echo import Echoes
     from ctrlhost.informers import Informer
+    from ctrlhost.namespaces import Namespaces
     from ctrlhost.plugin_scope import PluginScope
     from ctrlhost.sources import KindSource, Reads
     from ctrlhost.workqueue import WorkQueue
 
 #: What a first list and resyncs bring comes after all that really changed.
 _LOW_PRIORITY = -100
+#: How long the server may take to say whether a kind has namespaces, in seconds.
+_PATIENCE = 2.0
 
 
 @dataclass(slots=True)
@@ -59,7 +63,7 @@ def declare_source(plugin: PluginScope, source: KindSource, limit: Sequence[str]
     plugin.services.factory.declare(
         source.api_version,
         source.kind,
-        namespaces=watched_namespaces(source, limit),
+        namespaces=watched_namespaces(plugin.services.client, source, limit),
         label_selector=source.label_selector,
         field_selector=source.field_selector,
         reads=reads_with_indexes(source),
@@ -80,7 +84,7 @@ def attach_source(
     informer = plugin.services.factory.informer(
         source.api_version,
         source.kind,
-        namespaces=watched_namespaces(source, limit),
+        namespaces=watched_namespaces(plugin.services.client, source, limit, ask=True),
         label_selector=source.label_selector,
         field_selector=source.field_selector,
         reads=reads_with_indexes(source),
@@ -126,19 +130,24 @@ def _attached(
     return Attachment(source, informer, handle, PluginLister(informer, written, indexes))
 
 
-def watched_namespaces(source: KindSource, limit: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Give the namespaces of a source's informer, None for all; a cluster-scoped kind is in none of them."""
-    known = builtin_plural(source.api_version, source.kind)
-    if known is not None and not known[1]:
+def watched_namespaces(
+    client: Client, source: KindSource, limit: Sequence[str] | None, *, ask: bool = False
+) -> Namespaces:
+    """Give the namespaces of a source's informer, None for all; a cluster-scoped kind is in none of them.
+
+    A kind that nobody here knows counts as namespaced, unless the server may be asked.
+    """
+    namespaces = narrowed(source.namespaces, limit)
+    if namespaces is None:
         return None
-    return allowed_namespaces(source.namespaces, limit)
-
-
-def allowed_namespaces(wanted: Sequence[str] | None, limit: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Give the namespaces to watch: what the source wants, within what the operator allows; None for all."""
-    if not limit:
-        return None if wanted is None else tuple(wanted)
-    return tuple(limit) if wanted is None else tuple(one for one in wanted if one in limit)
+    resource = client.resources.known(source.api_version, source.kind)
+    if resource is None and ask:
+        try:
+            resource = client.resource(source.api_version, source.kind, timeout=_PATIENCE)
+        except CtrlhostError:
+            # Not served yet, or no server: the informer finds it out when it can.
+            return namespaces
+    return namespaces if resource is None or resource.namespaced else None
 
 
 def reads_with_indexes(source: KindSource) -> Reads:

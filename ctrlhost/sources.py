@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ctrlhost.namespaces import read
+
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.request import Request
@@ -23,10 +25,11 @@ Predicate: TypeAlias = "Callable[[Object | None, Object | None], bool]"
 class KindSource:
     """What all sources that watch a kind have in common.
 
-    `namespaces` None means all of them. Selectors are written as the API takes them. All `predicates` must agree before
-    a change wakes the controller; they never hide an object from its lister. `priority` is what the keys are queued
-    with; None leaves the choice to the host: 0, or -100 for the first list and resyncs. `reads` says how much of each
-    object is needed, so that the host may cache no more. `indexes` are private to the plugin.
+    `namespaces` None means all of them; else they are chosen by name, by glob, or as `label:SELECTOR`, whichever there
+    are at the time. Selectors are written as the API takes them. All `predicates` must agree before a change wakes the
+    controller; they never hide an object from its lister. `priority` is what the keys are queued with; None leaves the
+    choice to the host: 0, or -100 for the first list and resyncs. `reads` says how much of each object is needed, so
+    that the host may cache no more. `indexes` are private to the plugin.
     """
 
     api_version: str
@@ -46,9 +49,8 @@ class KindSource:
             raise ValueError(f"{type(self).__name__} needs an apiVersion and a kind")
         if self.api_version.count("/") > 1:
             raise ValueError(f"{self.api_version!r} is no apiVersion: it has more than one slash")
-        if isinstance(self.namespaces, str):
-            raise TypeError(f"namespaces is a sequence of names, not the string {self.namespaces!r}")
         if self.namespaces is not None:
+            read(self.namespaces)
             object.__setattr__(self, "namespaces", tuple(self.namespaces))
         if callable(self.predicates):
             raise TypeError("predicates is a sequence, not one predicate")

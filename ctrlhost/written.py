@@ -77,7 +77,7 @@ class WrittenKind:
         from ctrlhost.cache import Object
         from ctrlhost.selected import selects
 
-        outside = not selects(self.informer.scope, answer)
+        outside = not selects(self.informer, answer)
         entry = Entry(Object(answer), version, answer["metadata"].get("uid", ""), outside)
         self._remember(_key(answer["metadata"]), entry)
 
@@ -91,7 +91,7 @@ class WrittenKind:
         entry = self._entries.get(key)
         if entry is None:
             return cached
-        if self._caught_up(entry, cached):
+        if self._caught_up(key, entry, cached):
             with self._lock:
                 if self._entries.get(key) is entry:
                     del self._entries[key]
@@ -105,7 +105,7 @@ class WrittenKind:
             if namespace is not None and key[0] != namespace:
                 continue
             cached = self.informer.lister.get(key[1], key[0])
-            if self._caught_up(entry, cached):
+            if self._caught_up(key, entry, cached):
                 with self._lock:
                     if self._entries.get(key) is entry:
                         del self._entries[key]
@@ -125,7 +125,7 @@ class WrittenKind:
             self.behind(None)
             self._sweep_at = max(128, 2 * len(self._entries))
 
-    def _caught_up(self, entry: Entry, cached: Object | None) -> bool:
+    def _caught_up(self, key: tuple[str, str], entry: Entry, cached: Object | None) -> bool:
         if entry.object is None:
             return cached is None or cached.uid != entry.uid
         if entry.outside and cached is None:
@@ -136,7 +136,7 @@ class WrittenKind:
             return version is None or version >= entry.version
         # Not in the cache: not yet, not any more, or outside of what the informer selects. The informer's own position
         # tells the first from the others.
-        reached = _version(self.informer.last_resource_version)
+        reached = _version(self.informer.version_in(key[0]))
         return reached is None or reached >= entry.version
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ctrlhost.cli.options import CONFIG, PLUGINS, SET, gather, names
+from ctrlhost.cli.options import CONFIG, NAMESPACE, PLUGINS, SET, gather, names
 from ctrlhost.cli.output import print_yaml
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("manifests")
 @PLUGINS
-@click.option("--namespace", "-n", "namespaces", metavar="NS,NS…", multiple=True, help="Limit controllers to these.")
+@NAMESPACE
 @click.option("--name", default="ctrlhost", show_default=True, help="Name of the Deployment and its account.")
 @click.option("--deploy-namespace", default="ctrlhost-system", show_default=True, help="Where the Deployment goes.")
 @click.option("--image", help="Image that has ctrlhost and the plugins, with `ctrlhost` as its entry point.")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ctrlhost.namespaces import LABEL
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
 
 PLUGINS = click.option(
     "--plugins", metavar="NAME,NAME…", multiple=True, help="Plugins to load; no other plugin is imported."
+)
+NAMESPACE = click.option(
+    "--namespace",
+    "-n",
+    "namespaces",
+    metavar="NS,NS…",
+    multiple=True,
+    help="Limit controllers to these: names, globs (`team-*`), or `label:SELECTOR`, followed as they come and go.",
 )
 CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", envvar="CTRLHOST_CONFIG", help="Settings file (TOML)."
@@ -29,8 +39,9 @@ SET = click.option(
 
 
 def names(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Read lists that may be given in one piece or several, without doubles."""
-    return tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",") if name.strip()))
+    """Read lists that may be given in one piece or several, without doubles; a label selector is one piece."""
+    pieces = (piece for value in values for piece in ([value] if value.startswith(LABEL) else value.split(",")))
+    return tuple(dict.fromkeys(piece.strip() for piece in pieces if piece.strip()))
 
 
 def gather(config: Path | None, assignments: tuple[str, ...], **flags: Any) -> Configuration:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ctrlhost.cli.options import CONFIG, PLUGINS, SET, gather, names, sandbox_options
+from ctrlhost.cli.options import CONFIG, NAMESPACE, PLUGINS, SET, gather, names, sandbox_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @PLUGINS
 @click.option("--kubeconfig", metavar="FILE", help="Kubeconfig; else $KUBECONFIG, the pod's account, ~/.kube/config.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one.")
-@click.option("--namespace", "-n", "namespaces", metavar="NS,NS…", multiple=True, help="Limit controllers to these.")
+@NAMESPACE
 @click.option("--sandbox", is_flag=True, default=None, help="Run against an embedded API server of this process.")
 @click.option("--install-crds", is_flag=True, default=None, help="Install the plugins' CRDs first.")
 @click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease, else stand by.")

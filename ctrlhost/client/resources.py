@@ -81,30 +81,40 @@ class Resources:
         self._transport = transport
         self._lock = threading.Lock()
         self._loaded: dict[tuple[str, str], Resource] = {}
+        self._expected: dict[tuple[str, str], Resource] = {}
         self._discovered: dict[str, dict[str, Resource]] = {}
 
     def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:
         """Learn the kinds of CustomResourceDefinitions, so that they need no discovery."""
-        found = {}
-        for crd in crds:
-            spec = crd["spec"]
-            names = spec["names"]
-            for version in spec["versions"]:
-                resource = Resource(
-                    spec["group"], version["name"], names["plural"], names["kind"], spec["scope"] == "Namespaced"
-                )
-                found[resource.api_version, resource.kind] = resource
+        found = _resources_of(crds)
         with self._lock:
             self._loaded.update(found)
 
-    def get(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
-        """Give the resource of a kind; NotFound if the server does not serve it (now: it is asked again next time)."""
+    def expect(self, crds: Iterable[Mapping[str, Any]]) -> None:
+        """Learn for `known` what CustomResourceDefinitions define that the server need not have."""
+        found = _resources_of(crds)
+        with self._lock:
+            self._expected.update(found)
+
+    def known(self, api_version: str, kind: str) -> Resource | None:
+        """Give the resource of a kind as far as it is known without asking the server, which may not serve it (yet)."""
+        found = self._served(api_version, kind)
+        if found is None:
+            with self._lock:
+                found = self._expected.get((api_version, kind))
+        return found
+
+    def _served(self, api_version: str, kind: str) -> Resource | None:
         builtin = builtin_plural(api_version, kind)
         group, _, version = api_version.rpartition("/")
         if builtin is not None:
             return Resource(group, version, builtin[0], kind, builtin[1])
         with self._lock:
-            known = self._loaded.get((api_version, kind)) or self._discovered.get(api_version, {}).get(kind)
+            return self._loaded.get((api_version, kind)) or self._discovered.get(api_version, {}).get(kind)
+
+    def get(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
+        """Give the resource of a kind; NotFound if the server does not serve it (now: it is asked again next time)."""
+        known = self._served(api_version, kind)
         if known is not None:
             return known
         discovered = self._discover(api_version, timeout)
@@ -138,6 +148,17 @@ class Resources:
             for each in listed.resources
             if "/" not in each.name
         }
+
+
+def _resources_of(crds: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Resource]:
+    found = {}
+    for crd in crds:
+        spec = crd["spec"]
+        names, namespaced = spec["names"], spec["scope"] == "Namespaced"
+        for version in spec["versions"]:
+            resource = Resource(spec["group"], version["name"], names["plural"], names["kind"], namespaced)
+            found[resource.api_version, resource.kind] = resource
+    return found
 
 
 def _encoded(text: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ctrlhost.informers.factory import InformerFactory
-from ctrlhost.informers.informer import Handle, Informer
+from ctrlhost.informers.handle import Handle
+from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.options import BackoffOptions, ReflectorOptions
 from ctrlhost.informers.owner import Owner

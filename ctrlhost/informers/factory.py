@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers.following import Following
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.metrics import InformerMetrics
 from ctrlhost.informers.options import ReflectorOptions
 from ctrlhost.informers.part import Part, Reads, Scope, Transform
+from ctrlhost.informers.parts import Parts
 from ctrlhost.informers.resync import Resyncer
 from ctrlhost.informers.selection import selection_within
 from ctrlhost.informers.view import View
+from ctrlhost.namespaces import NamespaceSelector, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,13 +73,13 @@ class InformerFactory:
         api_version: str,
         kind: str,
         *,
-        namespaces: Sequence[str] | None = None,
+        namespaces: Sequence[str] | NamespaceSelector | None = None,
         label_selector: str | None = None,
         field_selector: str | None = None,
         reads: Reads | Sequence[str] = None,
     ) -> None:
         """Say beforehand what will be read of a kind, so that one informer keeps enough for all who share it."""
-        scope = Scope(api_version, kind, _namespaces(namespaces), label_selector or None, field_selector or None)
+        scope = self._scope(api_version, kind, namespaces, label_selector, field_selector)
         wanted = _reads(reads)
         with self._lock:
             self._declared[scope] = _union(self._declared[scope], wanted) if scope in self._declared else wanted
@@ -86,7 +89,7 @@ class InformerFactory:
         api_version: str,
         kind: str,
         *,
-        namespaces: Sequence[str] | None = None,
+        namespaces: Sequence[str] | NamespaceSelector | None = None,
         label_selector: str | None = None,
         field_selector: str | None = None,
         reads: Reads | Sequence[str] = None,
@@ -94,12 +97,14 @@ class InformerFactory:
     ) -> Informer:
         """Share in the informer of a kind; give it back with its `release`.
 
-        `namespaces` None is all of them. `reads` says which part of each object is kept: None all of it, "metadata", or
-        paths such as "spec.rules"; the informer may keep more, for others. `transform` takes an object and gives the
-        one to keep. One that a wider informer covers (by namespaces, labels, or a field selector of name or namespace)
-        is a view of that one, if it is there already or was declared. It runs once `start` was called after this.
+        `namespaces` None is all of them; else they are chosen by name, by glob, or as `label:SELECTOR`, and followed as
+        they come and go: what is in one that goes counts as deleted. `reads` says which part of each object is kept:
+        None all of it, "metadata", or paths such as "spec.rules"; the informer may keep more, for others. `transform`
+        takes an object and gives the one to keep. One that a wider informer covers (by namespaces, labels, or a field
+        selector of name or namespace) is a view of that one, if it is there already or was declared. It runs once
+        `start` was called after this.
         """
-        base = Scope(api_version, kind, _namespaces(namespaces), label_selector or None, field_selector or None)
+        base = self._scope(api_version, kind, namespaces, label_selector, field_selector)
         wanted = _reads(reads)
         with self._lock:
             if self._stopped:
@@ -107,6 +112,22 @@ class InformerFactory:
             if base in self._declared and transform is None:
                 wanted = _union(self._declared_reads(base), wanted)
             return self._get(replace(base, reads=wanted, transform=transform))
+
+    def _scope(
+        self,
+        api_version: str,
+        kind: str,
+        namespaces: Sequence[str] | NamespaceSelector | None,
+        labels: str | None,
+        fields: str | None,
+    ) -> Scope:
+        chosen = namespaces if namespaces is None or isinstance(namespaces, NamespaceSelector) else read(namespaces)
+        if isinstance(chosen, tuple):
+            chosen = tuple(sorted(chosen))
+        known = self._client.resources.known(api_version, kind)
+        if known is not None and not known.namespaced:
+            chosen = None
+        return Scope(api_version, kind, chosen, labels or None, fields or None)
 
     def _get(self, scope: Scope) -> Informer:
         """Share in an informer, made now if there is none: a view where a wider one is there or was declared."""
@@ -153,22 +174,31 @@ class InformerFactory:
         return None
 
     def _make(self, scope: Scope) -> Informer:
-        on_error = self._on_error
         key = self._key(scope)
-        parts = [
-            Part(
-                self._client,
-                scope,
-                namespace,
-                self._clock,
-                self._options,
-                resync=self._resync,
-                fed=self._fed,
-                on_error=None if on_error is None else lambda error: on_error(key, error),
-            )
-            for namespace in ([""] if scope.namespaces is None else scope.namespaces)
-        ]
-        return Informer(scope, key, parts, self._client, self._clock)
+        fixed = scope.namespaces if isinstance(scope.namespaces, tuple) else ()
+        parts = Parts(
+            lambda parts, namespace: self._part(scope, key, namespace, parts),
+            [""] if scope.namespaces is None else fixed,
+        )
+        following = None
+        if isinstance(scope.namespaces, NamespaceSelector):
+            following = Following(scope.namespaces, self._get(Scope("v1", "Namespace", reads="metadata")), parts)
+        return Informer(scope, key, parts, self._client, self._clock, following)
+
+    def _part(self, scope: Scope, key: str, namespace: str, parts: Parts) -> Part:
+        on_error = self._on_error
+
+        return Part(
+            self._client,
+            scope,
+            namespace,
+            self._clock,
+            self._options,
+            resync=self._resync,
+            fed=self._fed,
+            on_error=None if on_error is None else lambda error: on_error(key, error),
+            cluster_scoped=lambda: parts.keep_one(namespace),
+        )
 
     def _key(self, scope: Scope) -> str:
         """Name an informer; transforms have no names, so of several with the same description each gets a number."""
@@ -192,6 +222,8 @@ class InformerFactory:
         informer.stop()
         if isinstance(informer, View):
             informer.wide.release()
+        elif informer.following is not None:
+            informer.following.namespaces.release()
 
     def informers(self) -> list[Informer]:
         """Give the informers that somebody uses."""
@@ -270,12 +302,6 @@ class InformerFactory:
 
     def _parts(self) -> list[Any]:
         return [part for informer in self.informers() if not isinstance(informer, View) for part in informer.parts]
-
-
-def _namespaces(namespaces: Sequence[str] | None) -> tuple[str, ...] | None:
-    if isinstance(namespaces, str):
-        raise TypeError("namespaces is a list of names, not one text")
-    return None if namespaces is None else tuple(sorted(set(namespaces)))
 
 
 def _reads(reads: Reads | Sequence[str]) -> Reads:

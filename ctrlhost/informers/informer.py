@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.check import Difference, check_parts
 from ctrlhost.informers.core_predicates import in_core
-from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, handler_name
-from ctrlhost.informers.lister import Lister, UnionIndexer
+from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration, handler_name
+from ctrlhost.informers.handle import Handle
+from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.owner import Owner
 from ctrlhost.informers.status import InformerStatus, State
+from ctrlhost.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Indexer
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.informers.following import Following
+    from ctrlhost.informers.lister import UnionIndexer
     from ctrlhost.informers.part import Part, Scope
+    from ctrlhost.informers.parts import Parts
     from ctrlhost.informers.view import ViewIndexer
     from ctrlhost.workqueue import WorkQueue
 
@@ -32,32 +36,6 @@ _FIRST_LISTS = -100
 _WORST_FIRST: tuple[State, ...] = ("waiting", "listing", "reconnecting", "watching", "stopped")
 
 
-class Handle:
-    """One handler on one informer."""
-
-    def __init__(self, name: str, removes: Sequence[Callable[[bool], None]], synced: Callable[[], bool]) -> None:
-        """Made by `Informer.add_handler` and `Informer.enqueue_to`."""
-        self.name = name
-        self._removes = list(removes)
-        self._synced = synced
-
-    @property
-    def has_synced(self) -> bool:
-        """Whether the first list was handed to this handler and it has dealt with all of it."""
-        return self._synced()
-
-    @property
-    def active(self) -> bool:
-        """Whether it was not removed."""
-        return bool(self._removes)
-
-    def remove(self, *, wait: bool = False) -> None:
-        """Tell the handler nothing more; with `wait`, return after a callback that runs has ended. May be repeated."""
-        removes, self._removes = self._removes, []
-        for remove in removes:
-            remove(wait)
-
-
 class Informer:
     """Mirrors the objects of one kind, as far as its scope goes, and tells handlers of changes.
 
@@ -65,12 +43,16 @@ class Informer:
     its users has called `release`. All methods may be called from any thread.
     """
 
-    def __init__(self, scope: Scope, key: str, parts: Sequence[Part], client: Client, clock: Clock) -> None:
-        """Join the parts."""
+    def __init__(
+        self, scope: Scope, key: str, parts: Parts, client: Client, clock: Clock, following: Following | None = None
+    ) -> None:
+        """Join the parts; `following` has them follow the namespaces that there are."""
         self.scope = scope
         #: A readable name, different for informers that are not shared.
         self.key = key
-        self.parts = tuple(parts)
+        self.following = following
+        self._parts = parts
+        self._synced = False
         self.users = 0
         self.client = client
         self.clock = clock
@@ -78,12 +60,14 @@ class Informer:
         self._stopped = False
         self._lock = threading.Lock()
         self._release: Callable[[Informer], None] = lambda _: None
-        engines = [part.engine for part in parts]
-        indexers = [engine.indexer for engine in engines]
-        self.indexer: Indexer | UnionIndexer | ViewIndexer = (
-            indexers[0] if len(indexers) == 1 else UnionIndexer(indexers)
-        )
+        fixed = following is None
+        self.indexer: Indexer | UnionIndexer | ViewIndexer = parts.indexer(fixed=fixed)
         self.lister = Lister(self.indexer)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts at this moment: one per namespace, or one for all of them."""
+        return self._parts.now
 
     @property
     def api_version(self) -> str:
@@ -114,14 +98,24 @@ class Informer:
         """
         self._must_run()
         callbacks = Callbacks(name or handler_name(on_add, on_update, on_delete), on_add, on_update, on_delete, filter)
-        removes: list[Callable[[bool], None]] = []
-        listeners = []
-        for part in self.parts:
-            listener = part.engine.add_listener(resync)
-            registration = part.dispatcher.add(callbacks, listener)
-            listeners.append(listener)
-            removes.append(_remover(part, registration))
-        return self._keep(Handle(callbacks.name, removes, lambda: all(listener.has_synced for listener in listeners)))
+        registrations: dict[Part, Registration] = {}
+
+        def add(part: Part) -> Callable[[bool], None]:
+            registration = registrations[part] = part.dispatcher.add(callbacks, part.engine.add_listener(resync))
+
+            def remove(wait: bool) -> None:
+                registrations.pop(part, None)
+                part.dispatcher.remove(registration, wait=wait)
+
+            return remove
+
+        attached = self._parts.attach(add)
+
+        def synced() -> bool:
+            known = [registrations.get(part) for part in self.parts]
+            return self._looked_everywhere() and all(each is None or each.listener.has_synced for each in known)
+
+        return self._keep(Handle(callbacks.name, lambda wait: self._parts.detach(attached, wait), synced))
 
     def enqueue_to(
         self,
@@ -141,16 +135,14 @@ class Informer:
         if isinstance(key, Owner):
             key = self._mapping(key)
         wanted = self._in_core(predicates)
-        handles = [
-            part.engine.enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
-            for part in self.parts
-        ]
 
-        def remove(_: bool) -> None:
-            for part, handle in zip(self.parts, handles, strict=True):
-                part.engine.remove_handler(handle)
+        def add(part: Part) -> Callable[[bool], None]:
+            handle = part.engine.enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
+            return lambda _: part.engine.remove_handler(handle)
 
-        return self._keep(Handle(f"queue {getattr(queue, 'name', '')}", [remove], lambda: self.has_synced))
+        attached = self._parts.attach(add)
+        name = f"queue {getattr(queue, 'name', '')}"
+        return self._keep(Handle(name, lambda wait: self._parts.detach(attached, wait), lambda: self.has_synced))
 
     def _keep(self, handle: Handle) -> Handle:
         with self._lock:
@@ -176,7 +168,26 @@ class Informer:
     @property
     def has_synced(self) -> bool:
         """Whether the first list is in the cache and handlers were told of it; never false again afterwards."""
-        return all(part.engine.has_synced for part in self.parts)
+        if not self._synced:
+            self._synced = self._looked_everywhere() and all(part.engine.has_synced for part in self.parts)
+        return self._synced
+
+    def _looked_everywhere(self) -> bool:
+        return self.following is None or self.following.complete
+
+    def covers(self, namespace: str) -> bool:
+        """Tell whether objects of a namespace belong to it now; `""` is that of cluster-scoped objects."""
+        if self.following is None and isinstance(self.scope.namespaces, tuple):
+            # Namespaces mean nothing for a cluster-scoped object.
+            return not namespace or namespace in self.scope.namespaces
+        return any(part.namespace in ("", namespace) for part in self.parts)
+
+    def version_in(self, namespace: str) -> str:
+        """Give the version that the cache of one namespace is at, the oldest one where it is of none of them."""
+        for part in self.parts:
+            if part.namespace in ("", namespace):
+                return part.engine.last_resource_version
+        return self.last_resource_version
 
     @property
     def last_resource_version(self) -> str:
@@ -187,7 +198,7 @@ class Informer:
     @property
     def pending(self) -> int:
         """How many notifications wait for handlers in Python, or are being delivered to one."""
-        return sum(part.dispatcher.pending for part in self.parts)
+        return self._parts.pending()
 
     @property
     def state(self) -> State:
@@ -203,6 +214,8 @@ class Informer:
         if self._stopped:
             return "stopped", ""
         found = [(part.reflector.status.state, part.reflector.status.reason) for part in self.parts]
+        if self.following is not None:
+            found.append(self.following.state)
         return min(found, key=lambda each: _WORST_FIRST.index(each[0]), default=("watching", ""))
 
     def status(self) -> InformerStatus:
@@ -221,7 +234,7 @@ class Informer:
             key=self.key,
             api_version=self.api_version,
             kind=self.kind,
-            namespaces=self.scope.namespaces,
+            namespaces=self._namespaces(),
             state=state,
             reason=reason,
             state_age=age([each.since for each in reflectors if each.state == state]),
@@ -240,6 +253,11 @@ class Informer:
             listing=sum(each.listing for each in reflectors),
             remaining=sum(remaining) if remaining else None,
         )
+
+    def _namespaces(self) -> tuple[str, ...] | None:
+        if isinstance(self.scope.namespaces, NamespaceSelector):
+            return tuple(sorted(part.namespace for part in self.parts))
+        return self.scope.namespaces
 
     def check(self, *, repair: bool = False) -> list[Difference]:
         """Compare the cache with the server, at the cache's own version, and give what differs: nothing, unless the
@@ -261,29 +279,17 @@ class Informer:
 
     def start(self) -> None:
         """Start the reflectors that do not run yet; called by the factory."""
-        for part in self.parts:
-            part.start()
+        self._parts.start()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Stop for good: streams are cut, handlers told nothing more. Waits `timeout` seconds at most for threads."""
         with self._lock:
             self._stopped = True
-        for part in self.parts:
-            part.reflector.stop()
-        deadline = time.monotonic() + timeout
-        for part in self.parts:
-            part.reflector.join(max(deadline - time.monotonic(), 0.0))
-            part.engine.stop()
-            part.dispatcher.stop(max(deadline - time.monotonic(), 0.0))
+        if self.following is not None:
+            self.following.stop()
+        self._parts.stop(timeout)
 
     def _must_run(self) -> None:
         if self._stopped:
             what = f"handler of {self.key} was not added to shared informer because it has stopped already"
             raise CtrlhostError(what)
-
-
-def _remover(part: Part, registration: Any) -> Callable[[bool], None]:
-    def remove(wait: bool) -> None:
-        part.dispatcher.remove(registration, wait=wait)
-
-    return remove

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.informers.options import ReflectorOptions
+    from ctrlhost.namespaces import Namespaces
 
 Reads = str | tuple[str, ...] | None
 Transform = Any
+
+_JOIN = 5.0
+"""How long the end of a thread is waited for, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class Scope:
 
     api_version: str
     kind: str
-    namespaces: tuple[str, ...] | None = None
+    namespaces: Namespaces = None
     label_selector: str | None = None
     field_selector: str | None = None
     reads: Reads = None
@@ -39,7 +44,8 @@ class Scope:
         """Give a readable key."""
         parts = [f"{self.kind}.{self.api_version}"]
         if self.namespaces is not None:
-            parts.append(f"namespaces={','.join(self.namespaces)}")
+            named = self.namespaces
+            parts.append(f"namespaces={','.join(named) if isinstance(named, tuple) else named}")
         for name, value in (("labels", self.label_selector), ("fields", self.field_selector)):
             if value:
                 parts.append(f"{name}={value}")
@@ -64,8 +70,9 @@ class Part:
         resync: float | None,
         fed: Callable[[], None],
         on_error: Callable[[Exception], None] | None,
+        cluster_scoped: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Make both; nothing runs before `start`."""
+        """Make both; nothing runs before `start`. See `Reflector` for `cluster_scoped`."""
         known = builtin_plural(scope.api_version, scope.kind)
         #: The plural where it is known without asking, for messages and metrics.
         self.resource = known[0] if known else scope.kind.lower()
@@ -78,7 +85,8 @@ class Part:
             clock=clock,
             resync=resync,
         )
-        self.reflector = Reflector(
+        self._make_reflector = partial(
+            Reflector,
             client,
             scope.api_version,
             scope.kind,
@@ -91,7 +99,9 @@ class Part:
             metadata_only=scope.reads == "metadata",
             fed=self._fed,
             on_error=on_error,
+            cluster_scoped=cluster_scoped,
         )
+        self.reflector = self._make_reflector()
         self.scope = scope
         self.namespace = namespace
         self.dispatcher = Dispatcher(f"{namespace}/{scope.kind}" if namespace else scope.kind)
@@ -106,6 +116,28 @@ class Part:
                 return
             self._started = True
         self.reflector.start()
+
+    def restart(self, *, run: bool) -> None:
+        """Follow the server again after `empty`; with `run` at once."""
+        self.reflector = self._make_reflector()
+        with self._lock:
+            self._started = False
+        if run:
+            self.start()
+
+    def empty(self) -> None:
+        """Drop all objects, of which handlers hear as deletions. The reflector was told to stop, and is waited for."""
+        self.reflector.join(_JOIN)
+        if self.engine.has_synced:
+            self.engine.begin_list()
+            self.engine.replace(self.engine.last_resource_version)
+            self.engine.process()
+            self._fed()
+
+    def end(self, timeout: float = _JOIN) -> None:
+        """Stop for good, and wait for the handler that runs, `timeout` seconds at most."""
+        self.engine.stop()
+        self.dispatcher.stop(timeout)
 
     @property
     def resync_period(self) -> float:

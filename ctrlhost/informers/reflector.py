@@ -53,8 +53,12 @@ class Reflector:
         fed: Callable[[], None] = lambda: None,
         on_error: Callable[[Exception], None] | None = None,
         rng: random.Random | None = None,
+        cluster_scoped: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`fed` is called when handlers have news, `on_error` for every failure, both in the reflector's thread."""
+        """`fed` is called when handlers have news, `on_error` for every failure, both in the reflector's thread.
+
+        One that has a namespace, of a kind that turns out to have none, asks `cluster_scoped` whether to go on.
+        """
         self._client = client
         self._api_version, self._kind = api_version, kind
         self._engine = engine
@@ -63,6 +67,7 @@ class Reflector:
         self._namespace = namespace
         self._on_error = on_error
         self._fed = fed
+        self._cluster_scoped = cluster_scoped
         self.status = ReflectorStatus(namespace)
         self._position = Position(page_size=options.page_size)
         self._streaming = options.watch_list
@@ -166,6 +171,8 @@ class Reflector:
         if self.status.state != "waiting":
             self._set("reconnecting" if self._position.last else "listing", self.status.reason)
         resource = self._client.resource(self._api_version, self._kind)
+        if self._namespace and not resource.namespaced and not self._cluster_scoped():
+            raise Stopped
         stream = self._first(resource)
         self._engine.process()
         self._fed()

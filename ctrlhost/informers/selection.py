@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.informers import selectors
+from ctrlhost.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ctrlhost.informers.part import Scope
+    from ctrlhost.namespaces import Namespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +56,29 @@ def selection_within(wide: Scope, narrow: Scope) -> Selection | None:
         if wide.field_selector is None:
             return None
         fields = {}
-    namespaces = narrow.namespaces
+    chosen = None if narrow.namespaces == wide.namespaces else narrow.namespaces
+    if isinstance(chosen, NamespaceSelector):
+        # A view's namespaces stay what they are.
+        return None
     if "metadata.namespace" in fields:
         one = fields["metadata.namespace"]
-        namespaces = (one,) if namespaces is None or one in namespaces else ()
+        chosen = (one,) if chosen is None or one in chosen else ()
     try:
         labels = selectors.parse(narrow.label_selector or "")
     except ValueError:
         # The server has the last word on what a selector is.
         return None
-    return Selection(namespaces, fields.get("metadata.name"), labels)
+    return Selection(chosen, fields.get("metadata.name"), labels)
 
 
-def _covers_namespaces(wide: tuple[str, ...] | None, narrow: tuple[str, ...] | None) -> bool:
-    return wide is None or (narrow is not None and set(narrow) <= set(wide))
+def _covers_namespaces(wide: Namespaces, narrow: Namespaces) -> bool:
+    if wide is None or wide == narrow:
+        return True
+    if not isinstance(narrow, tuple):
+        return False
+    if isinstance(wide, NamespaceSelector):
+        return all(wide.always_selects(name) for name in narrow)
+    return set(narrow) <= set(wide)
 
 
 def _fields(selector: str | None) -> dict[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.informers.informer import Handle, Informer
+from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.lister import Lister
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Indexer, Object
     from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
+    from ctrlhost.informers.handle import Handle
     from ctrlhost.informers.lister import UnionIndexer
     from ctrlhost.informers.part import Scope
     from ctrlhost.informers.selection import Selection
@@ -87,7 +88,7 @@ class View(Informer):
 
     def __init__(self, scope: Scope, key: str, wide: Informer, selection: Selection) -> None:
         """Look through `wide`, which the factory counts as used by this."""
-        super().__init__(scope, key, wide.parts, wide.client, wide.clock)
+        super().__init__(scope, key, wide._parts, wide.client, wide.clock, wide.following)  # noqa: SLF001 - it is one of them
         self.wide = wide
         self.selection = selection
         self.indexer = ViewIndexer(wide.indexer, selection, key)
@@ -120,6 +121,11 @@ class View(Informer):
         """Put a request into a queue for each change of what is chosen; see `Informer.enqueue_to`."""
         wanted = [self.selection.within(self._in_core(predicates))]
         return super().enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
+
+    def covers(self, namespace: str) -> bool:
+        """Tell whether objects of a namespace belong to it now."""
+        chosen = self.selection.namespaces
+        return (chosen is None or not namespace or namespace in chosen) and self.wide.covers(namespace)
 
     def status(self) -> InformerStatus:
         """Say how the wider informer is doing, and how much of it is chosen."""

@@ -87,7 +87,7 @@ def test_equal_requests_share_one_informer_and_others_do_not(factory):
     ]
     assert len({id(each) for each in [pods, *others]}) == 6
     assert len({each.key for each in [pods, *others]}) == 6
-    with pytest.raises(TypeError, match="a list of names"):
+    with pytest.raises(TypeError, match="a sequence of names"):
         factory.informer("v1", "Pod", namespaces="default")
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from ctrlhost import Every, For, Owns, Permission, Result, Watches
 from ctrlhost.index_path import index_function, parse
-from ctrlhost.source_attachment import allowed_namespaces, reads_with_indexes
+from ctrlhost.namespaces import narrowed
+from ctrlhost.source_attachment import reads_with_indexes
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_a_permission_is_an_rbac_rule() -> None:
     ],
 )
 def test_the_operator_narrows_the_namespaces_of_a_source(wanted, limit, allowed) -> None:
-    assert allowed_namespaces(wanted, limit) == allowed
+    assert narrowed(wanted, limit) == allowed
 
 
 def test_what_an_index_looks_at_is_cached_too() -> None:

@@ -35,8 +35,10 @@ class FedInformer:
         self._engine.indexer.add_indexers({"demo/app": lambda obj: [obj.labels["app"]] if "app" in obj.labels else []})
         self.lister = Lister(self._engine.indexer)
 
-    @property
-    def last_resource_version(self) -> str:
+    def covers(self, namespace: str) -> bool:
+        return self.scope.namespaces is None or namespace in self.scope.namespaces  # type: ignore[operator]
+
+    def version_in(self, _namespace: str) -> str:
         return self._engine.last_resource_version
 
     def listed(self, version: int, *objects: dict[str, Any]) -> None:

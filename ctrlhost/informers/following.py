@@ -1,0 +1,68 @@
+"""Following which namespaces there are, for an informer that wants those with certain names or labels."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.cache import DeletedFinalStateUnknown
+
+if TYPE_CHECKING:
+    from ctrlhost.informers.informer import Informer
+    from ctrlhost.informers.parts import Parts
+    from ctrlhost.informers.status import State
+    from ctrlhost.namespaces import NamespaceSelector
+
+
+class Following:
+    """Keeps the parts of one informer equal to the namespaces that its selector chooses."""
+
+    def __init__(self, selector: NamespaceSelector, namespaces: Informer, parts: Parts) -> None:
+        """Hear of all namespaces from `namespaces`, which the factory counts as used by this."""
+        self.namespaces = namespaces
+        self._selector = selector
+        self._parts = parts
+        self._lock = threading.Lock()
+        self._chosen: dict[str, None] = {}
+        self._complete = False
+        self._handle = namespaces.add_handler(
+            on_add=lambda obj, _: self._changed(obj),
+            on_update=lambda _, obj: self._changed(obj),
+            on_delete=self._gone,
+            name=f"namespaces {selector}",
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether all namespaces that there are were looked at; never false again afterwards."""
+        if not self._complete:
+            self._complete = self.namespaces.has_synced and self._handle.has_synced
+        return self._complete
+
+    @property
+    def state(self) -> tuple[State, str]:
+        """What the informer of namespaces does, and why it does not watch."""
+        state, reason = self.namespaces.state, self.namespaces.reason
+        return state, f"namespaces: {reason}" if reason else ""
+
+    def stop(self) -> None:
+        """Follow no more; the parts stay as they are."""
+        self._handle.remove()
+
+    def _changed(self, namespace: Any) -> None:
+        self._set(namespace.name, chosen=self._selector.selects(namespace.name, namespace.labels))
+
+    def _gone(self, namespace: Any) -> None:
+        name = namespace.key if isinstance(namespace, DeletedFinalStateUnknown) else namespace.name
+        self._set(name, chosen=False)
+
+    def _set(self, name: str, *, chosen: bool) -> None:
+        with self._lock:
+            if chosen == (name in self._chosen):
+                return
+            if chosen:
+                self._chosen[name] = None
+            else:
+                del self._chosen[name]
+            now = tuple(self._chosen)
+        self._parts.set(now)

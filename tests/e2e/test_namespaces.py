@@ -1,0 +1,160 @@
+"""Informers of namespaces that are chosen by glob or label: followed as they come, change and go."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
+from ctrlhost.workqueue import WorkQueue
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost.client import Client
+    from ctrlhost.informers import Informer
+    from tests.control_plane import ControlPlane
+
+QUICK = BackoffOptions(base=0.01, cap=0.2)
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def client(control_plane: ControlPlane) -> Client:
+    return control_plane.client
+
+
+@pytest.fixture
+def factory(client: Client) -> Iterator[InformerFactory]:
+    made = InformerFactory(client, options=ReflectorOptions(backoff=QUICK, waiting_cap=0.2))
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def prefix() -> str:
+    """What the namespaces of this test begin with."""
+    return f"ns{next(_numbers)}"
+
+
+def make_namespace(client: Client, name: str, **labels: str) -> str:
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    return name
+
+
+def label(client: Client, name: str, **labels: str | None) -> None:
+    client.patch("v1", "Namespace", name, None, {"metadata": {"labels": labels}})
+
+
+def config_map(client: Client, namespace: str, name: str = "x") -> None:
+    metadata = {"name": name, "namespace": namespace, "labels": {"followed": "1"}}
+    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": namespace}})
+
+
+def end_namespace(control_plane: ControlPlane, name: str) -> None:
+    """Delete a namespace; beside the API server alone runs no controller that would do the rest of it."""
+    client = control_plane.client
+    client.delete("v1", "Namespace", name)
+    if control_plane.kind == "kube-apiserver":
+        client.delete_collection("v1", "ConfigMap", name)
+        client.replace({**client.get("v1", "Namespace", name), "spec": {"finalizers": []}}, subresource="finalize")
+
+
+def held(informer: Informer) -> list[str]:
+    return sorted(obj.key for obj in informer.lister.list())
+
+
+def by_data(obj: Any) -> list[str]:
+    return [obj["data"]["a"]]
+
+
+def test_a_namespace_that_gets_the_label_is_picked_up_and_one_that_loses_it_is_dropped_with_its_objects(
+    client: Client, factory: InformerFactory, prefix: str
+) -> None:
+    here, later = make_namespace(client, f"{prefix}-a", mark=prefix), make_namespace(client, f"{prefix}-b")
+    config_map(client, here)
+    config_map(client, later)
+    informer = factory.informer("v1", "ConfigMap", namespaces=[f"label:mark={prefix}"], label_selector="followed=1")
+    told: list[tuple[str, str]] = []
+    handle = informer.add_handler(
+        on_add=lambda obj, _: told.append(("add", obj.key)), on_delete=lambda obj: told.append(("delete", obj.key))
+    )
+    queue = WorkQueue()
+    informer.enqueue_to(queue)
+    informer.indexer.add_indexers({"data": by_data})
+    factory.start()
+    assert factory.wait_for_sync(30)
+    eventually(lambda: handle.has_synced)
+    assert held(informer) == [f"{here}/x"]
+    assert informer.status().namespaces == (here,)
+    assert queue.get(10).namespace == here
+
+    label(client, later, mark=prefix)
+    eventually(lambda: held(informer) == [f"{here}/x", f"{later}/x"])
+    assert queue.get(10).namespace == later
+    # An index that was added before the namespace came finds its objects, too.
+    assert [obj.key for obj in informer.indexer.by_index("data", later)] == [f"{later}/x"]
+
+    label(client, here, mark=None)
+    eventually(lambda: held(informer) == [f"{later}/x"])
+    eventually(lambda: told == [("add", f"{here}/x"), ("add", f"{later}/x"), ("delete", f"{here}/x")])
+    # A key that was deleted is reconciled, as any other that was deleted.
+    queue.done_many([each.key for each in queue.snapshot().processing])
+    assert queue.get(10).namespace == here
+    assert informer.covers(later)
+    assert not informer.covers(here)
+
+    # What happened meanwhile is caught up with once the namespace is back.
+    config_map(client, here, "y")
+    label(client, here, mark=prefix)
+    eventually(lambda: held(informer) == [f"{here}/x", f"{here}/y", f"{later}/x"])
+    assert informer.has_synced
+    assert informer.status().namespaces == (here, later)
+
+
+def test_a_namespace_is_followed_by_its_name_from_its_creation_to_its_end(
+    control_plane: ControlPlane, client: Client, factory: InformerFactory, prefix: str
+) -> None:
+    informer = factory.informer("v1", "ConfigMap", namespaces=[f"{prefix}-*"], label_selector="followed=1")
+    queue = WorkQueue()
+    informer.enqueue_to(queue)
+    factory.start()
+    assert factory.wait_for_sync(30)
+    assert informer.has_synced
+    assert held(informer) == []
+    assert informer.state == "watching"
+    for number in range(3):
+        config_map(client, make_namespace(client, f"{prefix}-{number}"))
+    config_map(client, make_namespace(client, f"other-{prefix}"))
+    eventually(lambda: held(informer) == [f"{prefix}-{number}/x" for number in range(3)])
+    end_namespace(control_plane, f"{prefix}-1")
+    eventually(lambda: held(informer) == [f"{prefix}-0/x", f"{prefix}-2/x"])
+    eventually(lambda: informer.status().namespaces == (f"{prefix}-0", f"{prefix}-2"))
+    requests = [queue.get(10) for _ in range(len(queue))]
+    assert {request.namespace for request in requests} == {f"{prefix}-{number}" for number in range(3)}
+
+
+def test_informers_of_the_same_choice_share_one_watch_per_namespace(
+    client: Client, factory: InformerFactory, prefix: str
+) -> None:
+    choice = [f"{prefix}-*"]
+    one = factory.informer("v1", "ConfigMap", namespaces=choice)
+    assert factory.informer("v1", "ConfigMap", namespaces=choice) is one
+    view = factory.informer("v1", "ConfigMap", namespaces=choice, label_selector="followed=1")
+    fixed = factory.informer("v1", "ConfigMap", namespaces=[f"{prefix}-a"])
+    factory.start()
+    assert factory.wait_for_sync(30)
+    config_map(client, make_namespace(client, f"{prefix}-a"))
+    config_map(client, make_namespace(client, f"{prefix}-b"))
+    eventually(lambda: held(view) == [f"{prefix}-a/x", f"{prefix}-b/x"] and held(fixed) == [f"{prefix}-a/x"])
+    assert [len(each.parts) for each in (one, view, fixed)] == [2, 2, 2]
+    assert view.parts == one.parts == fixed.parts
+    for each in (one, one, view, fixed):
+        each.release()
+    assert factory.informers() == []
+    with pytest.raises(CtrlhostError, match="stopped"):
+        one.add_handler()
