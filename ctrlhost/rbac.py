@@ -22,6 +22,7 @@ _READ = ("get", "list", "watch")
 _EVENTS = Permission("events.k8s.io", ["events"], ["create", "patch", "update"])
 
 
+_CRDS = Permission("apiextensions.k8s.io", ["customresourcedefinitions"], _READ)
 _NAMESPACES = Permission("", ["namespaces"], _READ)
 
 
@@ -75,6 +76,9 @@ def _reading(source: KindSource, kinds: KindNames, limit: Sequence[str]) -> Iter
     if wanted == ():
         return
     yield from _in_namespaces(Permission(source.group, [plural], _READ), wanted, namespaced=namespaced)
+    if builtin_plural(source.api_version, source.kind) is None:
+        # So that a kind which is not there yet, or is removed, is noticed at once.
+        yield _CRDS
 
 
 def _in_namespaces(permission: Permission, namespaces: Namespaces, *, namespaced: bool) -> Iterator[Permission]:

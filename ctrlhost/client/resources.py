@@ -83,6 +83,7 @@ class Resources:
         self._loaded: dict[tuple[str, str], Resource] = {}
         self._expected: dict[tuple[str, str], Resource] = {}
         self._discovered: dict[str, dict[str, Resource]] = {}
+        self._forgotten: dict[tuple[str, str], Resource] = {}
 
     def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:
         """Learn the kinds of CustomResourceDefinitions, so that they need no discovery."""
@@ -102,6 +103,14 @@ class Resources:
         if found is None:
             with self._lock:
                 found = self._expected.get((api_version, kind))
+        return found
+
+    def last_known(self, api_version: str, kind: str) -> Resource | None:
+        """Give the resource as `known` does, or as it was when the server last served it."""
+        found = self.known(api_version, kind)
+        if found is None:
+            with self._lock:
+                found = self._forgotten.get((api_version, kind))
         return found
 
     def _served(self, api_version: str, kind: str) -> Resource | None:
@@ -128,7 +137,7 @@ class Resources:
         """Ask the server again next time: what was discovered turned out to be wrong, as after a CRD was removed."""
         with self._lock:
             if kind in self._discovered.get(api_version, {}):
-                del self._discovered[api_version]
+                self._forgotten[api_version, kind] = self._discovered.pop(api_version)[kind]
 
     def _discover(self, api_version: str, timeout: float | None) -> dict[str, Resource]:
         group, _, version = api_version.rpartition("/")

@@ -12,6 +12,7 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.following import Following
 from ctrlhost.informers.informer import Informer
+from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
 from ctrlhost.informers.options import ReflectorOptions
 from ctrlhost.informers.part import Part, Reads, Scope, Transform
@@ -64,6 +65,7 @@ class InformerFactory:
         self._started: set[Scope] = set()
         self._declared: dict[Scope, Reads] = {}
         self._stopped = False
+        self._kinds: KindWatch | None = None
         self._resyncer = Resyncer(self._clock, self._parts)
         #: A collector for prometheus-client.
         self.metrics = InformerMetrics(self)
@@ -113,6 +115,25 @@ class InformerFactory:
                 wanted = _union(self._declared_reads(base), wanted)
             return self._get(replace(base, reads=wanted, transform=transform))
 
+    def _missing(self, scope: Scope) -> None:
+        """Hear what becomes of custom kinds, since the server has not got one of them; called by its reflector."""
+        if not is_custom(scope):
+            return
+        with self._lock:
+            informer = self._informers.get(scope)
+            if self._stopped or informer is None:
+                return
+            if self._kinds is None:
+                crds = self._get(Scope(API_VERSION, KIND, reads="metadata"), optional=True)
+                self._kinds = KindWatch(crds, self._watched, self._client.resources)
+            kinds = self._kinds
+            self._started.add(kinds.crds.scope)
+        kinds.crds.start()
+        kinds.missing(informer)
+
+    def _watched(self) -> list[Informer]:
+        return [each for each in self.informers() if not isinstance(each, View)]
+
     def _scope(
         self,
         api_version: str,
@@ -129,11 +150,11 @@ class InformerFactory:
             chosen = None
         return Scope(api_version, kind, chosen, labels or None, fields or None)
 
-    def _get(self, scope: Scope) -> Informer:
+    def _get(self, scope: Scope, *, optional: bool = False) -> Informer:
         """Share in an informer, made now if there is none: a view where a wider one is there or was declared."""
         found = self._covering(scope)
         if found is None:
-            found = self._view(scope) or self._make(scope)
+            found = self._view(scope) or self._make(scope, optional=optional)
             found._release = self._release  # noqa: SLF001 - the factory counts the users of what it makes
             self._informers[scope] = found
         found.users += 1
@@ -173,19 +194,19 @@ class InformerFactory:
                 return informer
         return None
 
-    def _make(self, scope: Scope) -> Informer:
+    def _make(self, scope: Scope, *, optional: bool) -> Informer:
         key = self._key(scope)
         fixed = scope.namespaces if isinstance(scope.namespaces, tuple) else ()
         parts = Parts(
-            lambda parts, namespace: self._part(scope, key, namespace, parts),
+            lambda parts, namespace: self._part(scope, key, namespace, parts, optional=optional),
             [""] if scope.namespaces is None else fixed,
         )
         following = None
         if isinstance(scope.namespaces, NamespaceSelector):
             following = Following(scope.namespaces, self._get(Scope("v1", "Namespace", reads="metadata")), parts)
-        return Informer(scope, key, parts, self._client, self._clock, following)
+        return Informer(scope, key, parts, self._client, self._clock, following, optional=optional)
 
-    def _part(self, scope: Scope, key: str, namespace: str, parts: Parts) -> Part:
+    def _part(self, scope: Scope, key: str, namespace: str, parts: Parts, *, optional: bool) -> Part:
         on_error = self._on_error
 
         return Part(
@@ -198,6 +219,8 @@ class InformerFactory:
             fed=self._fed,
             on_error=None if on_error is None else lambda error: on_error(key, error),
             cluster_scoped=lambda: parts.keep_one(namespace),
+            missing=lambda: self._missing(scope),
+            optional=optional,
         )
 
     def _key(self, scope: Scope) -> str:
@@ -218,12 +241,20 @@ class InformerFactory:
                 return
             del self._informers[informer.scope]
             self._started.discard(informer.scope)
+            kinds = self._kinds
+            if kinds is not None and not any(is_custom(scope) for scope in self._informers):
+                self._kinds = None
+            else:
+                kinds = None
         log.debug("the last user of %s has left; it stops", informer.key)
         informer.stop()
         if isinstance(informer, View):
             informer.wide.release()
         elif informer.following is not None:
             informer.following.namespaces.release()
+        if kinds is not None:
+            kinds.stop()
+            kinds.crds.release()
 
     def informers(self) -> list[Informer]:
         """Give the informers that somebody uses."""
@@ -269,7 +300,7 @@ class InformerFactory:
     def _late(self) -> list[str]:
         with self._lock:
             started = [each for scope, each in self._informers.items() if scope in self._started]
-        return sorted(f"{each.key} ({each.state})" for each in started if not each.has_synced)
+        return sorted(f"{each.key} ({each.state})" for each in started if not each.has_synced and not each.optional)
 
     def stop(self) -> None:
         """Stop all informers for good; returns within a few seconds. May be repeated."""

@@ -44,9 +44,19 @@ class Informer:
     """
 
     def __init__(
-        self, scope: Scope, key: str, parts: Parts, client: Client, clock: Clock, following: Following | None = None
+        self,
+        scope: Scope,
+        key: str,
+        parts: Parts,
+        client: Client,
+        clock: Clock,
+        following: Following | None = None,
+        *,
+        optional: bool = False,
     ) -> None:
         """Join the parts; `following` has them follow the namespaces that there are."""
+        #: Nobody needs it to sync: it makes others quicker.
+        self.optional = optional
         self.scope = scope
         #: A readable name, different for informers that are not shared.
         self.key = key
@@ -267,6 +277,11 @@ class Informer:
         the server has forgotten the version. It costs the server a list of metadata.
         """
         return check_parts(self.client, self.parts, repair=repair)
+
+    def kind_gone(self) -> None:
+        """Drop all objects, of which handlers hear as deletions, and wait for the kind: the server has it no more."""
+        self.client.resources.forget(self.api_version, self.kind)
+        self._parts.restart()
 
     def poke(self) -> None:
         """Try again now where a reflector waits, as after a CRD was installed or a right was given."""

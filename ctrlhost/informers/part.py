@@ -71,8 +71,10 @@ class Part:
         fed: Callable[[], None],
         on_error: Callable[[Exception], None] | None,
         cluster_scoped: Callable[[], bool] = lambda: True,
+        missing: Callable[[], None] = lambda: None,
+        optional: bool = False,
     ) -> None:
-        """Make both; nothing runs before `start`. See `Reflector` for `cluster_scoped`."""
+        """Make both; nothing runs before `start`. See `Reflector` for the last three."""
         known = builtin_plural(scope.api_version, scope.kind)
         #: The plural where it is known without asking, for messages and metrics.
         self.resource = known[0] if known else scope.kind.lower()
@@ -100,6 +102,8 @@ class Part:
             fed=self._fed,
             on_error=on_error,
             cluster_scoped=cluster_scoped,
+            missing=missing,
+            optional=optional,
         )
         self.reflector = self._make_reflector()
         self.scope = scope

@@ -32,6 +32,8 @@ class Parts:
         """Make a part for each namespace; `""` stands for all of them."""
         self._make = make
         self._lock = threading.RLock()
+        #: Held while parts are emptied, which takes its time. Taken before the other one.
+        self._changing = threading.Lock()
         self._started = self._stopped = False
         self._active: dict[str, Part] = {name: make(self, name) for name in namespaces}
         #: Namespaces that went away, whose handlers in Python may still be at what happened there.
@@ -99,12 +101,28 @@ class Parts:
         """Have parts for exactly these namespaces: new ones are started, others drop their objects, of which handlers
         hear as deletions.
 
-        Waits for the reflectors of those that go. One thread at a time does this.
+        Waits for the reflectors of those that go.
         """
         if not self._fixed:
             self._set(namespaces)
 
+    def restart(self) -> None:
+        """Drop all objects, of which handlers hear as deletions, and begin anew."""
+        with self._changing:
+            parts = self.now
+            for part in parts:
+                part.reflector.stop()
+            for part in parts:
+                part.empty()
+            with self._lock:
+                for part in () if self._stopped else parts:
+                    part.restart(run=self._started)
+
     def _set(self, namespaces: Collection[str]) -> None:
+        with self._changing:
+            self._change(namespaces)
+
+    def _change(self, namespaces: Collection[str]) -> None:
         with self._lock:
             leaving = {name: part for name, part in self._active.items() if name not in namespaces}
             self._active = {name: part for name, part in self._active.items() if name in namespaces}

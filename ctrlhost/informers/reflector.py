@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 _SAY_AGAIN = 60.0
 """Seconds after which the same failure is logged once more."""
 
+_EAGER_TRIES, _EAGER_DELAY = 6, 0.25
+"""How often, and after how many seconds at first, something is looked for that ought to be there any moment."""
+
 
 class Reflector:
     """One daemon thread that feeds one engine from one resource in one namespace, or in all of them.
@@ -54,10 +57,14 @@ class Reflector:
         on_error: Callable[[Exception], None] | None = None,
         rng: random.Random | None = None,
         cluster_scoped: Callable[[], bool] = lambda: True,
+        missing: Callable[[], None] = lambda: None,
+        optional: bool = False,
     ) -> None:
         """`fed` is called when handlers have news, `on_error` for every failure, both in the reflector's thread.
 
         One that has a namespace, of a kind that turns out to have none, asks `cluster_scoped` whether to go on.
+        `missing` is called each time that the server has not got the kind. The failures of an `optional` one are no
+        warnings.
         """
         self._client = client
         self._api_version, self._kind = api_version, kind
@@ -68,12 +75,16 @@ class Reflector:
         self._on_error = on_error
         self._fed = fed
         self._cluster_scoped = cluster_scoped
+        self._missing = missing
+        self._optional = optional
         self.status = ReflectorStatus(namespace)
         self._position = Position(page_size=options.page_size)
         self._streaming = options.watch_list
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._doing = "list"
+        #: How often it was tried since somebody said that it is worth it.
+        self._eager = _EAGER_TRIES
         self._said: tuple[str, float] | None = None
         rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._wire = Wire(
@@ -116,7 +127,8 @@ class Reflector:
         self._thread.start()
 
     def poke(self) -> None:
-        """Try again now if the reflector waits, as after a CRD was installed."""
+        """Try again now if the reflector waits, as after a CRD was installed, and soon if that was too early."""
+        self._eager = 0
         self._wake.set()
 
     def relist(self) -> None:
@@ -200,6 +212,9 @@ class Reflector:
         delay = self._backoff.next()
         if self.status.state == "waiting":
             delay = min(delay, self._options.waiting_cap)
+            if self._eager < _EAGER_TRIES:
+                delay = min(delay, _EAGER_DELAY * 2**self._eager)
+                self._eager += 1
         if isinstance(error, ApiError) and error.retry_after:
             delay = max(delay, error.retry_after)
         self._clock.wait(self._wake, delay)
@@ -211,6 +226,7 @@ class Reflector:
         if isinstance(error, NotFound):
             self._client.resources.forget(self._api_version, self._kind)
             self._set("waiting", error.message)
+            self._missing()
         elif isinstance(error, Forbidden):
             where = f" in namespace {self._namespace}" if self._namespace else ""
             self._set(
@@ -234,6 +250,6 @@ class Reflector:
             return
         self._said = (text, now)
         expected = isinstance(error, ApiError) and error.status in (404, 410)
-        level = logging.INFO if expected else logging.WARNING
+        level = logging.DEBUG if self._optional else logging.INFO if expected else logging.WARNING
         hint = " (the credentials are refused)" if isinstance(error, Unauthorized) else ""
         log.log(level, "can not %s %s%s: %s", doing, self._kind, hint, self.status.reason or text)

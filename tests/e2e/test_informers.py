@@ -10,7 +10,7 @@ from ctrlhost.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ctrlhost.informers import BackoffOptions, InformerFactory, Owner, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
-from tests.informer_rig import until
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,8 +130,8 @@ def test_an_informer_equals_the_server_once_it_is_quiet(
             client.patch("v1", "ConfigMap", f"first-{number}", namespace, {"data": {"n": "changed"}})
         for number in range(1, 30, 3):
             client.delete("v1", "ConfigMap", f"first-{number}", namespace)
-        until(lambda: cached(maps) == versions(client.list("v1", "ConfigMap", namespace)), 30)
-        until(lambda: heard.count(("delete", "first-28")) == 1)
+        eventually(lambda: cached(maps) == versions(client.list("v1", "ConfigMap", namespace)), 30)
+        eventually(lambda: heard.count(("delete", "first-28")) == 1)
         assert maps.lister.get("first-3", namespace)["data"] == {"n": "changed"}
         assert {kind for kind, _ in heard} == {"add", "update", "delete"}
         assert len(queue) == len({name for _, name in heard})
@@ -145,13 +145,13 @@ def test_an_informer_waits_for_its_kind_and_finds_it(
     client, group = control_plane.client, f"{namespace}.example.com"
     widgets = factory.informer(f"{group}/v1", "Widget")
     factory.start()
-    until(lambda: widgets.state == "waiting")
+    eventually(lambda: widgets.state == "waiting")
     assert "no kind Widget" in widgets.reason
     client.create(crd(group))
     assert factory.wait_for_sync(60)
     made = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
     client.create(made)
-    until(lambda: widgets.lister.get("w", namespace), 30)
+    eventually(lambda: widgets.lister.get("w", namespace), 30)
 
 
 def test_an_informer_whose_kind_is_removed_is_empty_and_waits_for_it(
@@ -166,14 +166,14 @@ def test_an_informer_whose_kind_is_removed_is_empty_and_waits_for_it(
         client.create(
             {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
         )
-        until(lambda: widgets.lister.get("w", "default"), 30)
+        eventually(lambda: widgets.lister.get("w", "default"), 30)
         client.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"widgets.{group}")
-        until(lambda: widgets.state == "waiting" and not widgets.lister.list(), 60)
-        until(
+        eventually(lambda: widgets.state == "waiting" and not widgets.lister.list(), 60)
+        eventually(
             lambda: client.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"widgets.{group}") is None, 30
         )
         client.create(crd(group))
-        until(lambda: widgets.state == "watching", 60)
+        eventually(lambda: widgets.state == "watching", 60)
 
 
 def test_metadata_alone_can_be_watched(control_plane: ControlPlane, namespace: str, factory: InformerFactory) -> None:
@@ -182,7 +182,7 @@ def test_metadata_alone_can_be_watched(control_plane: ControlPlane, namespace: s
     maps = factory.informer("v1", "ConfigMap", namespaces=[namespace], reads="metadata")
     synced(factory)
     client.create(config_map("b", namespace, big="x" * 1000))
-    until(lambda: {"a", "b"} <= {each.name for each in maps.lister.list()})
+    eventually(lambda: {"a", "b"} <= {each.name for each in maps.lister.list()})
     found = maps.lister.get("b", namespace)
     assert (found.api_version, found.kind, found.partial) == ("v1", "ConfigMap", True)
     assert found.labels == {"part": "test"}
@@ -202,14 +202,14 @@ def test_a_killed_server_that_comes_back_is_followed_again(
     maps = own_factory.informer("v1", "ConfigMap", namespaces=["default"])
     synced(own_factory)
     client.create(config_map("before", "default"))
-    until(lambda: maps.lister.get("before", "default"))
+    eventually(lambda: maps.lister.get("before", "default"))
     own_kube_apiserver.kill()
-    until(lambda: maps.state == "reconnecting")
+    eventually(lambda: maps.state == "reconnecting")
     own_kube_apiserver.start()
     client.create(config_map("after", "default"))
     client.delete("v1", "ConfigMap", "before", "default")
-    until(lambda: maps.lister.get("after", "default") and not maps.lister.get("before", "default"), 60)
-    until(lambda: maps.state == "watching", 60)
+    eventually(lambda: maps.lister.get("after", "default") and not maps.lister.get("before", "default"), 60)
+    eventually(lambda: maps.state == "watching", 60)
     assert cached(maps) == versions(client.list("v1", "ConfigMap", "default"))
 
 
@@ -222,10 +222,10 @@ def test_a_version_that_was_compacted_away_leads_to_a_list_that_misses_no_deleti
     maps.add_handler(on_delete=lambda obj: deleted.append(obj.key))
     synced(own_factory)
     client.create(config_map("doomed", "default"))
-    until(lambda: maps.lister.get("doomed", "default"))
+    eventually(lambda: maps.lister.get("doomed", "default"))
     # The informer hears nothing of what follows: its server is replaced by one that has forgotten the way there.
     own_kube_apiserver.pause()
-    until(lambda: maps.state == "reconnecting", 30)
+    eventually(lambda: maps.state == "reconnecting", 30)
     own_kube_apiserver.resume()
     client.delete("v1", "ConfigMap", "doomed", "default")
     for number in range(5):
@@ -233,8 +233,8 @@ def test_a_version_that_was_compacted_away_leads_to_a_list_that_misses_no_deleti
     own_kube_apiserver.compact()
     own_kube_apiserver.kill()
     own_kube_apiserver.start()
-    until(lambda: cached(maps) == versions(client.list("v1", "ConfigMap", "default")), 60)
-    until(lambda: deleted == ["default/doomed"])
+    eventually(lambda: cached(maps) == versions(client.list("v1", "ConfigMap", "default")), 60)
+    eventually(lambda: deleted == ["default/doomed"])
 
 
 def test_a_server_that_stops_without_closing_is_noticed(
@@ -242,11 +242,11 @@ def test_a_server_that_stops_without_closing_is_noticed(
 ) -> None:
     maps = own_factory.informer("v1", "ConfigMap")
     synced(own_factory)
-    until(lambda: maps.state == "watching")
+    eventually(lambda: maps.state == "watching")
     own_kube_apiserver.pause()
     try:
-        until(lambda: maps.state == "reconnecting", 30)
+        eventually(lambda: maps.state == "reconnecting", 30)
         assert "nothing arrived for 3 s" in maps.reason or "in time" in maps.reason
     finally:
         own_kube_apiserver.resume()
-    until(lambda: maps.state == "watching", 60)
+    eventually(lambda: maps.state == "watching", 60)
