@@ -74,6 +74,11 @@ def test_manifests_have_the_rights_of_exactly_the_plugins(ctrlhost, distribution
     by_kind = {one["kind"]: one for one in made}
     assert by_kind["ClusterRole"]["rules"] == [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "list", "watch"]},
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": ["customresourcedefinitions"],
+            "verbs": ["get", "list", "watch"],
+        },
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
         {"apiGroups": ["host.test"], "resources": ["widgets"], "verbs": ["get", "list", "watch"]},
     ]

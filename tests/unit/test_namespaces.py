@@ -82,7 +82,7 @@ def test_an_entry_that_can_choose_nothing_is_refused_where_it_is_given(entry: st
     with pytest.raises(ValueError, match=message):
         ctrlhost.For("v1", "Pod", namespaces=[entry])
     configuration = Configuration.gather(flags={"namespaces": (entry,)})
-    with pytest.raises(ConfigError, match="namespaces"):
+    with pytest.raises(ConfigError, match=message):
         configuration.host()
 
 
