@@ -1,6 +1,6 @@
-"""Tools for the tests of plugins: a manual clock, a sandbox per test, a host on it, faults.
+"""Tools for the tests of plugins: a manual clock, a sandbox per test, a host on it, faults and a proxy that makes them.
 
-They come as fixtures of an installed pytest plugin: `manual_clock`, `sandbox` and `ctrlhost_host`.
+They come as fixtures of an installed pytest plugin: `manual_clock`, `sandbox`, `ctrlhost_host` and `faults`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctrlhost.testing.clock import ManualClock
+    from ctrlhost.testing.clock import HurriedClock, ManualClock
+    from ctrlhost.testing.fault_proxy import Fault, FaultProxy
     from ctrlhost.testing.faults import Faults
     from ctrlhost.testing.host import HostUnderTest, NotIdle
 
-__all__ = ["Faults", "HostUnderTest", "ManualClock", "NotIdle"]
+__all__ = ["Fault", "FaultProxy", "Faults", "HostUnderTest", "HurriedClock", "ManualClock", "NotIdle"]
 
 _HOMES = {
+    "Fault": "ctrlhost.testing.fault_proxy",
+    "FaultProxy": "ctrlhost.testing.fault_proxy",
     "Faults": "ctrlhost.testing.faults",
     "HostUnderTest": "ctrlhost.testing.host",
+    "HurriedClock": "ctrlhost.testing.clock",
     "ManualClock": "ctrlhost.testing.clock",
     "NotIdle": "ctrlhost.testing.host",
 }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller import Controller
     from ctrlhost.events import EventRecorder
     from ctrlhost.sandbox import Sandbox
+    from ctrlhost.testing.fault_proxy import FaultProxy
 
 #: How long `run_until_idle` waits in real seconds.
 IDLE_TIMEOUT = 30.0
@@ -39,15 +40,19 @@ class HostUnderTest:
         clock: Clock | None = None,
         settings: Mapping[str, Mapping[str, Any]] | None = None,
         controllers: Mapping[str, Mapping[str, Any]] | None = None,
+        through: FaultProxy | None = None,
         **host_settings: Any,
     ) -> None:
-        """Prepare; `start` runs it. `settings` and `controllers` are the tables of the settings file of these names."""
+        """Prepare; `start` runs it. `settings` and `controllers` are the tables of the settings file of these names.
+
+        The host's requests go `through` a proxy before the sandbox where one is given; the test's own never do.
+        """
         self.sandbox = sandbox
         self.clock: Any = clock or SystemClock()
         self.faults = Faults()
         #: The test's own client: an administrator's, which no fault hits.
         self.client = Client.load(sandbox.kubeconfig)
-        transport = FaultyTransport(Client.load(sandbox.kubeconfig).transport, self.faults)
+        transport = FaultyTransport(Client.load((through or sandbox).kubeconfig).transport, self.faults)
         tree = {
             "host": {"listen": "", **host_settings},
             "plugins": {name: dict(table) for name, table in (settings or {}).items()},

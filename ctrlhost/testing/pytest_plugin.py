@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.clock import ManualClock
+    from ctrlhost.testing.fault_proxy import FaultProxy
     from ctrlhost.testing.host import HostUnderTest
 
 
@@ -26,10 +27,18 @@ class StartHost(Protocol):
         settings: Mapping[str, Mapping[str, Any]] | None = None,
         controllers: Mapping[str, Mapping[str, Any]] | None = None,
         sandbox: Sandbox | None = None,
+        through: FaultProxy | None = None,
         start: bool = True,
         **host_settings: Any,
     ) -> HostUnderTest:
         """Start a host with these plugins."""
+
+
+class StartProxy(Protocol):
+    """The type of the fixture `faults`."""
+
+    def __call__(self, server: Any = None, *, context: str | None = None, seed: int | None = None) -> FaultProxy:
+        """Start a proxy before this server."""
 
 
 @pytest.fixture
@@ -54,8 +63,9 @@ def ctrlhost_host() -> Iterator[StartHost]:
     """Start hosts, each on a sandbox of its own unless it is given one; all are stopped after the test.
 
     Takes modules and objects that implement hooks, or names of installed plugins. `settings` are the plugins' settings
-    by plugin, `controllers` the operator's overrides by controller; other keywords are settings of the host. With
-    `start=False` the test calls `start` itself.
+    by plugin, `controllers` the operator's overrides by controller; other keywords are settings of the host. `through`
+    is a proxy before that sandbox, which the host's requests are to take. With `start=False` the test calls `start`
+    itself.
     """
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.host import HostUnderTest
@@ -68,14 +78,42 @@ def ctrlhost_host() -> Iterator[StartHost]:
             settings: Mapping[str, Mapping[str, Any]] | None = None,
             controllers: Mapping[str, Mapping[str, Any]] | None = None,
             sandbox: Sandbox | None = None,
+            through: FaultProxy | None = None,
             start: bool = True,
             **host_settings: Any,
         ) -> HostUnderTest:
             server = sandbox if sandbox is not None else stack.enter_context(Sandbox())
             host = HostUnderTest(
-                server, plugins, clock=clock, settings=settings, controllers=controllers, **host_settings
+                server,
+                plugins,
+                clock=clock,
+                settings=settings,
+                controllers=controllers,
+                through=through,
+                **host_settings,
             )
             stack.callback(host.stop)
             return host.start() if start else host
 
         yield start_host
+
+
+@pytest.fixture
+def faults(request: pytest.FixtureRequest) -> Iterator[StartProxy]:
+    """Start proxies that do to connections what networks do; all are stopped after the test.
+
+    Takes what has a kubeconfig (the path of one, a sandbox), else stands before the fixture `sandbox`. The seed of its
+    storms is `$CTRLHOST_SEED`, else made up and printed, so that a failure can be run again.
+    """
+    from ctrlhost.testing.fault_proxy import FaultProxy
+
+    with ExitStack() as stack:
+
+        def start_proxy(server: Any = None, *, context: str | None = None, seed: int | None = None) -> FaultProxy:
+            if server is None:
+                server = request.getfixturevalue("sandbox")
+            proxy = stack.enter_context(FaultProxy(server, context=context, seed=seed))
+            print(f"faults: CTRLHOST_SEED={proxy.seed}")
+            return proxy
+
+        yield start_proxy

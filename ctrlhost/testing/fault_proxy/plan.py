@@ -1,0 +1,167 @@
+"""Which request is hit by which fault: what a test ordered first, then what a seed draws."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctrlhost.testing.fault_proxy.fault import OF_CONNECTIONS, OF_WATCHES, Fault, Injected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctrlhost.testing.faults import Asked
+
+_KEPT = 10_000
+
+#: How often each kind is drawn in a storm, relative to the others. Silences cost the client its time-out: few of them.
+WEIGHTS: Mapping[str, float] = {
+    "refuse": 1,
+    "bad-tls": 1,
+    "answer": 6,
+    "reset": 2,
+    "stall": 0.2,
+    "delay": 2,
+    "cut-headers": 2,
+    "cut": 5,
+    "truncate": 4,
+    "half-open": 0.2,
+    "duplicate": 5,
+    "garbage": 2,
+    "error-frame": 4,
+    "older": 2,
+}
+_OF_READS = (410, 429, 500, 503, 403, 401, 504)
+_OF_WRITES = (429, 500, 503, 403, 401)
+_READS = frozenset({"list", "watch"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    fault: Fault
+    verb: str | None
+    resource: str | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """Faults drawn at random, the same ones for the same seed and the same request of its verb and path."""
+
+    seed: int
+    #: The share of requests that are hit.
+    rate: float
+    #: The share of watches that are hit; each of them goes on for long, so usually all.
+    watches: float
+    #: The longest delay, and the longest that a watch goes on before it is hit, in seconds.
+    within: float
+    weights: Mapping[str, float]
+
+    def draw(self, verb: str, path: str, nth: int) -> Fault | None:
+        """Give the fault for a request, if there is one."""
+        rng = random.Random(f"{self.seed} {verb} {path} {nth}")  # noqa: S311 - must be the same again, not secret
+        rate = self.watches if verb == "watch" else self.rate
+        if rng.random() >= rate:
+            return None
+        able = [(kind, weight) for kind, weight in self.weights.items() if weight > 0 and _can_hit(kind, verb)]
+        if not able:
+            return None
+        kind = rng.choices([kind for kind, _ in able], [weight for _, weight in able])[0]
+        return self._make(kind, verb, rng)
+
+    def _make(self, kind: str, verb: str, rng: random.Random) -> Fault:
+        status = rng.choice(_OF_READS if verb in _READS else _OF_WRITES)
+        if kind == "answer" and status == 504:
+            return Fault.too_large()
+        return Fault(
+            kind,  # type: ignore[arg-type]  # a storm's kinds were checked when it was made
+            status=status,
+            retry_after=1 if status == 429 and rng.random() < 0.5 else None,
+            seconds=rng.random() * self.within if kind == "delay" else 0.0,
+            after=rng.choice((0, 0, 1, 2, 5)) if verb == "watch" else 0,
+            part=rng.random(),
+            within=rng.random() * self.within,
+        )
+
+
+class Plan:
+    """Hands out the faults and keeps the record of those that struck. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        """Let everything through."""
+        self._lock = threading.Lock()
+        self._orders: list[_Order] = []
+        self._storm: Storm | None = None
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._connections = 0
+        self.counts: Counter[str] = Counter()
+        self.total = 0
+        #: The newest ten thousand.
+        self.log: deque[Injected] = deque(maxlen=_KEPT)
+
+    def order(self, fault: Fault, verb: str | None, resource: str | None, name: str | None, times: int) -> None:
+        """Add faults for the next requests that fit."""
+        with self._lock:
+            self._orders += [_Order(fault, verb, resource, name)] * times
+
+    def storm(self, storm: Storm | None) -> None:
+        """Draw faults from now on, or no more."""
+        with self._lock:
+            self._storm = storm
+
+    def left(self) -> int:
+        """Give how many ordered faults have hit nothing yet."""
+        return len(self._orders)
+
+    def clear(self) -> None:
+        """Forget the orders and end the storm."""
+        with self._lock:
+            self._orders.clear()
+            self._storm = None
+
+    def for_connection(self) -> Injected | None:
+        """Give the fault of the next connection."""
+        with self._lock:
+            self._connections += 1
+            return self._find("connect", "", "", "", self._connections)
+
+    def for_request(self, asked: Asked, path: str) -> Injected | None:
+        """Give the fault of a request, which counts once `struck` is told."""
+        with self._lock:
+            self._asked[asked.verb, path] += 1
+            return self._find(asked.verb, path, asked.resource, asked.name, self._asked[asked.verb, path])
+
+    def _find(self, verb: str, path: str, resource: str, name: str, nth: int) -> Injected | None:
+        for order in self._orders:
+            fits = (order.fault.kind in OF_CONNECTIONS) == (verb == "connect") and (
+                verb == "connect"
+                or (order.verb in (None, verb) and order.resource in (None, resource) and order.name in (None, name))
+            )
+            if fits:
+                self._orders.remove(order)
+                return Injected(0, order.fault, verb, path, nth, None)
+        storm = self._storm
+        fault = storm.draw(verb, path, nth) if storm is not None else None
+        return None if storm is None or fault is None else Injected(0, fault, verb, path, nth, storm.seed)
+
+    def struck(self, injected: Injected) -> Injected:
+        """Count a fault and keep it in the log."""
+        with self._lock:
+            self.total += 1
+            self.counts[injected.fault.kind] += 1
+            numbered = Injected(self.total, injected.fault, injected.verb, injected.path, injected.nth, injected.seed)
+            self.log.append(numbered)
+        return numbered
+
+
+def _can_hit(kind: str, verb: str) -> bool:
+    if verb == "connect":
+        return kind in OF_CONNECTIONS
+    if kind in OF_CONNECTIONS:
+        return False
+    if kind in OF_WATCHES:
+        return verb == "watch"
+    return kind != "older" or verb in _READS

@@ -1,0 +1,145 @@
+"""HTTP/1.1 as far as a proxy needs it: heads, bodies by length or in chunks, and the frames of a watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctrlhost.testing.fault_proxy.fault import REASONS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+#: The longest head, and the longest line of a chunked body.
+LIMIT = 1 << 20
+_PIECE = 1 << 18
+
+
+class Broken(Exception):
+    """The peer does not speak HTTP, or went away in the middle of it."""
+
+
+@dataclass(slots=True)
+class Head:
+    """The first line of a request or an answer, and the headers as they came."""
+
+    first: str
+    headers: list[tuple[str, str]]
+
+    def get(self, name: str) -> str:
+        """Give the value of a header in lower case, empty if it is not there."""
+        return next((value.lower() for key, value in self.headers if key.lower() == name), "")
+
+    def without(self, *names: str) -> list[tuple[str, str]]:
+        """Give the headers but for some."""
+        return [(key, value) for key, value in self.headers if key.lower() not in names]
+
+
+def write_head(first: str, headers: list[tuple[str, str]]) -> bytes:
+    """Give the bytes of a head."""
+    lines = [first, *(f"{key}: {value}" for key, value in headers)]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+
+
+async def read_head(reader: asyncio.StreamReader) -> Head | None:
+    """Give the next head; None where the peer closed in good order before it."""
+    try:
+        raw = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError as error:
+        if not error.partial:
+            return None
+        raise Broken("closed within the headers") from error
+    except (asyncio.LimitOverrunError, OSError) as error:
+        raise Broken(str(error)) from error
+    first, *lines = raw.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    headers = [(key, value.strip()) for key, _, value in (line.partition(":") for line in lines)]
+    return Head(first, headers)
+
+
+async def read_body(reader: asyncio.StreamReader, head: Head, *, until_close: bool) -> AsyncIterator[bytes]:
+    """Give the body in pieces, a chunk or what has arrived; `until_close` where no length means all that comes."""
+    try:
+        if head.get("transfer-encoding") == "chunked":
+            while size := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
+                yield (await reader.readexactly(size + 2))[:-2]
+            while await reader.readuntil(b"\r\n") != b"\r\n":
+                pass
+            return
+        length = head.get("content-length")
+        left = int(length) if length else None if until_close else 0
+        while left is None or left > 0:
+            piece = await reader.read(_PIECE if left is None else min(left, _PIECE))
+            if not piece:
+                if left is None:
+                    return
+                raise Broken("closed within the body")
+            if left is not None:
+                left -= len(piece)
+            yield piece
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError, ValueError) as error:
+        raise Broken(str(error)) from error
+
+
+def chunk(data: bytes) -> bytes:
+    """Give a chunk of a chunked body."""
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+class Frames:
+    """Cuts the frames of a watch out of its pieces: lines of JSON, or bodies after four bytes of length."""
+
+    def __init__(self, content_type: str) -> None:
+        """Expect what the content type says."""
+        self._lines = "json" in content_type
+        self._rest = b""
+
+    @property
+    def begun(self) -> bytes:
+        """What came of a frame that is not complete."""
+        return self._rest
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """Give the frames that are complete."""
+        data = self._rest + piece
+        frames = []
+        while True:
+            end = data.find(b"\n") + 1 if self._lines else 4 + int.from_bytes(data[:4].ljust(4, b"\xff"), "big")
+            if not 0 < end <= len(data):
+                break
+            frames.append(data[:end])
+            data = data[end:]
+        self._rest = data
+        return frames
+
+
+def status_body(code: int, reason: str = "", retry_after: int | None = None) -> bytes:
+    """Give a `Status` as an API server writes it."""
+    details: dict[str, object] = {}
+    if retry_after is not None:
+        details["retryAfterSeconds"] = retry_after
+    message = f"a fault proxy answers {code}"
+    if reason == "ResourceVersionTooLarge":
+        message = "Too large resource version"
+        details["causes"] = [{"reason": reason, "message": message}]
+        reason = "Timeout"
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason or REASONS.get(code, ""),
+        "details": details,
+        "code": code,
+    }
+    return json.dumps(status).encode()
+
+
+def error_frame(code: int) -> bytes:
+    """Give an ERROR event as a line."""
+    return b'{"type":"ERROR","object":' + status_body(code) + b"}\n"

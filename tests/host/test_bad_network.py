@@ -1,0 +1,42 @@
+"""A plugin under a bad network, as docs/how-to/faults.md shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from host import greeter
+from host.test_greeter import config_map
+
+from ctrlhost.testing import Fault, HurriedClock
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "faults.md"
+
+
+def test_everyone_is_greeted_in_a_storm(ctrlhost_host, faults, sandbox):
+    proxy = faults(sandbox)
+    host = ctrlhost_host(greeter, sandbox=sandbox, through=proxy, clock=HurriedClock())
+    proxy.storm(rate=0.3)
+    for number in range(20):
+        host.client.create(config_map(f"m{number}", labels={"greet": "yes"}, data={"name": f"M{number}"}))
+        proxy.drop()
+    proxy.calm()
+    for number in range(20):
+        host.wait_for(lambda name=f"m{number}-greeting": host.client.find("v1", "ConfigMap", name, "default"))
+    assert proxy.total > 0
+
+
+def test_a_network_that_goes_and_comes_back_is_survived(ctrlhost_host, faults, sandbox):
+    proxy = faults(sandbox)
+    host = ctrlhost_host(greeter, sandbox=sandbox, through=proxy, clock=HurriedClock())
+    proxy.cut()
+    host.client.create(config_map("ann", labels={"greet": "yes"}, data={"name": "Ann"}))
+    proxy.restore()
+    proxy.next(Fault.cut_headers(), verb="apply")  # the write is done, but the plugin never hears so
+    host.wait_for(lambda: host.client.find("v1", "ConfigMap", "ann-greeting", "default"))
+
+
+def test_the_page_shows_these_tests() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    begin = source.index("def test_everyone_is_greeted_in_a_storm")
+    shown = source[begin : source.index("\n\n\ndef test_the_page_shows")]
+    assert shown in PAGE.read_text(encoding="utf-8")
