@@ -28,6 +28,8 @@ OF_CONNECTIONS: Final[frozenset[str]] = frozenset({"refuse", "bad-tls"})
 BEFORE_THE_SERVER: Final[frozenset[str]] = frozenset({"answer", "reset", "stall"})
 #: Faults that only make sense where an answer is a stream of frames.
 OF_WATCHES: Final[frozenset[str]] = frozenset({"duplicate", "garbage", "error-frame"})
+#: Faults within a body, which may follow each other.
+OF_BODIES: Final[frozenset[str]] = OF_WATCHES | {"cut", "truncate", "half-open"}
 
 REASONS: Final[dict[int, str]] = {
     400: "BadRequest",
@@ -158,6 +160,8 @@ class Injected:
     nth: int
     #: The seed that drew it; None for one that a test ordered.
     seed: int | None
+    #: Which fault of the same watch it was, from 0.
+    again: int = 0
 
     def __str__(self) -> str:
         """Say it in one line."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ctrlhost.testing.fault_proxy.fault import OF_CONNECTIONS, OF_WATCHES, Fault, Injected
+from ctrlhost.testing.fault_proxy.fault import OF_BODIES, OF_CONNECTIONS, OF_WATCHES, Fault, Injected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +36,7 @@ WEIGHTS: Mapping[str, float] = {
 }
 _OF_READS = (410, 429, 500, 503, 403, 401, 504)
 _OF_WRITES = (429, 500, 503, 403, 401)
+_SILENT = frozenset({"stall", "half-open"})
 _READS = frozenset({"list", "watch"})
 
 
@@ -58,15 +59,17 @@ class Storm:
     watches: float
     #: The longest delay, and the longest that a watch goes on before it is hit, in seconds.
     within: float
+    #: How long a silence lasts before it ends in a reset, in seconds; 0 is for ever.
+    silence: float
     weights: Mapping[str, float]
 
-    def draw(self, verb: str, path: str, nth: int) -> Fault | None:
-        """Give the fault for a request, if there is one."""
-        rng = random.Random(f"{self.seed} {verb} {path} {nth}")  # noqa: S311 - must be the same again, not secret
+    def draw(self, verb: str, path: str, nth: int, again: int = 0) -> Fault | None:
+        """Give the fault for a request, if there is one; `again` is the number of those that hit it already."""
+        rng = random.Random(f"{self.seed} {verb} {path} {nth} {again}")  # noqa: S311 - must be the same again, not secret
         rate = self.watches if verb == "watch" else self.rate
         if rng.random() >= rate:
             return None
-        able = [(kind, weight) for kind, weight in self.weights.items() if weight > 0 and _can_hit(kind, verb)]
+        able = [(kind, weight) for kind, weight in self.weights.items() if weight > 0 and _can_hit(kind, verb, again)]
         if not able:
             return None
         kind = rng.choices([kind for kind, _ in able], [weight for _, weight in able])[0]
@@ -80,7 +83,7 @@ class Storm:
             kind,  # type: ignore[arg-type]  # a storm's kinds were checked when it was made
             status=status,
             retry_after=1 if status == 429 and rng.random() < 0.5 else None,
-            seconds=rng.random() * self.within if kind == "delay" else 0.0,
+            seconds=rng.random() * self.within if kind == "delay" else self.silence if kind in _SILENT else 0.0,
             after=rng.choice((0, 0, 1, 2, 5)) if verb == "watch" else 0,
             part=rng.random(),
             within=rng.random() * self.within,
@@ -147,17 +150,27 @@ class Plan:
         fault = storm.draw(verb, path, nth) if storm is not None else None
         return None if storm is None or fault is None else Injected(0, fault, verb, path, nth, storm.seed)
 
+    def following(self, hit: Injected) -> Injected | None:
+        """Give the next fault of a watch that outlived one of a storm."""
+        storm = self._storm
+        if storm is None or hit.seed is None or hit.verb != "watch":
+            return None
+        fault = storm.draw(hit.verb, hit.path, hit.nth, hit.again + 1)
+        return None if fault is None else replace(hit, fault=fault, again=hit.again + 1)
+
     def struck(self, injected: Injected) -> Injected:
         """Count a fault and keep it in the log."""
         with self._lock:
             self.total += 1
             self.counts[injected.fault.kind] += 1
-            numbered = Injected(self.total, injected.fault, injected.verb, injected.path, injected.nth, injected.seed)
+            numbered = replace(injected, number=self.total)
             self.log.append(numbered)
         return numbered
 
 
-def _can_hit(kind: str, verb: str) -> bool:
+def _can_hit(kind: str, verb: str, again: int) -> bool:
+    if again:
+        return kind in OF_BODIES
     if verb == "connect":
         return kind in OF_CONNECTIONS
     if kind in OF_CONNECTIONS:

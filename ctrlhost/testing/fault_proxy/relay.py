@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 from ctrlhost.testing.fault_proxy.wire import LAST_CHUNK, Frames, chunk, error_frame
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
-    from ctrlhost.testing.fault_proxy.fault import Fault
+    from ctrlhost.testing.fault_proxy.fault import Injected
     from ctrlhost.testing.fault_proxy.older import Recording
+    from ctrlhost.testing.fault_proxy.plan import Plan
 
+QUIET = bytes(bytearray(b"quiet"))
+"""Told from a piece by identity."""
 _GARBAGE = b"<html><body>502 Bad Gateway</body></html>\n"
 
 
@@ -46,51 +49,48 @@ class Relay:
         await self._writer.drain()
 
     async def hit(
-        self,
-        pieces: AsyncIterator[bytes],
-        fault: Fault,
-        strike: Callable[[], object],
-        watch: str,
-        recording: Recording,
+        self, pieces: AsyncIterator[bytes], hit: Injected, plan: Plan, watch: str, recording: Recording
     ) -> bool:
-        """Pass a body on that a fault is to hit; `watch` is the content type of a stream of frames, else empty.
+        """Pass a body on that faults are to hit; `watch` is the content type of a stream of frames, else empty.
 
         Tells whether all of it passed; raises Cut where the answer does not end in good order.
         """
         frames = Frames(watch) if watch else None
-        deadline = None if fault.within is None else asyncio.get_running_loop().time() + fault.within
-        left = fault.after
         source = _Source(pieces)
-        while (piece := await source.next(deadline)) is not None:
-            for frame in [piece] if frames is None else frames.feed(piece):
-                if left > 0:
-                    left -= 1
+        now = asyncio.get_running_loop().time
+        coming: Injected | None = hit
+        left, deadline = hit.fault.after, None if hit.fault.within is None else now() + hit.fault.within
+        try:
+            while piece := await source.next(deadline):
+                # In a quiet time the fault strikes between two frames.
+                for frame in [b""] if piece is QUIET else [piece] if frames is None else frames.feed(piece):
+                    if coming is None or (left > 0 and piece is not QUIET):
+                        left -= 1
+                        recording.take(frame)
+                        await self.send(frame)
+                        continue
+                    if await self._strike(frame, coming, plan, watch):
+                        return False
                     recording.take(frame)
-                    await self.send(frame)
-                    continue
-                left, deadline = 1 << 62, None
-                if await self._strike(frame, fault, strike, watch):
-                    source.drop()
-                    return False
-                recording.take(frame)
-        if source.quiet and await self._strike(b"", fault, strike, watch):
+                    coming, deadline = plan.following(coming), None
+                    if coming is not None:
+                        left = coming.fault.after
+                        deadline = None if coming.fault.within is None else now() + coming.fault.within
+            if frames is not None:
+                await self.send(frames.begun)
+            return True
+        finally:
             source.drop()
-            return False
-        if frames is not None and (begun := frames.begun):
-            await self.send(begun)
-        async for piece in source.rest():
-            await self.send(piece)
-        return True
 
-    async def _strike(self, frame: bytes, fault: Fault, strike: Callable[[], object], watch: str) -> bool:
+    async def _strike(self, frame: bytes, hit: Injected, plan: Plan, watch: str) -> bool:
         """Do the fault to a frame, empty where none came in time; tell whether the body ends here in good order."""
-        kind = fault.kind
+        fault, kind = hit.fault, hit.fault.kind
         part = frame[: int(len(frame) * fault.part)]
         lines = "json" in watch
         if kind in ("garbage", "error-frame") and watch and not lines:
             kind = "cut"
         if kind in ("cut", "truncate", "half-open"):
-            strike()
+            plan.struck(hit)
             await self.send(part)
             if kind == "half-open":
                 # Cancelled when the client goes.
@@ -99,14 +99,14 @@ class Relay:
                 raise Cut
             return True
         if kind == "error-frame" and watch:
-            strike()
+            plan.struck(hit)
             await self.send(error_frame(fault.status))
             return True
         if kind == "garbage" and watch:
-            strike()
+            plan.struck(hit)
             frame = _GARBAGE + frame
         elif kind == "duplicate" and watch and frame:
-            strike()
+            plan.struck(hit)
             frame += frame
         await self.send(frame)
         return False
@@ -118,31 +118,19 @@ class _Source:
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
         self._pending: asyncio.Task[bytes] | None = None
-        #: Whether the last wait ended for want of a piece.
-        self.quiet = False
 
-    async def next(self, deadline: float | None) -> bytes | None:
-        """Give the next piece; None at the end, and when the deadline passed."""
+    async def next(self, deadline: float | None) -> bytes:
+        """Give the next piece, empty at the end; QUIET when the deadline passed."""
         if deadline is None and self._pending is None:
-            return await anext(self._pieces, None)
+            return await self._next()
         if self._pending is None:
             self._pending = asyncio.ensure_future(self._next())
         left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
-        try:
-            await asyncio.wait([self._pending], timeout=left)
-        except BaseException:
-            self.drop()
-            raise
+        await asyncio.wait([self._pending], timeout=left)
         if not self._pending.done():
-            self.quiet = True
-            return None
+            return QUIET
         task, self._pending = self._pending, None
-        return task.result() or None
-
-    async def rest(self) -> AsyncIterator[bytes]:
-        """Give what is left after a quiet time."""
-        while self.quiet and (piece := await self.next(None)) is not None:
-            yield piece
+        return task.result()
 
     async def _next(self) -> bytes:
         return await anext(self._pieces, b"")

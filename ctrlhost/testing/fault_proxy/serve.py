@@ -182,7 +182,7 @@ class Client:
                 await relay.send(piece)
         else:
             watch = answer.get("content-type") if about.verb == "watch" else ""
-            complete = await relay.hit(pieces, fault, lambda: self._plan.struck(hit), watch, recording)
+            complete = await relay.hit(pieces, hit, self._plan, watch, recording)
         if complete:
             recording.done()
         await relay.end()
