@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import status
-from ctrlhost.sandbox.schema_validation import compiled, validate
+from ctrlhost.sandbox.schema_patterns import pattern_causes
+from ctrlhost.sandbox.schema_validation import validate
 from ctrlhost.sandbox.structural import EMBEDDED, INT_OR_STRING, PRESERVE, Schema, additional, properties, prune
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ def causes(schema: Schema, field: str) -> list[Cause]:
         if extra:
             text = "must not specify anything other than name and generateName"
             found.append(status.forbidden_field(f"{field}.properties[metadata]", text))
+    patterns = pattern_causes(schema, field)
+    if patterns:
+        # Defaults are checked against the patterns, so those must be good.
+        return found + patterns
     found += _logic_causes(schema, schema, field)
     return found + _node(schema, field, 0)
 
@@ -54,9 +59,6 @@ def _node(schema: Schema, field: str, depth: int) -> list[Cause]:
     if kind and schema.get(INT_OR_STRING):
         found.append(status.invalid_value(f"{field}.type", kind, f"must be empty if {INT_OR_STRING} is true"))
     found += _list_causes(schema, field) + _default_causes(schema, field)
-    pattern = schema.get("pattern")
-    if pattern and compiled(pattern) is None:
-        found.append(status.invalid_value(f"{field}.pattern", pattern, "must be a valid regular expression"))
     for name, child in properties(schema).items():
         found += _node(child, f"{field}.properties[{name}]", depth + 1)
     items = schema.get("items")

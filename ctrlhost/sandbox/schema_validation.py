@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import ipaddress
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from ctrlhost._core import Pattern
 from ctrlhost.sandbox import status, times
 from ctrlhost.sandbox.patches import same
 from ctrlhost.sandbox.status import Cause, Failure
 from ctrlhost.sandbox.structural import EMBEDDED, INT_OR_STRING, Schema, additional, properties
 
 ABSENT = object()
+_KEPT_BYTES, _KEPT_PATTERNS = 64 << 10, 1024
 _TYPES = {
     dict: "object",
     list: "array",
@@ -139,8 +139,8 @@ def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
         causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", path))
     if (limit := schema.get("minLength")) is not None and len(value) < limit:
         causes.append(status.invalid_value(path, value, f"{path} in body should be at least {limit} chars long"))
-    if (pattern := schema.get("pattern")) and not matches(pattern, value):
-        causes.append(status.invalid_value(path, value, f"{path} in body should match '{pattern}'"))
+    if (pattern := schema.get("pattern")) and (cause := _pattern_cause(pattern, value, path)):
+        causes.append(cause)
     check = FORMATS.get(schema.get("format") or "")
     if check is not None and not check(value):
         name = schema["format"]
@@ -197,19 +197,34 @@ def _fewest(tried: list[list[Cause]]) -> list[Cause]:
     return min(tried, key=lambda causes: len(causes))  # noqa: PLW0108 - len takes too much to be the key's type
 
 
-@functools.lru_cache(maxsize=1024)
-def compiled(pattern: str) -> re.Pattern[str] | None:
-    """Compile a schema's pattern; None for what only the server's own engine would understand."""
-    try:
-        return re.compile(pattern.replace(r"\z", r"\Z"))
-    except (re.error, RecursionError, OverflowError):
-        return None
+_patterns: dict[str, Pattern] = {}
+
+
+def compiled(pattern: str) -> Pattern:
+    """Compile a schema's pattern, in Go's syntax; ValueError says what is wrong with it."""
+    found = _patterns.get(pattern)
+    if found is None:
+        found = Pattern(pattern)
+        # A large one may be a thousand times as large as a usual one, so it is made again each time.
+        if found.size <= _KEPT_BYTES:
+            if len(_patterns) >= _KEPT_PATTERNS:
+                _patterns.clear()
+            _patterns[pattern] = found
+    return found
 
 
 def matches(pattern: str, value: str) -> bool:
-    """Search `value` for a schema's pattern; a pattern that can not be compiled lets everything through."""
-    found = compiled(pattern)
-    return found is None or found.search(value) is not None
+    """Search `value` for a schema's pattern; ValueError if that can not be done in good time."""
+    return compiled(pattern).occurs_in(value.encode(errors="replace"))
+
+
+def _pattern_cause(pattern: str, value: str, path: str) -> Cause | None:
+    try:
+        if matches(pattern, value):
+            return None
+    except ValueError as error:
+        return status.invalid_value(path, value, f"{path} in body can not be matched with '{pattern}': {error}")
+    return status.invalid_value(path, value, f"{path} in body should match '{pattern}'")
 
 
 def _accepts(parse: Callable[[str], object]) -> Callable[[str], bool]:
@@ -224,8 +239,13 @@ def _accepts(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def _fits(pattern: str) -> Callable[[str], bool]:
-    found = re.compile(pattern)
-    return lambda value: found.fullmatch(value) is not None
+    whole = f"^(?:{pattern})$"
+    return _accepts(lambda value: _require(matches(whole, value)))
+
+
+def _require(fits: bool) -> None:
+    if not fits:
+        raise ValueError
 
 
 FORMATS: Mapping[str, Callable[[str], bool]] = {

@@ -14,6 +14,7 @@ pub mod informer;
 pub mod json;
 pub mod metrics;
 pub mod object;
+pub mod pattern;
 pub mod queue;
 pub mod ratelimit;
 pub mod store;

@@ -20,6 +20,7 @@ mod key;
 mod key_codec;
 mod listener;
 mod object;
+mod pattern;
 mod queue;
 mod queue_arguments;
 mod queue_batch;
@@ -72,5 +73,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<informer::WatchProgress>()?;
     module.add_class::<informer::SharedInformer>()?;
     module.add_class::<listener::Listener>()?;
+    module.add_class::<pattern::Pattern>()?;
     Ok(())
 }

@@ -1,0 +1,54 @@
+"""The regular expressions of a CRD's schema: each one that Go reads, and all together of a bounded size.
+
+Go's engine has no look-around and no back references, so each match takes linear time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox import status
+from ctrlhost.sandbox.schema_validation import compiled
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.status import Cause
+    from ctrlhost.sandbox.structural import Schema
+
+_MAX_TOTAL_BYTES = 64 << 20
+_REFUSED_BYTES = 8 << 20
+"""What a refused pattern counts, since it took as long as the largest that is not."""
+_ONE = ("items", "additionalProperties", "not")
+_LISTS = ("allOf", "anyOf", "oneOf")
+
+
+def pattern_causes(schema: Schema, field: str) -> list[Cause]:
+    """Check every pattern of a schema, until they are too large together."""
+    found: list[Cause] = []
+    total = 0
+    for where, pattern in _patterns(schema, field):
+        try:
+            total += compiled(pattern).size
+        except ValueError as bad:
+            text = f"must be a valid regular expression, but isn't: {bad}"
+            found.append(status.invalid_value(where, pattern, text))
+            total += _REFUSED_BYTES
+        if total > _MAX_TOTAL_BYTES:
+            found.append(status.forbidden_field(where, "the schema's regular expressions are too large together"))
+            break
+    return found
+
+
+def _patterns(schema: Schema, field: str) -> Iterator[tuple[str, str]]:
+    """Give each pattern and its field; without recursion, for the depth is not checked yet."""
+    nodes: list[tuple[Any, str]] = [(schema, field)]
+    while nodes:
+        node, where = nodes.pop()
+        if not isinstance(node, Mapping):
+            continue
+        if isinstance(node.get("pattern"), str) and node["pattern"]:
+            yield f"{where}.pattern", node["pattern"]
+        nodes += [(node.get(name), f"{where}.{name}") for name in _ONE]
+        for name in _LISTS:
+            nodes += [(part, f"{where}.{name}[{index}]") for index, part in enumerate(node.get(name) or ())]
+        nodes += [(part, f"{where}.properties[{name}]") for name, part in (node.get("properties") or {}).items()]

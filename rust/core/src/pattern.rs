@@ -1,0 +1,89 @@
+//! Regular expressions of CRD schemas, in the syntax of Go's `regexp` (RE2), matched in linear time.
+//!
+//! A pattern is rewritten into the `regex` crate's syntax, which is nearly the same: classes like `\d` mean ASCII in
+//! Go, some escapes differ, and a few things that the crate knows are refused there.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+mod rewrite;
+
+/// Sizes in bytes that a compiled pattern may have, tried in turn: they tell how much one step over a text costs.
+const SIZES: [usize; 6] = [2 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 16 << 20];
+/// The product of a pattern's size and a text's length, above which a match could take many seconds: it is linear in
+/// both.
+const MAX_WORK: usize = 4 << 30;
+/// Bytes that a pattern may have as text.
+const MAX_TEXT: usize = 64 << 10;
+/// Groups that may stand in each other, as in Go.
+const MAX_NESTING: u32 = 1_000;
+
+/// Why a pattern is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadPattern(String);
+
+/// A text is too long to be searched for a pattern of that size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the text is too long for this pattern: at most {most} bytes")]
+pub struct TooLong {
+    /// How many bytes it may have.
+    pub most: usize,
+}
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub struct Pattern {
+    regex: Regex,
+    size: usize,
+}
+
+impl Pattern {
+    /// Compile a pattern as Go writes it.
+    ///
+    /// # Errors
+    ///
+    /// The pattern is none in Go, or so large that matching anything would be slow.
+    pub fn new(text: &str) -> Result<Self, BadPattern> {
+        if text.len() > MAX_TEXT {
+            return Err(BadPattern("expression is too large".to_owned()));
+        }
+        let rewritten = rewrite::rewrite(text).map_err(|why| BadPattern(why.to_owned()))?;
+        for size in SIZES {
+            match RegexBuilder::new(&rewritten)
+                .size_limit(size)
+                .nest_limit(MAX_NESTING)
+                .build()
+            {
+                Ok(regex) => return Ok(Self { regex, size }),
+                Err(regex::Error::CompiledTooBig(_)) => {}
+                Err(error) => return Err(BadPattern(explain(&error))),
+            }
+        }
+        Err(BadPattern("expression is too large".to_owned()))
+    }
+
+    /// An upper bound of the bytes that the compiled pattern takes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether the pattern occurs anywhere in the text, which is UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// The search could take many seconds.
+    pub fn is_match(&self, text: &[u8]) -> Result<bool, TooLong> {
+        let most = MAX_WORK / self.size;
+        if text.len() > most {
+            return Err(TooLong { most });
+        }
+        Ok(self.regex.is_match(text))
+    }
+}
+
+/// The last line of the crate's message: the ones before it draw the rewritten pattern, which nobody wrote.
+fn explain(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    last.trim_start_matches("error: ").to_owned()
+}

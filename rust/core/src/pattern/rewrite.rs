@@ -1,0 +1,379 @@
+//! From Go's syntax to that of the `regex` crate.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// The highest count in a repetition, as in Go.
+const MAX_REPEAT: u32 = 1_000;
+
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+    "space", "upper", "word", "xdigit",
+];
+
+type Rewritten<T> = Result<T, &'static str>;
+
+/// The same pattern for the crate.
+pub(super) fn rewrite(text: &str) -> Rewritten<String> {
+    Rewriter {
+        rest: text.chars().peekable(),
+        out: String::with_capacity(text.len() + 16),
+        repeatable: Repeatable::Nothing,
+        repeats: vec![1],
+        last_group: 1,
+    }
+    .run()
+}
+
+/// What a repetition operator would apply to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeatable {
+    Nothing,
+    One,
+    Group,
+    Repetition,
+}
+
+struct Rewriter<'t> {
+    rest: Peekable<Chars<'t>>,
+    out: String,
+    repeatable: Repeatable,
+    /// For each open group the largest product of counts inside it so far; Go bounds that product.
+    repeats: Vec<u32>,
+    /// The product of the group that was closed last.
+    last_group: u32,
+}
+
+impl Rewriter<'_> {
+    fn run(mut self) -> Rewritten<String> {
+        while let Some(char) = self.rest.next() {
+            match char {
+                '\\' => {
+                    let empty = matches!(self.rest.peek(), Some('A' | 'b' | 'B' | 'z'));
+                    self.escape(false)?;
+                    self.repeatable = if empty {
+                        Repeatable::Group
+                    } else {
+                        Repeatable::One
+                    };
+                    if empty {
+                        self.last_group = 1;
+                    }
+                }
+                '[' => {
+                    self.class()?;
+                    self.repeatable = Repeatable::One;
+                }
+                '(' => self.open()?,
+                ')' => {
+                    if self.repeats.len() < 2 {
+                        return Err("unexpected )");
+                    }
+                    let inner = self.repeats.pop().unwrap_or(1);
+                    self.last_group = inner;
+                    self.widen(inner);
+                    self.out.push(')');
+                    self.repeatable = Repeatable::Group;
+                }
+                '|' => {
+                    self.out.push('|');
+                    self.repeatable = Repeatable::Nothing;
+                }
+                '*' | '+' | '?' => self.repetition(&char.to_string(), 1)?,
+                '{' => match self.counts() {
+                    Some((text, most)) => {
+                        if most > MAX_REPEAT {
+                            return Err("invalid repeat count");
+                        }
+                        self.repetition(&text, most.max(1))?;
+                    }
+                    None => self.literal('{'),
+                },
+                '^' | '$' => {
+                    self.out.push(char);
+                    self.repeatable = Repeatable::Group;
+                    self.last_group = 1;
+                }
+                '.' => {
+                    self.out.push('.');
+                    self.repeatable = Repeatable::One;
+                }
+                other => self.literal(other),
+            }
+        }
+        if self.repeats.len() > 1 {
+            return Err("missing closing )");
+        }
+        Ok(self.out)
+    }
+
+    fn literal(&mut self, char: char) {
+        push_literal(&mut self.out, char);
+        self.repeatable = Repeatable::One;
+    }
+
+    /// Note a product of counts in the group that is open.
+    fn widen(&mut self, product: u32) {
+        if let Some(most) = self.repeats.last_mut() {
+            *most = product.max(*most);
+        }
+    }
+
+    fn repetition(&mut self, operator: &str, count: u32) -> Rewritten<()> {
+        let inner = match self.repeatable {
+            Repeatable::Nothing => return Err("missing argument to repetition operator"),
+            Repeatable::Repetition => return Err("invalid nested repetition operator"),
+            Repeatable::One => 1,
+            Repeatable::Group => self.last_group,
+        };
+        let product = inner.saturating_mul(count);
+        if product > MAX_REPEAT {
+            return Err("invalid repeat count");
+        }
+        self.widen(product);
+        self.out.push_str(operator);
+        if self.rest.next_if_eq(&'?').is_some() {
+            self.out.push('?');
+        }
+        self.repeatable = Repeatable::Repetition;
+        Ok(())
+    }
+
+    /// What stands after `{` if it is a count, which is taken then; anything else is a literal brace.
+    fn counts(&mut self) -> Option<(String, u32)> {
+        let mut ahead = self.rest.clone();
+        let mut text = String::from("{");
+        let least = digits(&mut ahead, &mut text)?;
+        let mut most = least;
+        if ahead.next_if_eq(&',').is_some() {
+            text.push(',');
+            if ahead.peek() != Some(&'}') {
+                most = digits(&mut ahead, &mut text)?;
+            }
+        }
+        ahead.next_if_eq(&'}')?;
+        text.push('}');
+        self.rest = ahead;
+        Some((text, least.max(most)))
+    }
+
+    fn open(&mut self) -> Rewritten<()> {
+        self.repeats.push(1);
+        self.repeatable = Repeatable::Nothing;
+        self.out.push('(');
+        if self.rest.next_if_eq(&'?').is_none() {
+            return Ok(());
+        }
+        self.out.push('?');
+        if self.rest.next_if_eq(&'P').is_some() {
+            if self.rest.peek() != Some(&'<') {
+                return Err("invalid or unsupported Perl syntax");
+            }
+            self.name();
+            return Ok(());
+        }
+        if self.rest.peek() == Some(&'<') {
+            let mut ahead = self.rest.clone();
+            ahead.next();
+            if matches!(ahead.peek(), Some('=' | '!')) {
+                return Err("invalid or unsupported Perl syntax");
+            }
+            self.name();
+            return Ok(());
+        }
+        loop {
+            match self.rest.next() {
+                Some(':') => {
+                    self.out.push(':');
+                    return Ok(());
+                }
+                Some(')') => {
+                    // Flags for the rest of the group that is open already.
+                    self.repeats.pop();
+                    self.out.push(')');
+                    return Ok(());
+                }
+                Some(flag @ ('i' | 'm' | 's' | 'U' | '-')) => self.out.push(flag),
+                _ => return Err("invalid or unsupported Perl syntax"),
+            }
+        }
+    }
+
+    /// Copy the name of a group.
+    fn name(&mut self) {
+        for char in self.rest.by_ref() {
+            self.out.push(char);
+            if char == '>' {
+                break;
+            }
+        }
+    }
+
+    fn class(&mut self) -> Rewritten<()> {
+        self.out.push('[');
+        if self.rest.next_if_eq(&'^').is_some() {
+            self.out.push('^');
+        }
+        // A dash right after one that stands for a range is that range's end, not the crate's difference of classes.
+        let (mut first, mut after_range) = (true, false);
+        loop {
+            let char = self.rest.next().ok_or("missing closing ]")?;
+            let mut range = false;
+            match char {
+                ']' if !first => {
+                    self.out.push(']');
+                    return Ok(());
+                }
+                '\\' => self.escape(true)?,
+                '[' if self.rest.peek() == Some(&':') => self.posix()?,
+                '-' if first || after_range || self.rest.peek() == Some(&']') => {
+                    self.out.push_str("\\-");
+                }
+                '-' => {
+                    range = true;
+                    self.out.push('-');
+                }
+                other => push_literal(&mut self.out, other),
+            }
+            first = false;
+            after_range = range;
+        }
+    }
+
+    /// A class like `[:alpha:]`; a bracket that begins none is a literal.
+    fn posix(&mut self) -> Rewritten<()> {
+        let name: String = self.rest.clone().take_while(|char| *char != ']').collect();
+        if name.len() < 2 || !name.ends_with(':') {
+            self.out.push_str("\\[");
+            return Ok(());
+        }
+        for _ in 0..=name.chars().count() {
+            self.rest.next();
+        }
+        let known = name.trim_start_matches(":^").trim_matches(':');
+        if !POSIX.contains(&known) {
+            return Err("invalid character class range");
+        }
+        self.out.push('[');
+        self.out.push_str(&name);
+        self.out.push(']');
+        Ok(())
+    }
+
+    /// What stands after a backslash.
+    fn escape(&mut self, in_class: bool) -> Rewritten<()> {
+        let char = self
+            .rest
+            .next()
+            .ok_or("trailing backslash at end of expression")?;
+        let replacement = match char {
+            'd' => "[0-9]",
+            'D' => "[^0-9]",
+            'w' => "[0-9A-Za-z_]",
+            'W' => "[^0-9A-Za-z_]",
+            's' => "[\\t\\n\\f\\r ]",
+            'S' => "[^\\t\\n\\f\\r ]",
+            'a' => "\\x07",
+            'f' => "\\x0C",
+            't' => "\\t",
+            'n' => "\\n",
+            'r' => "\\r",
+            'v' => "\\x0B",
+            'A' if !in_class => "\\A",
+            'z' if !in_class => "\\z",
+            'b' if !in_class => "(?-u:\\b)",
+            'B' if !in_class => "(?-u:\\B)",
+            'Q' => {
+                self.quoted();
+                return Ok(());
+            }
+            'p' | 'P' | 'x' => return self.braced(char),
+            '0'..='7' => return self.octal(char),
+            other if !other.is_ascii_punctuation() && other != ' ' => {
+                return Err("invalid escape sequence");
+            }
+            other => {
+                push_literal(&mut self.out, other);
+                return Ok(());
+            }
+        };
+        self.out.push_str(replacement);
+        Ok(())
+    }
+
+    /// Copy `\p`, `\P` or `\x`, and what follows in braces, if anything does.
+    fn braced(&mut self, escape: char) -> Rewritten<()> {
+        self.out.push('\\');
+        if self.rest.next_if_eq(&'{').is_none() {
+            self.out.push(escape);
+            return Ok(());
+        }
+        let negated = escape != 'x' && self.rest.next_if_eq(&'^').is_some();
+        self.out.push(match (escape, negated) {
+            ('p', true) => 'P',
+            ('P', true) => 'p',
+            _ => escape,
+        });
+        self.out.push('{');
+        for char in self.rest.by_ref() {
+            self.out.push(char);
+            if char == '}' {
+                return Ok(());
+            }
+        }
+        Err("invalid escape sequence")
+    }
+
+    /// Everything up to `\E` stands for itself.
+    fn quoted(&mut self) {
+        while let Some(char) = self.rest.next() {
+            if char == '\\' && self.rest.next_if_eq(&'E').is_some() {
+                break;
+            }
+            push_literal(&mut self.out, char);
+        }
+    }
+
+    fn octal(&mut self, first: char) -> Rewritten<()> {
+        let mut value = first.to_digit(8).ok_or("invalid escape sequence")?;
+        let mut count = 1;
+        while count < 3
+            && let Some(digit) = self.rest.peek().and_then(|char| char.to_digit(8))
+        {
+            value = value * 8 + digit;
+            count += 1;
+            self.rest.next();
+        }
+        // A single digit other than 0 would be a reference to a group.
+        if first != '0' && count == 1 {
+            return Err("invalid escape sequence");
+        }
+        push_literal(
+            &mut self.out,
+            char::from_u32(value).ok_or("invalid escape sequence")?,
+        );
+        Ok(())
+    }
+}
+
+fn digits(rest: &mut Peekable<Chars<'_>>, text: &mut String) -> Option<u32> {
+    let mut value: Option<u32> = None;
+    while let Some(digit) = rest.peek().and_then(|char| char.to_digit(10)) {
+        value = Some(value.unwrap_or(0).saturating_mul(10).saturating_add(digit));
+        text.extend(rest.next());
+    }
+    value
+}
+
+/// Write a character so that it stands for itself, in a class and outside.
+fn push_literal(out: &mut String, char: char) {
+    if char.is_ascii_punctuation()
+        && !matches!(
+            char,
+            '<' | '>' | '_' | '"' | '\'' | '/' | '!' | ',' | ':' | ';' | '=' | '@' | '`' | '%'
+        )
+    {
+        out.push('\\');
+    }
+    out.push(char);
+}
