@@ -60,7 +60,7 @@ $(PEERS): $(GO_SOURCES) $(wildcard tests/go/peers/*.go)
 	PYTHON=$(PYTHON) tests/go/build peers
 
 .PHONY: demo test test-fast test-rust loom test-python bitcoind controlplane controlplane-build
-demo: venv ## Run hostname and naming on the sandbox with example objects; KEEP=1 leaves it running
+demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves it running
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
 test: test-rust test-python ## Every test, the real kube-apiserver included

@@ -11,30 +11,24 @@ import tempfile
 from collections import deque
 from pathlib import Path
 
-import pytest
 from ctrlhost_bitcoin.rpc import Credentials, RpcTarget
 
 FETCHED = Path(__file__).parents[2] / ".cache" / "bitcoind" / "bitcoind"
 RPC_PORT, P2P_PORT = 18443, 18444
 
 
-def require_bitcoind() -> Path:
+def find_bitcoind() -> Path:
     """Give the program: `$BITCOIND`, the one of the path, or the one that `make bitcoind` got.
 
-    Skips where there is none, and where the loopback network has one address only; in CI that is a failure.
+    FileNotFoundError where there is none, or where the loopback network has one address only; it says what to do.
     """
-    reason = ""
+    if not sys.platform.startswith("linux"):
+        raise FileNotFoundError("only Linux answers on all addresses of 127.0.0.0/8")
     named = os.environ.get("BITCOIND") or shutil.which("bitcoind")
     program = Path(named) if named else FETCHED
-    if not sys.platform.startswith("linux"):
-        reason = "only Linux answers on all addresses of 127.0.0.0/8"
-    elif not program.exists():
-        reason = f"there is no {program}; `make bitcoind` gets one from Debian's packages, or name yours in $BITCOIND"
-    if not reason:
-        return program
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    if not program.exists():
+        raise FileNotFoundError(f"there is no {program}: `make bitcoind` gets one, or name yours in $BITCOIND")
+    return program
 
 
 class Addresses:

@@ -1,4 +1,4 @@
-"""A toy kubelet: turns the pods of one namespace into bitcoind processes on loopback addresses.
+"""A toy kubelet: turns the pods of one namespace into daemons on loopback addresses.
 
 Who makes the pods, a StatefulSet controller or a test, is not its business. It places them on a node that does not
 exist, so that a deletion leaves them terminating until their process has ended, as on a real one.
@@ -17,19 +17,19 @@ from tests.bitcoind.pod import ToyPod
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import TracebackType
 
     from ctrlhost.cache import Object
     from tests.bitcoind.daemon import Addresses
+    from tests.bitcoind.process import Starter
 
 
 class ToyKubelet:
     """Runs until the end of the block, and leaves no process behind. Attributes may be set at any time."""
 
-    def __init__(self, client: ctrlhost.Client, namespace: str, program: Path, addresses: Addresses) -> None:
+    def __init__(self, client: ctrlhost.Client, namespace: str, start: Starter, addresses: Addresses) -> None:
         self.client, self.namespace = client, namespace
-        self.program, self.addresses = program, addresses
+        self.start_process, self.addresses = start, addresses
         self.password: str | None = None
         """What daemons take for their password instead of what their environment says."""
         self.next_address: str | None = None

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost_bitcoin.rpc_errors import RpcFailure
 
 import ctrlhost
-from tests.bitcoind.daemon import Bitcoind
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from tests.bitcoind.kubelet import ToyKubelet
+    from tests.bitcoind.process import Process
 
 BACK_OFF = 1.0
 """Seconds from the end of a process to its next start."""
@@ -41,7 +41,7 @@ class ToyPod:
         self.address = ""
         self.restarts = 0
         self.ready = False
-        self._daemon: Bitcoind | None = None
+        self._daemon: Process | None = None
         self._kubelet, self._pod = kubelet, pod
         self._abandoned = False
         self._ended_at: float | None = None
@@ -50,7 +50,7 @@ class ToyPod:
         self._thread = threading.Thread(target=self._run, name=f"toy pod {pod.name}", daemon=True)
 
     @property
-    def daemon(self) -> Bitcoind:
+    def daemon(self) -> Process:
         """The process of the moment."""
         assert self._daemon is not None
         return self._daemon
@@ -161,8 +161,7 @@ class ToyPod:
                 self._report(ready=False, waiting="CreateContainerConfigError")
             self._waits = True
             return
-        self._daemon = Bitcoind(
-            self._kubelet.program,
+        self._daemon = self._kubelet.start_process(
             self.address,
             user=environment.get("BC_RPC_USER", "user"),
             password=self._kubelet.password or environment.get("BC_RPC_PASSWORD", "password"),

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from plugins.bitcoin.tests.fake_servers import FakeDaemons
+from tests.bitcoind.daemon import Bitcoind
+from tests.bitcoind.fakes import FakeProcess
 from tests.bitcoind.kubelet import ToyKubelet
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from tests.bitcoind.daemon import Addresses
+    from tests.bitcoind.process import Starter
     from tests.control_plane import ControlPlane
 
 
@@ -22,8 +29,18 @@ def create_pod(client: Any, namespace: str, name: str, secret: str = "") -> None
     client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}})
 
 
+@pytest.fixture(params=["bitcoind", "fake"])
+def start(request: pytest.FixtureRequest) -> Iterator[Starter]:
+    """What the kubelet starts: real daemons, and the fake ones that the demo falls back to."""
+    if request.param == "bitcoind":
+        yield functools.partial(Bitcoind, request.getfixturevalue("bitcoind"))
+        return
+    with FakeDaemons() as daemons:
+        yield functools.partial(FakeProcess, daemons)
+
+
 def test_a_pod_becomes_a_daemon_that_is_restarted_probed_and_ended(
-    control_plane: ControlPlane, namespace: str, bitcoind: Path, addresses: Addresses
+    control_plane: ControlPlane, namespace: str, start: Starter, addresses: Addresses
 ) -> None:
     client = control_plane.client
 
@@ -34,12 +51,12 @@ def test_a_pod_becomes_a_daemon_that_is_restarted_probed_and_ended(
     def ready(name: str = "node-0") -> bool:
         return any(one["type"] == "Ready" and one["status"] == "True" for one in status(name).get("conditions") or ())
 
-    with ToyKubelet(client, namespace, bitcoind, addresses) as kubelet:
+    with ToyKubelet(client, namespace, start, addresses) as kubelet:
         create_pod(client, namespace, "node-0")
         eventually(ready, 30)
         pod = kubelet.pod("node-0")
         assert status()["podIP"] == pod.address == pod.daemon.host
-        assert kubelet.rpc.call(pod.daemon.target, "getblockchaininfo")["chain"] == "regtest"
+        assert kubelet.rpc.call(pod.daemon.target, "getnetworkinfo")["connections"] == 0
 
         pod.kill()
         eventually(lambda: not ready())
@@ -68,6 +85,5 @@ def test_a_pod_becomes_a_daemon_that_is_restarted_probed_and_ended(
         next_pod = kubelet.pod("node-1")
         assert next_pod.daemon.target.credentials.password == "pass"
         assert next_pod.address != pod.address
-        processes = [one.daemon.pid for one in kubelet.pods().values()]
-    assert processes
-    assert not kubelet.pods()
+        assert set(kubelet.pods()) == {"node-1"}
+    assert not next_pod.runs

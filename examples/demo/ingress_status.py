@@ -1,0 +1,43 @@
+"""The load balancer's address on every Ingress of the class."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from examples.demo.hostname import INGRESS
+from examples.demo.kubectl import apply, show, wait
+
+if TYPE_CHECKING:
+    import ctrlhost
+
+NAMESPACE, SERVICE = "projectcontour", "envoy"
+
+
+def addresses(client: ctrlhost.Client) -> dict[str, str]:
+    """Give the address in the status of each Ingress."""
+    found = {}
+    for ingress in client.list(*INGRESS):
+        entries = ((ingress.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+        name = ingress["metadata"]["name"]
+        short = name if len(name) <= 20 else f"{name[:19]}…"
+        found[short] = ", ".join(one.get("ip") or one["hostname"] for one in entries) or "-"
+    return found
+
+
+def is_published(client: ctrlhost.Client, address: str) -> bool:
+    """Tell whether all Ingresses have the address but those of other classes."""
+    return set(addresses(client).values()) == {address, "-"}
+
+
+def demonstrate(client: ctrlhost.Client) -> None:
+    """Addresses assigned and changed."""
+    folder = "plugins/ingress-status/examples"
+    print("── ingress-status: where each Ingress is reached from outside\n")
+    apply(client, f"{folder}/01-service.yaml", f"{folder}/02-ingresses.yaml")
+    for address in ("203.0.113.7", "203.0.113.8"):
+        print(f"  a cloud assigns {address} to the Service {NAMESPACE}/{SERVICE}:")
+        status = {"status": {"loadBalancer": {"ingress": [{"ip": address}]}}}
+        client.patch("v1", "Service", SERVICE, NAMESPACE, status, subresource="status")
+        wait(functools.partial(is_published, client, address), "the address on the Ingresses")
+        show(addresses(client))

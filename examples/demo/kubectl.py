@@ -1,0 +1,57 @@
+"""What one would do with kubectl, through the client: apply files, wait, look."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import ctrlhost
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 20.0
+
+
+def fail(what: str, detail: str = "") -> NoReturn:
+    """Say what went wrong and end."""
+    print(f"error: {what}\n{detail}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+def documents(path: str) -> list[dict[str, Any]]:
+    """Read the objects of an example file."""
+    return [one for one in yaml.safe_load_all((ROOT / path).read_text(encoding="utf-8")) if one]
+
+
+def apply(client: ctrlhost.Client, *paths: str) -> None:
+    """Do what `kubectl apply -f` does."""
+    for path in paths:
+        print(f"$ kubectl apply -f {path}", flush=True)
+        for one in documents(path):
+            client.apply(one, field_manager="demo")
+
+
+def wait(check: Callable[[], object], what: str) -> None:
+    """Look at the server until it shows what the controllers should have done."""
+    pause, end = threading.Event(), time.monotonic() + LIMIT
+    while not check():
+        if time.monotonic() > end:
+            fail(f"not within {LIMIT:g} s: {what}")
+        pause.wait(0.02)
+
+
+def show(table: dict[str, str], indent: str = "    ") -> None:
+    """Print a small table."""
+    width = max([len(key) for key in table], default=0)
+    for key, value in sorted(table.items()):
+        print(f"{indent}{key:<{width}}  {value}")
+    if not table:
+        print(f"{indent}(none)")
+    print(flush=True)
