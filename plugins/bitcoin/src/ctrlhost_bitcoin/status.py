@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost
 from ctrlhost_bitcoin import names
-from ctrlhost_bitcoin.verdicts import MESH_CONVERGED, NOT_LOOKED, PARTS, READY, UP, Verdict
+from ctrlhost_bitcoin.verdicts import MESH_CONVERGED, NOT_LOOKED, NOT_YET, PARTS, READY, UP, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,4 +114,5 @@ def _overall(holder: Mapping[str, Any], fresh: Mapping[str, Verdict]) -> Verdict
             return Verdict(False, reason, message)
         if not found and type_ in fresh:
             return Verdict(None, "Unknown", f"{type_} is not known yet")
-    return UP
+    # What was said of the mesh was said of other nodes, as long as these were not asked.
+    return UP if MESH_CONVERGED in fresh else NOT_YET

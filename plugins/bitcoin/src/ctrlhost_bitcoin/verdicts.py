@@ -32,6 +32,7 @@ class Verdict:
 
 FINE = Verdict(True, "Reconciled", "service and stateful set are up to date")
 NOT_LOOKED = Verdict(None, "Unknown", "the nodes were not asked for their peers")
+NOT_YET = Verdict(False, "Converging", "nodes came or went, and are asked for their peers next")
 UP = Verdict(True, "Ready", "network is up")
 
 
