@@ -81,7 +81,7 @@ def _object_causes(schema: Schema, value: dict[str, Any], path: str, old: Any) -
         causes += _embedded_causes(value, path)
     declared, rest = properties(schema), additional(schema)
     for name, item in value.items():
-        if (child := declared.get(name, rest)) is not None and not (not path and name == "metadata"):
+        if (child := declared.get(name, rest)) is not None:
             causes += validate(child, item, _join(path, name), before.get(name, ABSENT))
     size = len(value)
     if (limit := schema.get("maxProperties")) is not None and size > limit:

@@ -27,3 +27,16 @@ def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, monkeypatch:
     world = World(sandbox, ctrlhost_host, clock, monkeypatch)
     yield world
     world.client.close()
+
+
+@pytest.fixture
+def still_world(ctrlhost_host: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A world in which nothing is collected, for objects whose owners never were."""
+    from ctrlhost.sandbox import Sandbox
+
+    with Sandbox(controllers=("namespace",)) as server:
+        world = World(server, ctrlhost_host, clock, monkeypatch)
+        yield world
+        for replica in world.replicas:
+            replica.host.stop()
+        world.client.close()

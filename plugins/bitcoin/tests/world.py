@@ -67,9 +67,9 @@ class Replica:
     def runs(self) -> int:
         return self.host.controllers["bitcoin/bitcoin"].status().runs
 
-    def metric(self, name: str, **labels: str) -> float | None:
+    def metric(self, metric: str, **labels: str) -> float | None:
         (runtime,) = self.host.host.plugins
-        found: float | None = runtime.context.metrics.get_sample_value(name, labels)
+        found: float | None = runtime.context.metrics.get_sample_value(metric, labels)
         return found
 
 

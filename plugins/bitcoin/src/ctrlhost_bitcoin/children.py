@@ -114,11 +114,11 @@ class ChildKeeper:
         except (ctrlhost.AlreadyExists, ctrlhost.Conflict):
             raise
         except ctrlhost.ApiError as error:
-            raise self._failed("create", kind, name, error) from error
+            raise self._failed("create", wanted, error) from error
         what = f"created {_WORDS[kind]} {name}"
         if kind == "StatefulSet":
             what += f" with {wanted['spec']['replicas']} replicas"
-        self._tell(f"{kind}Created", what, "Create")
+        self._tell(f"{kind}Created", what, "Create", created)
         return created
 
     def _change(
@@ -145,11 +145,11 @@ class ChildKeeper:
         except (ctrlhost.Conflict, ctrlhost.NotFound):
             raise
         except ctrlhost.ApiError as error:
-            raise self._failed("update", kind, name, error) from error
+            raise self._failed("update", live, error) from error
         if adopting:
-            self._tell("Adopted", f"took over existing {kind} {name}", "Adopt")
+            self._tell("Adopted", f"took over existing {kind} {name}", "Adopt", live)
         if kind == "StatefulSet":
-            self._tell_update(name, live, wanted, fields)
+            self._tell_update(live, wanted, fields)
         return written
 
     def _update(self, live: dict[str, Any], wanted: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -158,25 +158,27 @@ class ChildKeeper:
             self._ctx.log.debug("stateful set %s keeps its %s", live["metadata"]["name"], ", ".join(fixed))
         return updating.update_stateful_set(live, wanted, keep_digest=not self._roll)
 
-    def _tell_update(self, name: str, live: dict[str, Any], wanted: dict[str, Any], fields: list[str]) -> None:
+    def _tell_update(self, live: dict[str, Any], wanted: dict[str, Any], fields: list[str]) -> None:
+        name = live["metadata"]["name"]
         if "replicas" in fields:
             before, after = updating.replicas(live), wanted["spec"]["replicas"]
-            self._tell("Scaled", f"scaled stateful set {name} from {before} to {after} replicas", "Scale")
+            self._tell("Scaled", f"scaled stateful set {name} from {before} to {after} replicas", "Scale", live)
         template = [field for field in fields if field not in ("replicas", "labels")]
         if "credentials" in fields and updating.digest_of(live) is not None:
-            self._tell("CredentialsRotated", "credentials changed, restarting nodes", "Update")
+            self._tell("CredentialsRotated", "credentials changed, restarting nodes", "Rotate", live)
         if template and template != ["credentials"]:
             what = f"updated pod template of stateful set {name} ({', '.join(template)})"
-            self._tell("StatefulSetUpdated", what, "Update")
+            self._tell("StatefulSetUpdated", what, "Update", live)
 
-    def _tell(self, reason: str, message: str, action: str) -> None:
+    def _tell(self, reason: str, message: str, action: str, child: dict[str, Any]) -> None:
         self._ctx.log.info("%s", message)
-        self._ctx.events.normal(self._network, reason, message, action=action)
+        self._ctx.events.normal(self._network, reason, message, action=action, related=child)
 
-    def _failed(self, verb: str, kind: str, name: str, error: ctrlhost.ApiError) -> Failed:
-        what = f"could not {verb} {kind} {name}: {error.reason}"
+    def _failed(self, verb: str, child: dict[str, Any], error: ctrlhost.ApiError) -> Failed:
+        what = f"could not {verb} {child['kind']} {child['metadata']['name']}: {error.reason}"
         action = verb.capitalize()
-        self._ctx.events.warning(self._network, f"{action}Failed", f"{what}: {error.message}", action=action)
+        text = f"{what}: {error.message}"
+        self._ctx.events.warning(self._network, f"{action}Failed", text, action=action, related=child)
         return Failed(what)
 
 

@@ -91,9 +91,14 @@ class Mesh:
         """Give the states of those that can be called, and forget pods that are gone."""
         known = {(node.uid, node.ip): memory.nodes.get((node.uid, node.ip)) for node in nodes}
         kept = {key: state for key, state in known.items() if state is not None}
+        renewed = False
         for node in ready:
             state = kept.setdefault((node.uid, node.ip), NodeState())
-            state.renew(node.containers, memory.credentials.revision)
+            renewed = state.renew(node.containers, memory.credentials.revision) or renewed
+        if renewed:
+            # Its peers have lost it though they were told of it, and should not wait before they dial.
+            for state in kept.values():
+                state.dial_at, state.dial_wait = None, 0.0
         callable_now = {(node.uid, node.ip) for node in ready}
         for key, state in kept.items():
             if key not in callable_now:

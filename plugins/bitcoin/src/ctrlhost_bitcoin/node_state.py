@@ -40,13 +40,18 @@ class NodeState:
     #: The credentials that it took last.
     accepted: Credentials | None = None
 
-    def renew(self, containers: tuple[Any, ...], revision: int) -> None:
-        """Try at once again if the pod's containers or the credentials are new."""
-        if self.containers != containers:
+    def renew(self, containers: tuple[Any, ...], revision: int) -> bool:
+        """Take note of the pod's containers and of the credentials; say whether the containers are new.
+
+        Where either is, the node is tried at once again.
+        """
+        restarted = self.containers != containers
+        if restarted:
             self.accepted = None
-        if self.containers != containers or (self.revision != revision and self.reason == "Unauthorized"):
-            self.next_try, self.failures, self.dial_at, self.dial_wait = 0.0, 0, None, 0.0
+        if restarted or (self.revision != revision and self.reason == "Unauthorized"):
+            self.next_try, self.failures = 0.0, 0
         self.containers, self.revision = containers, revision
+        return restarted
 
     def due(self, now: float) -> bool:
         """Say whether the node may be called."""

@@ -147,7 +147,7 @@ class Reconciler:
         self._tell(one, wanted)
         before = condition(one.before, verdicts.MESH_CONVERGED)
         now = wanted.verdicts[verdicts.MESH_CONVERGED]
-        if now.reason == "Converged" and (before.get("status"), before.get("reason")) != ("True", "Converged"):
+        if now.reason == "Converged" != before.get("reason"):
             ctx.events.normal(one.before, "MeshConverged", f"{report.ready} ready nodes connected", action="Connect")
         return None if report.again is None else ctrlhost.Result(requeue_after=report.again)
 
@@ -177,7 +177,9 @@ class Reconciler:
     def _tell_nodes(self, one: _Pass, report: MeshReport) -> None:
         for node, reason in report.news:
             event = "RPCUnauthorized" if reason == "Unauthorized" else "NodeUnreachable"
-            one.ctx.events.warning(one.before, event, f"node {node.pod} ({node.ip}): {reason}", action="Connect")
+            pod = one.ctx.lister(*POD).get(node.pod, one.spec.namespace)
+            text = f"node {node.pod} ({node.ip}): {reason}"
+            one.ctx.events.warning(one.before, event, text, action="Connect", related=pod)
 
     def _refuse(self, ctx: ctrlhost.Context, network: Network, invalid: Invalid) -> None:
         """Say what is wrong with a network that can not be made; only an edit can help."""

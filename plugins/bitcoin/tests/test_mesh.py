@@ -1,0 +1,346 @@
+"""The mesh: who is told of whom, what is tried again when, and what is said of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from ctrlhost_bitcoin.rpc import RpcClient
+
+from plugins.bitcoin.tests.fake_daemon import Fails, Raw, Reply, Silent, Slow
+from plugins.bitcoin.tests.fake_servers import FakeDaemons
+from plugins.bitcoin.tests.world import NAME
+
+
+@pytest.fixture
+def net(world: Any) -> Any:
+    """A network of three, reconciled; daemons dial only when they are told to."""
+    world.start()
+    world.net(3)
+    world.idle()
+    return world
+
+
+@pytest.mark.behaviour("bitcoin/B20")
+def test_a_list_that_was_emptied_behind_our_back_is_filled_again(net: Any) -> None:
+    one, two, _ = net.pods(3)
+    net.idle()
+    status = net.status()
+    one.forget()
+    net.after(31)
+    assert sorted(one.added) == ["10.0.0.2", "10.0.0.3"]
+    assert sorted(two.added) == ["10.0.0.1", "10.0.0.3"]
+    assert net.status() == status
+
+
+@pytest.mark.behaviour("bitcoin/B20")
+def test_an_add_that_failed_is_tried_again_though_the_status_stands(net: Any) -> None:
+    one = net.daemon("10.0.0.1")
+    one.script(Fails(-1), "addnode", times=1)
+    net.daemon("10.0.0.2")
+    net.pod(0, "10.0.0.1")
+    net.pod(1, "10.0.0.2")
+    net.idle()
+    assert len(net.status()["nodes"]) == 2
+    assert net.condition("MeshConverged") == ("False", "Converging")
+    net.after(1.1)
+    assert one.added == ["10.0.0.2"]
+    assert net.condition("MeshConverged") == ("True", "Converged")
+
+
+@pytest.mark.behaviour("bitcoin/B21")
+def test_what_is_done_already_is_no_failure(net: Any) -> None:
+    one, two = net.pods(2)
+    net.idle()
+    one.script(Fails(-23), "addnode", times=1)
+    two.script(Fails(-24), "addnode")
+    two.script(Fails(-29), "disconnectnode")
+    one.forget()
+    two.added.append("10.0.0.77")
+    net.after(31)
+    assert ["10.0.0.77", "remove"] in two.called("addnode")
+    assert ["10.0.0.77"] in two.called("disconnectnode")
+    assert one.called("addnode").count(["10.0.0.2", "add"]) >= 2
+    assert not {"NodeUnreachable", "RPCUnauthorized"} & set(net.reasons())
+    nodes = net.replicas[0].plugin.memory.all()[0][1].nodes
+    assert [state.reason for state in nodes.values()] == [None, None]
+
+
+@pytest.mark.behaviour("bitcoin/B22")
+def test_what_a_user_added_stays_and_a_node_is_not_its_own_peer(net: Any) -> None:
+    one, _ = net.pods(2)
+    users = ["peer.example", "10.0.0.9:19000", "[fd00::9]:18444"]
+    one.added += [*users, "10.0.0.1"]
+    net.idle()
+    net.after(31)
+    assert sorted(one.added) == sorted([*users, "10.0.0.2"])
+
+
+@pytest.mark.behaviour("bitcoin/B23")
+def test_a_peer_that_is_not_reached_is_dialled_once_per_look(net: Any) -> None:
+    one = net.daemon("10.0.0.1", dials=False)
+    two = net.daemon("10.0.0.2", dials=False)
+    for daemon in (one, two):
+        daemon.reaches = lambda _: False
+    net.pod(0, "10.0.0.1")
+    net.pod(1, "10.0.0.2")
+    net.idle()
+
+    def dialled() -> int:
+        return one.called("addnode").count(["10.0.0.2", "onetry"])
+
+    assert dialled() == 1
+    for wait, count in ((1.0, 2), (2.0, 3), (4.0, 4)):
+        net.after(wait - 0.1)
+        assert dialled() == count - 1
+        net.after(0.2)
+        assert dialled() == count
+    assert net.condition("MeshConverged") == ("False", "Converging")
+    for daemon in (one, two):
+        daemon.reaches = lambda _: True
+    net.after(8.1)
+    assert dialled() == 5
+    assert net.condition("MeshConverged") == ("True", "Converged")
+    calls = len(one.calls)
+    net.after(60, step=10)
+    assert set(one.called()[calls:]) == {"getaddednodeinfo"}
+
+
+@pytest.mark.behaviour("bitcoin/B25")
+def test_of_a_large_network_those_ready_follow_the_rule_by_ordinals(world: Any) -> None:
+    world.start()
+    world.net(12)
+    world.idle()
+    daemons = {}
+    for ordinal in (0, 3, 7):
+        daemons[ordinal] = world.daemon(f"10.0.0.{ordinal + 1}")
+        world.pod(ordinal, f"10.0.0.{ordinal + 1}")
+    world.idle()
+    assert {ordinal: daemon.added for ordinal, daemon in daemons.items()} == {
+        0: ["10.0.0.4"],
+        3: ["10.0.0.8"],
+        7: ["10.0.0.1"],
+    }
+
+
+@pytest.mark.behaviour("bitcoin/B25")
+def test_links_never_drop_where_the_rule_changes(world: Any) -> None:
+    world.start()
+    world.net(9)
+    world.idle()
+    daemons = world.pods(9)
+    world.idle()
+
+    def linked() -> bool:
+        return all(
+            one is two or two.host in one.links or one.host in two.links for one in daemons[:9] for two in daemons[:9]
+        )
+
+    assert linked()
+    steps: list[tuple[str, str]] = []
+    for daemon in daemons:
+        answer = daemon._run
+
+        def watched(method: str, params: Any, answer: Any = answer) -> Any:
+            found = answer(method, params)
+            if method != "getaddednodeinfo":
+                steps.append((method, str(params)))
+                assert linked(), steps
+            return found
+
+        daemon._run = watched
+    world.edit(nodes=10)
+    world.idle()
+    daemons += world.pods(10, first=9)
+    world.idle()
+    assert all(len(daemon.added) == 5 for daemon in daemons)
+    world.edit(nodes=9)
+    world.idle()
+    assert all(len(daemon.added) == 8 for daemon in daemons[:9])
+    assert any("add" in params for _, params in steps)
+    assert any("remove" in params for _, params in steps)
+    assert world.condition("MeshConverged") == ("True", "Converged")
+
+
+@pytest.mark.behaviour("bitcoin/B26")
+@pytest.mark.parametrize(
+    ("ips", "added"),
+    [
+        (("10.0.0.1", "10.0.0.2"), "10.0.0.2:19000"),
+        (("fd00::1", "fd00::2"), "[fd00::2]:19000"),
+    ],
+)
+def test_another_port_stands_in_every_address(world: Any, ips: tuple[str, str], added: str) -> None:
+    world.start()
+    world.net(2, p2pPort=19000, rpcPort=19001)
+    world.idle()
+    one, two = (world.daemon(ip, port=19001) for ip in ips)
+    for daemon in (one, two):
+        daemon.reaches = lambda _: True
+    for ordinal, ip in enumerate(ips):
+        world.pod(ordinal, ip)
+    world.idle()
+    assert one.added == [added]
+    # RpcTarget takes the bare address; that the URL has brackets around it is tested with the client.
+    assert one.called("getaddednodeinfo")
+    assert world.condition("MeshConverged") == ("True", "Converged")
+    assert two.added == [added.replace("2", "1", 1) if "." not in added else "10.0.0.1:19000"]
+
+
+@pytest.mark.behaviour("bitcoin/B27")
+@pytest.mark.parametrize(
+    ("behaviour", "reason", "wait"),
+    [
+        (None, "Refused", 1.0),
+        (Silent(), "Timeout", 1.0),
+        (Raw((b"garbage",)), "Protocol", 1.0),
+        (Reply(503, b"Work queue depth exceeded"), "Busy", 2.0),
+        (Fails(-28, "Loading block index…"), "WarmingUp", 1.0),
+    ],
+    ids=["refuses", "hangs", "sends garbage", "is busy", "warms up"],
+)
+def test_a_node_that_fails_holds_up_no_other(net: Any, behaviour: Any, reason: str, wait: float) -> None:
+    one, three = net.daemon("10.0.0.1"), net.daemon("10.0.0.3")
+    if behaviour is not None:
+        net.daemon("10.0.0.2").script(behaviour)
+    begun = time.monotonic()
+    for ordinal in range(3):
+        net.pod(ordinal, f"10.0.0.{ordinal + 1}")
+    net.replicas[0].host.wait_for(lambda: "10.0.0.3" in one.added and "10.0.0.1" in three.added)
+    net.idle()
+    # The calls themselves take no time here; a bound that would catch waiting for the one that hangs.
+    assert time.monotonic() - begun < 5
+    (_, memory), *_ = net.replicas[0].plugin.memory.all()
+    (state,) = [state for (_, ip), state in memory.nodes.items() if ip == "10.0.0.2"]
+    assert (state.reason, state.failures) == (reason, 1)
+    assert state.next_try == pytest.approx(net.clock.now() + wait)
+    controller = net.replicas[0].host.controllers["bitcoin/bitcoin"]
+    assert controller.status().errors == 0
+    net.after(wait - 0.1)
+    assert state.failures == 1
+    net.after(0.2)
+    assert state.failures == 2
+    assert controller.status().errors == 0
+
+
+@pytest.mark.behaviour("bitcoin/B28")
+def test_daemons_that_hang_hold_up_no_other_network(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctrlhost_bitcoin.plugin.RpcClient", RpcClient)
+    with FakeDaemons() as daemons:
+        hanging = [daemons.start(f"127.0.9.{number + 1}") for number in range(20)]
+        for daemon in hanging:
+            daemon.script(Silent())
+        fine = [daemons.start(f"127.0.9.{number + 101}") for number in range(3)]
+        world.start(workers=2, mesh_deadline="300ms", rpc_timeout="200ms")
+        world.net(20, name="bad")
+        world.net(3)
+        world.idle()
+        for number in range(20):
+            world.pod(number, hanging[number].host, name="bad")
+        for number in range(3):
+            world.pod(number, fine[number].host)
+        world.idle()
+        assert all(len(daemon.added) == 2 for daemon in fine)
+        assert world.condition("MeshConverged") == ("True", "Converged")
+        # 20 nodes of 200 ms each, eight at once, take longer than a pass may.
+        assert world.condition("MeshConverged", "bad") == ("False", "Converging")
+        begun = time.monotonic()
+        world.replicas[0].enqueue("bad")
+        world.edit(nodes=2)
+        world.idle()
+        assert time.monotonic() - begun < 10
+        assert all(len(daemon.added) == 1 for daemon in fine[:2])
+        for daemon in hanging:
+            daemon.behave()
+        for _ in range(12):
+            world.after(5)
+        assert world.condition("MeshConverged", "bad") == ("True", "Converged")
+
+
+@pytest.mark.behaviour("bitcoin/B38")
+def test_a_node_is_reported_once_until_it_recovers(net: Any) -> None:
+    one, two, three = net.pods(3)
+    net.idle()
+    three.script(Silent())
+
+    def reported() -> int:
+        return sum((one.get("series") or {}).get("count", 1) for one in net.events("NodeUnreachable"))
+
+    net.after(30)
+    assert reported() == 0
+    net.after(300, step=1)
+    assert reported() == 1
+    (event,) = net.events("NodeUnreachable")
+    assert event["note"] == f"node {NAME}-sts-2 (10.0.0.3): Timeout"
+    assert net.condition("MeshConverged") == ("False", "NodeUnreachable")
+    metric = {"namespace": "test", "name": NAME, "state": "unreachable"}
+    assert net.replicas[0].metric("ctrlhost_bitcoin_nodes", **metric) == 1
+    assert sorted(one.added) == ["10.0.0.2", "10.0.0.3"]
+    three.behave()
+    net.after(31)
+    assert net.condition("MeshConverged") == ("True", "Converged")
+    assert net.replicas[0].metric("ctrlhost_bitcoin_nodes", **metric) == 0
+    assert reported() == 1
+    three.script(Silent())
+    net.after(60, step=1)
+    assert reported() == 2
+    assert two.logins_refused == 0
+
+
+def test_a_pod_that_comes_back_elsewhere_replaces_its_old_address(net: Any) -> None:
+    one, two, three = net.pods(3)
+    net.idle()
+    assert len(net.events("MeshConverged")) == 1
+    net.delete_pod(2)
+    net.idle()
+    assert one.added == ["10.0.0.2"]
+    assert one.links == {"10.0.0.2"}
+    new = net.daemon("10.0.0.33")
+    net.pod(2, "10.0.0.33")
+    net.idle()
+    assert sorted(one.added) == sorted(one.links) == ["10.0.0.2", "10.0.0.33"]
+    assert sorted(new.added) == ["10.0.0.1", "10.0.0.2"]
+    assert sorted(two.added) == ["10.0.0.1", "10.0.0.33"]
+    assert net.condition("Ready") == ("True", "Ready")
+    assert three.called()
+
+
+def test_a_restart_in_place_is_repaired_though_the_pod_stayed_ready(net: Any) -> None:
+    one, two, _ = net.pods(3)
+    net.idle()
+    one.forget()
+    two.links.discard("10.0.0.1")
+    net.set_pod(0, restarts=1)
+    net.idle()
+    assert sorted(one.added) == sorted(one.links) == ["10.0.0.2", "10.0.0.3"]
+    assert sorted(two.links) == ["10.0.0.1", "10.0.0.3"]
+
+
+def test_a_single_node_has_nobody_to_know(net: Any) -> None:
+    one = net.daemon("10.0.0.1")
+    one.added = ["10.0.0.2"]
+    net.pod(0, "10.0.0.1")
+    net.idle()
+    assert one.added == []
+    assert net.condition("MeshConverged") == ("True", "SingleNode")
+    assert net.events("MeshConverged") == []
+
+
+def test_slow_daemons_are_waited_for(net: Any) -> None:
+    one, _ = net.pods(2)
+    one.script(Slow(1.0), times=1)
+    net.after(31)
+    assert one.added == ["10.0.0.2"]
+
+
+def test_metrics_count_calls_and_links(net: Any) -> None:
+    net.pods(3)
+    net.idle()
+    metric = net.replicas[0].metric
+    labels = {"namespace": "test", "name": NAME}
+    assert metric("ctrlhost_bitcoin_mesh_links", **labels, state="wanted") == 6
+    assert metric("ctrlhost_bitcoin_mesh_links", **labels, state="connected") == 6
+    assert metric("ctrlhost_bitcoin_nodes", **labels, state="ready") == 3
+    assert metric("ctrlhost_bitcoin_rpc_requests_total", method="getaddednodeinfo", outcome="ok")
+    assert metric("ctrlhost_bitcoin_rpc_duration_seconds_count", method="batch")

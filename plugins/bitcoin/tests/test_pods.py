@@ -1,0 +1,211 @@
+"""Which pods are nodes, which changes of pods matter, and what the status says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ctrlhost
+from plugins.bitcoin.tests.world import NAME, NET, POD
+
+
+@pytest.fixture
+def net(world: Any) -> Any:
+    """A network of four, reconciled."""
+    world.start()
+    world.net()
+    world.idle()
+    return world
+
+
+@pytest.mark.behaviour("bitcoin/B10")
+def test_a_stateful_set_that_says_no_number_has_one_pod(net: Any) -> None:
+    from ctrlhost_bitcoin.updating import replicas, update_stateful_set
+
+    live = net.sts()
+    live["spec"]["replicas"] = None
+    assert replicas(live) == 1
+    desired = {**live, "spec": {**live["spec"], "replicas": 1}}
+    assert update_stateful_set(live, desired, keep_digest=False)[1] == []
+    desired["spec"]["replicas"] = 4
+    wanted, changed = update_stateful_set(live, desired, keep_digest=False)
+    assert (wanted["spec"]["replicas"], changed) == (4, ["replicas"])
+
+
+@pytest.mark.behaviour("bitcoin/B13")
+def test_changes_of_pods_that_matter_wake_the_network(net: Any) -> None:
+    (replica,) = net.replicas
+    net.pod(0, ready=False)
+    net.idle()
+
+    def wakes(change: Any) -> bool:
+        runs = replica.runs()
+        change()
+        net.idle()
+        return bool(replica.runs() > runs)
+
+    assert wakes(lambda: net.set_pod(0, "10.0.0.1"))
+    assert wakes(lambda: net.set_pod(0, ready=True))
+    assert wakes(lambda: net.set_pod(0, ready=False))
+    assert wakes(lambda: net.set_pod(0, restarts=1))
+    assert wakes(lambda: net.set_pod(0, restarts=2))
+    assert wakes(lambda: net.set_pod(0, phase="Failed"))
+    assert not wakes(lambda: net.set_pod(0, phase="Failed", hostIP="10.9.9.9", message="whatever"))
+    annotate = {"metadata": {"annotations": {"mine": "yes"}}}
+    assert not wakes(lambda: net.client.patch(*POD, f"{NAME}-sts-0", "test", annotate))
+    assert wakes(lambda: net.delete_pod(0))
+
+
+@pytest.mark.behaviour("bitcoin/B14")
+def test_a_pod_that_is_not_ours_or_beyond_the_number_is_no_node(net: Any) -> None:
+    one, two = net.pods(2)
+    net.pod(2, "10.0.0.3", ownerReferences=[])
+    net.daemon("10.0.0.3")
+    net.pod(3, "10.0.0.4")
+    net.daemon("10.0.0.4")
+    net.idle()
+    assert [node["ordinal"] for node in net.status()["nodes"]] == [0, 1, 3]
+    assert sorted(one.added) == ["10.0.0.2", "10.0.0.4"]
+    assert "10.0.0.4" in one.links
+    net.edit(nodes=2)
+    net.idle()
+    # The pods are still there.
+    assert net.client.find(*POD, f"{NAME}-sts-3", "test") is not None
+    assert [node["ordinal"] for node in net.status()["nodes"]] == [0, 1]
+    assert one.added == ["10.0.0.2"]
+    assert two.added == ["10.0.0.1"]
+    assert one.links == {"10.0.0.2"}
+    assert ["10.0.0.4"] in one.called("disconnectnode")
+    assert net.http.daemons["10.0.0.3"].called() == []
+
+
+@pytest.mark.behaviour("bitcoin/B15")
+def test_a_ready_pod_without_an_address_is_listed_and_nobodys_peer(net: Any) -> None:
+    one, two = net.pods(2)
+    net.pod(2, "")
+    net.idle()
+    nodes = net.status()["nodes"]
+    assert (nodes[2]["ready"], nodes[2]["ip"]) == (True, "")
+    assert one.added == ["10.0.0.2"]
+    assert two.added == ["10.0.0.1"]
+
+
+@pytest.mark.behaviour("bitcoin/B15")
+def test_a_pod_on_its_way_out_is_not_ready_and_nobodys_peer(net: Any) -> None:
+    one, two, three = net.pods(3)
+    net.idle()
+    assert sorted(one.added) == ["10.0.0.2", "10.0.0.3"]
+    net.client.patch(*POD, f"{NAME}-sts-2", "test", {"metadata": {"finalizers": ["example.com/wait"]}})
+    net.client.delete(*POD, f"{NAME}-sts-2", "test", grace_period_seconds=0)
+    net.idle()
+    calls = len(three.calls)
+    assert [node["ready"] for node in net.status()["nodes"]] == [True, True, False]
+    assert one.added == ["10.0.0.2"]
+    assert two.added == ["10.0.0.1"]
+    # The address is still a pod's of the network, so the connection may stay.
+    assert "10.0.0.3" in one.links
+    assert one.called("disconnectnode") == []
+    net.after(30)
+    assert len(three.calls) == calls
+
+
+@pytest.mark.behaviour("bitcoin/B16")
+def test_of_two_pods_with_one_address_one_is_a_peer(net: Any, caplog: pytest.LogCaptureFixture) -> None:
+    one, two = net.pods(2)
+    net.pod(2, "10.0.0.2")
+    net.idle()
+    assert one.added == ["10.0.0.2"]
+    assert two.added == ["10.0.0.1"]
+    assert f"{NAME}-sts-2 has the IP of {NAME}-sts-1" in caplog.text
+    runs = net.replicas[0].runs()
+    net.after(29, step=5)
+    assert net.replicas[0].runs() <= runs + 1
+
+
+@pytest.mark.behaviour("bitcoin/B17")
+def test_a_status_that_says_the_same_is_not_written(net: Any) -> None:
+    (replica,) = net.replicas
+    net.pods(2)
+    net.idle()
+    live = net.client.get(*NET, NAME, "test")
+    live["status"]["conditions"].reverse()
+    net.client.replace(live, "status")
+    net.idle()
+    replica.forget()
+    replica.enqueue()
+    net.idle()
+    assert replica.writes(events=True) == []
+
+
+def test_a_status_that_was_emptied_by_hand_is_written_again(net: Any) -> None:
+    net.pods(2)
+    net.idle()
+    live = net.client.get(*NET, NAME, "test")
+    wanted = live.pop("status")
+    net.client.replace(live, "status")
+    net.after(31)
+    assert {one["type"] for one in net.status()["conditions"]} == {one["type"] for one in wanted["conditions"]}
+    assert net.status()["nodes"] == wanted["nodes"]
+
+
+@pytest.mark.behaviour("bitcoin/B18")
+def test_a_conflict_of_the_status_is_solved_by_reading_again(net: Any) -> None:
+    (replica,) = net.replicas
+    replica.host.faults.next("replace", ctrlhost.Conflict("changed"), resource="bitcoinnetworks", times=2)
+    replica.forget()
+    net.pods(1)
+    net.idle()
+    assert len(net.status()["nodes"]) == 1
+    spec = net.client.get(*NET, NAME, "test")["spec"]
+    assert spec == {"nodes": 4, "secret": "unit-test-secret"}
+    assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
+    assert [one for one in replica.sent if one.method == "GET" and one.path.endswith(f"bitcoinnetworks/{NAME}")]
+
+
+@pytest.mark.behaviour("bitcoin/B18")
+def test_a_status_of_a_network_that_is_gone_is_no_failure(net: Any) -> None:
+    (replica,) = net.replicas
+    replica.host.faults.next("replace", ctrlhost.NotFound("gone"), resource="bitcoinnetworks")
+    net.pod(0)
+    net.idle()
+    assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
+
+
+@pytest.mark.behaviour("bitcoin/B18")
+@pytest.mark.parametrize("error", [ctrlhost.Forbidden("no"), ctrlhost.ServerError("down")], ids=["403", "500"])
+def test_a_status_that_is_refused_is_tried_again(net: Any, error: Exception) -> None:
+    (replica,) = net.replicas
+    replica.host.faults.next("replace", error, resource="bitcoinnetworks", times=99)
+    net.pod(0)
+    net.idle()
+    assert replica.host.controllers["bitcoin/bitcoin"].status().errors >= 1
+    assert net.status()["nodes"] == []
+    replica.host.faults.clear()
+    net.after(1)
+    assert len(net.status()["nodes"]) == 1
+
+
+def test_the_status_is_the_one_of_the_example(net: Any) -> None:
+    net.edit(nodes=3)
+    net.idle()
+    net.pods(3)
+    net.idle()
+    status = net.status()
+    assert (status["observedGeneration"], status["replicas"], status["readyReplicas"]) == (2, 3, 3)
+    assert status["selector"] == f"app={NAME},bitcoincontroller.christianb93.github.com/network={NAME}"
+    told = {one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]}
+    assert told == {
+        "Reconciled": ("True", "Reconciled", "service and stateful set are up to date"),
+        "CredentialsReady": ("True", "FromSecret", "using secret unit-test-secret"),
+        "NodesReady": ("True", "AllReady", "3 of 3 nodes are ready"),
+        "MeshConverged": ("True", "Converged", "3 ready nodes know and reach their peers"),
+        "Ready": ("True", "Ready", "network is up"),
+    }
+    assert {one["observedGeneration"] for one in status["conditions"]} == {2}
+
+
+def test_the_scale_subresource_changes_the_number_of_nodes(net: Any) -> None:
+    net.client.patch(*NET, NAME, "test", {"spec": {"replicas": 2}}, subresource="scale")
+    net.idle()
+    assert net.sts()["spec"]["replicas"] == 2

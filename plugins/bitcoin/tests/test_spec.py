@@ -1,0 +1,152 @@
+"""What a network may be called and asked to be: by the schema, and by the reconciler for objects older than it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin.settings import BitcoinSettings
+from ctrlhost_bitcoin.spec import Invalid, read_spec
+
+import ctrlhost
+from plugins.bitcoin.tests.world import NAME, NET, STS
+
+CRD = (
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "bitcoinnetworks.bitcoincontroller.christianb93.github.com",
+)
+ABSENT = object()
+
+
+def network(name: str = NAME, **spec: Any) -> dict[str, Any]:
+    wanted = {"nodes": 3, **spec}
+    kept = {key: value for key, value in wanted.items() if value is not ABSENT}
+    return {"apiVersion": NET[0], "kind": NET[1], "metadata": {"name": name, "namespace": "test"}, "spec": kept}
+
+
+def lax() -> dict[str, Any]:
+    """Give the CRD as it was before it had rules."""
+    (crd,) = crds()
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["metadata"], schema["required"]
+    schema["properties"]["spec"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return crd
+
+
+@pytest.mark.behaviour("bitcoin/B8")
+@pytest.mark.parametrize("nodes", [-1, 101, "3", 2.5, ABSENT], ids=repr)
+def test_an_impossible_number_of_nodes_is_refused_by_the_schema(world: Any, nodes: Any) -> None:
+    world.start()
+    with pytest.raises(ctrlhost.Invalid, match=r"spec\.nodes"):
+        world.client.create(network(nodes=nodes))
+
+
+@pytest.mark.behaviour("bitcoin/B8")
+@pytest.mark.parametrize("nodes", [-1, 101, "3", 2.5, ABSENT], ids=repr)
+def test_an_impossible_number_of_nodes_is_only_told_of(world: Any, nodes: Any) -> None:
+    replica = world.start()
+    world.client.apply(lax(), field_manager="ctrlhost")
+    replica.host.wait_for(lambda: _served(world))
+    replica.forget()
+    world.client.create(network(nodes=nodes))
+    world.idle()
+    assert world.condition("Reconciled") == ("False", "InvalidSpec")
+    assert world.condition("Ready") == ("False", "InvalidSpec")
+    assert world.client.find(*STS, f"{NAME}-sts", "test") is None
+    assert {one.path.rpartition("/")[2] for one in replica.writes()} == {"status"}
+    (event,) = world.events("InvalidSpec")
+    assert "spec.nodes" in event["note"]
+    assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
+    replica.forget()
+    replica.enqueue()
+    world.idle()
+    assert replica.writes(events=True) == []
+
+
+def _served(world: Any) -> bool:
+    """Say whether the server judges by the new schema by now."""
+    try:
+        world.client.delete(*NET, world.client.create(network("probe", nodes=1000))["metadata"]["name"], "test")
+    except ctrlhost.Invalid:
+        return False
+    return True
+
+
+@pytest.mark.behaviour("bitcoin/B9")
+def test_names_are_refused_that_can_not_work(world: Any) -> None:
+    world.start()
+    for name in ("1net", "my.net", "a" * 49):
+        with pytest.raises(ctrlhost.Invalid, match=r"metadata\.name"):
+            world.client.create(network(name))
+    longest = "a" * 48
+    world.client.create(network(longest))
+    world.idle()
+    assert world.sts(longest)["spec"]["replicas"] == 3
+    for name in ("1net", "my.net", "a" * 49, "net-", "Net", ""):
+        with pytest.raises(Invalid) as raised:
+            read_spec(network(name), BitcoinSettings())
+        assert raised.value.reason == "InvalidName"
+
+
+@pytest.mark.behaviour("bitcoin/B9")
+def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(world: Any) -> None:
+    replica = world.start()
+    world.client.apply(lax(), field_manager="ctrlhost")
+    replica.host.wait_for(lambda: _served(world))
+    world.client.create(network("a" * 49))
+    world.idle()
+    assert world.condition("Reconciled", "a" * 49) == ("False", "InvalidName")
+    assert len(world.events("InvalidName")) == 1
+    assert world.client.find(*STS, f"{'a' * 49}-sts", "test") is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"image": "a\nb"},
+        {"image": ""},
+        {"secret": "Not a name"},
+        {"readiness": "Guess"},
+        {"rpcPort": 0},
+        {"p2pPort": 65536},
+        {"args": "-regtest"},
+        {"args": ["x"] * 65},
+    ],
+    ids=lambda spec: next(iter(spec)),
+)
+def test_absurd_values_are_refused_twice(world: Any, spec: dict[str, Any]) -> None:
+    world.start()
+    (field,) = spec
+    with pytest.raises(ctrlhost.Invalid, match=rf"spec\.{field}"):
+        world.client.create(network(**spec))
+    with pytest.raises(Invalid, match=rf"spec\.{field}"):
+        read_spec(network(**spec), BitcoinSettings())
+
+
+def test_settings_fill_in_what_a_network_leaves_out() -> None:
+    settings = BitcoinSettings(default_image="mine", rpc_port=1, p2p_port=2)
+    spec = read_spec(network(), settings)
+    assert (spec.image, spec.rpc_port, spec.p2p_port, spec.readiness, spec.args) == ("mine", 1, 2, "Cli", None)
+    spec = read_spec(network(image="own", rpcPort=3, p2pPort=4, args=[], readiness="Rest", secret=""), settings)
+    assert (spec.image, spec.rpc_port, spec.p2p_port, spec.readiness, spec.args) == ("own", 3, 4, "Rest", ())
+    with pytest.raises(Invalid, match="both"):
+        read_spec(network(rpcPort=2), settings)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rpc_port": 0},
+        {"workers": 0},
+        {"rpc_concurrency": 0},
+        {"mesh_deadline": 0},
+        {"default_image": " "},
+        {"secret_names": ("a",)},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_settings_that_can_not_work_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong)).replace("_", "-")):
+        BitcoinSettings(**wrong)
