@@ -219,7 +219,9 @@ class LeaderElector:
             self.slow_paths += 1
         record = self.lock.get(timeout=self.config.request_timeout)
         if record is None:
-            return self._write(None)
+            # Who was seen to hold it a moment ago may not know yet that somebody deleted it.
+            led_elsewhere = observed is not None and not mine and observed.holder_identity
+            return False if led_elsewhere and self._seconds_left(self._now()) > 0 else self._write(None)
         self._observe(record, self._now())
         holder = record.holder_identity
         if holder != self.lock.identity:
