@@ -19,10 +19,10 @@ _namespaces = itertools.count(1)
 @pytest.fixture(scope="session")
 def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
     """The one real kube-apiserver of the session; a test that kills or compacts one starts its own."""
-    from tests.control_plane import KubeApiserver, require_kube_apiserver
+    from tests.control_plane import WRITES, KubeApiserver, require_kube_apiserver
 
     require_kube_apiserver()
-    with KubeApiserver(tmp_path_factory.mktemp("kube-apiserver")) as server:
+    with KubeApiserver(tmp_path_factory.mktemp("kube-apiserver"), audit=[WRITES]) as server:
         yield server
 
 

@@ -149,9 +149,9 @@ class Leadership:
         try:
             elector.check()
         except RuntimeError as error:
-            return Check(f"leader-election/{name}", passed=False, detail=str(error))
+            return Check(f"leaderElection/{name}", passed=False, detail=str(error))
         told = "leading" if elector.leading else f"standing by for {elector.leader or 'nobody yet'}"
-        return Check(f"leader-election/{name}", passed=True, detail=told)
+        return Check(f"leaderElection/{name}", passed=True, detail=told)
 
 
 class _LeaseWatcher:

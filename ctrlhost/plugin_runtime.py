@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ctrlhost.plugin_context import PluginContext
     from ctrlhost.plugin_scope import PluginServices
     from ctrlhost.plugins import Plugin, PluginManager
+    from ctrlhost.task import Task
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -59,7 +60,8 @@ class PluginRuntime:
         self.crds_tried = threading.Event()
         self._peers: tuple[PluginRuntime, ...] = ()
         self._thread: threading.Thread | None = None
-        self._started: set[str] = set()
+        #: Controllers and tasks, which may have the same names.
+        self._started: set[Controller | Task] = set()
         self._led = False
 
     def __repr__(self) -> str:
@@ -220,22 +222,22 @@ class PluginRuntime:
         for task in context.tasks:
             if task.needs_leader and not leading:
                 task.stop(0)
-                self._started.discard(task.name)
+                self._started.discard(task)
 
     def _start_what_is_ready(self, context: PluginContext) -> None:
         for controller in context.controllers:
             if self._ending.is_set() or self.failed:
                 return
             wanted = self._led or not controller.options.needs_leader
-            if wanted and controller.name in self._started:
+            if wanted and controller in self._started:
                 controller.resume()
             elif wanted and controller.has_synced():
-                self._started.add(controller.name)
+                self._started.add(controller)
                 controller.start_workers()
         for task in context.tasks:
             # One that was told to stop when leadership was lost may still be at it.
-            if (self._led or not task.needs_leader) and task.name not in self._started and not task.running:
-                self._started.add(task.name)
+            if (self._led or not task.needs_leader) and task not in self._started and not task.running:
+                self._started.add(task)
                 task.start()
 
     def _report(self, behind: list[str], waiting: list[str], *, synced: bool) -> None:

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import threading
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -23,6 +25,29 @@ BINARY = Path(__file__).parent / "go" / "bin" / "controlplane"
 START_LIMIT = 120.0
 
 
+#: What the shared kube-apiserver notes with its content: writes to Leases and ConfigMaps.
+WRITES = {
+    "level": "Request",
+    "omitStages": ["RequestReceived"],
+    "verbs": ["create", "update", "patch", "delete"],
+    "resources": [
+        {"group": "", "resources": ["configmaps"]},
+        {"group": "coordination.k8s.io", "resources": ["leases"]},
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write as a server noted it: when its request had arrived, in seconds since the epoch, and how it ended."""
+
+    at: float
+    resource: str
+    name: str
+    code: int
+    body: dict[str, Any]
+
+
 class ControlPlane(Protocol):
     """An API server under test, and its administrator's client."""
 
@@ -30,6 +55,9 @@ class ControlPlane(Protocol):
     url: str
     kubeconfig: Path
     client: ctrlhost.Client
+
+    def written(self, namespace: str) -> list[Written]:
+        """The writes to Leases and ConfigMaps of a namespace, by their arrival, from the server's audit log."""
 
 
 class SandboxControlPlane:
@@ -44,6 +72,16 @@ class SandboxControlPlane:
         self.url = self._sandbox.url
         self.kubeconfig = Path(self._sandbox.kubeconfig)
         self.client = ctrlhost.Client.load(kubeconfig=str(self.kubeconfig))
+
+    def written(self, namespace: str) -> list[Written]:
+        return sorted(
+            (
+                Written(one.time, one.resource, one.name, one.code, json.loads(one.body or "{}"))
+                for one in self._sandbox.audit
+                if one.namespace == namespace and one.resource in ("configmaps", "leases")
+            ),
+            key=lambda one: one.at,
+        )
 
     def stop(self) -> None:
         self._sandbox.stop()
@@ -105,6 +143,22 @@ class KubeApiserver:
         """The requests that the audit policy chose, as the server noted them; each that was answered is there."""
         log = self.directory / "audit.log"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def written(self, namespace: str) -> list[Written]:
+        return sorted(
+            (
+                Written(
+                    datetime.fromisoformat(one["requestReceivedTimestamp"]).timestamp(),
+                    one["objectRef"]["resource"],
+                    one["objectRef"].get("name", ""),
+                    one["responseStatus"]["code"],
+                    one.get("requestObject", {}),
+                )
+                for one in self.audited()
+                if one["objectRef"].get("namespace") == namespace
+            ),
+            key=lambda one: one.at,
+        )
 
     def compact(self) -> None:
         """Make every resource version before the newest one expire."""

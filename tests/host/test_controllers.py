@@ -256,13 +256,15 @@ def test_get_sees_a_write_of_its_own_before_the_cache_does(ctrlhost_host) -> Non
             seen.append(ctx.get(other)["data"]["a"])
             ctx.client.replace({**ctx.get(other).to_dict(), "data": {"a": "3"}})
             seen.append(ctx.get(other)["data"]["a"])
+            ctx.client.apply(config_map("copy", labels={"mine": "1"}, a="4"))
+            seen.append(ctx.get(other)["data"]["a"])
             ctx.client.delete("v1", "ConfigMap", "copy", "default")
             seen.append(ctx.get(other))
 
     host = ctrlhost_host(controller(write, For("v1", "ConfigMap", label_selector="mine")))
     host.client.create(config_map("ann", labels={"mine": "1"}))
     host.run_until_idle()
-    assert seen == ["1", "2", "3", None]
+    assert seen == ["1", "2", "3", "4", None]
     assert host.controllers["demo/c"].status().errors == 0
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import types
 
-import pytest
 import yaml
 
 import ctrlhost
@@ -17,131 +15,19 @@ from tests.waiting import eventually
 
 LIMIT = 60.0
 
-#: Notes in a ConfigMap NAME-by which replica has seen NAME.
 STAMPER = """
-    import os
     import ctrlhost
 
     @ctrlhost.hookimpl
     def ctrlhost_setup(plugin):
-        plugin.add_controller("stamper", reconcile, ctrlhost.For("v1", "ConfigMap", label_selector="stamp=yes"))
-
-    @ctrlhost.hookimpl
-    def ctrlhost_elected(plugin):
-        plugin.log.info("elected")
-
-    @ctrlhost.hookimpl
-    def ctrlhost_deposed(plugin):
-        plugin.log.info("deposed")
-
-    def reconcile(ctx, request):
-        name = f"{request.name}-by"
-        if ctx.client.find("v1", "ConfigMap", name, request.namespace) is None:
-            ctx.client.create({"apiVersion": "v1", "kind": "ConfigMap",
-                               "metadata": {"name": name, "namespace": request.namespace},
-                               "data": {"by": os.environ["HOSTNAME"]}})
+        source = ctrlhost.For("v1", "ConfigMap", label_selector="stamp=yes")
+        plugin.add_controller("stamper", lambda ctx, request: None, source)
 """
-
-#: Short, and yet long enough for a machine that has much else to do.
-SHORT = {"lease_duration": "6s", "renew_deadline": "4s", "retry_period": "1s"}
-#: So long that whoever takes over in a test has not waited for any of them.
-LONG = {"lease_duration": "3h", "renew_deadline": "2h", "retry_period": "1h"}
 
 
 def config_map(name: str, namespace: str = "default") -> dict:
     metadata = {"name": name, "namespace": namespace, "labels": {"stamp": "yes"}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-
-
-class Replicas:
-    """Processes that run the same plugin in one namespace, with one Lease."""
-
-    def __init__(self, control_plane, namespace, start_host):
-        self.client, self.namespace = control_plane.client, namespace
-        self._kubeconfig, self._start = str(control_plane.kubeconfig), start_host
-
-    def start(self, name, times):
-        settings = [f"--set=host.leader_elect_{key}={value}" for key, value in times.items()]
-        return self._start(
-            "--leader-elect",
-            f"--kubeconfig={self._kubeconfig}",
-            f"--namespace={self.namespace}",
-            f"--set=host.leader_elect_resource_namespace={self.namespace}",
-            *settings,
-            plugins="stamper",
-            HOSTNAME=name,
-        )
-
-    @property
-    def spec(self):
-        lease = self.client.find(API_VERSION, "Lease", "ctrlhost", self.namespace)
-        return lease["spec"] if lease else {}
-
-    @property
-    def holder(self):
-        return self.spec.get("holderIdentity", "").partition("_")[0]
-
-    def stamped(self, name):
-        """Make an object, and give the name of the replica that reconciles it."""
-        self.client.create(config_map(name, self.namespace))
-        found = eventually(lambda: self.client.find("v1", "ConfigMap", f"{name}-by", self.namespace), LIMIT)
-        return found["data"]["by"]
-
-
-@pytest.fixture
-def replicas(control_plane, namespace, start_host, distributions):
-    distributions.add("stamper", STAMPER)
-    return Replicas(control_plane, namespace, start_host)
-
-
-def test_a_standby_takes_over_from_a_leader_that_was_killed(replicas):
-    first = replicas.start("a", SHORT)
-    first.line("became leader")
-    second = replicas.start("b", SHORT)
-    second.line("plugin stamper running")
-    assert replicas.stamped("one") == "a"
-    assert replicas.holder == "a"
-    assert second.metric("leader_election_master_status", name="ctrlhost") == 0
-    assert first.metric("leader_election_master_status", name="ctrlhost") == 1
-    assert "standing by for a_" in second.get("/healthz?verbose")[1]
-    first.signal(signal.SIGKILL)
-    first.wait()
-    assert replicas.stamped("two") == "b"
-    assert replicas.holder == "b"
-    assert replicas.spec["leaseTransitions"] == 1
-    assert second.stop() == 0
-
-
-def test_a_leader_that_slept_finds_itself_deposed_and_writes_nothing(replicas):
-    first = replicas.start("a", SHORT)
-    first.line("became leader")
-    assert replicas.stamped("one") == "a"
-    second = replicas.start("b", SHORT)
-    second.line("plugin stamper running")
-    first.signal(signal.SIGSTOP)
-    assert replicas.stamped("two") == "b"
-    first.signal(signal.SIGCONT)
-    first.line("stopped leading")
-    first.line("deposed")
-    assert replicas.stamped("three") == "b"
-    assert replicas.holder == "b"
-    assert second.stop() == 0
-    assert replicas.stamped("four") == "a", "who was deposed stood by and leads again"
-    assert first.stop() == 0
-    assert replicas.holder == ""
-
-
-def test_a_leader_that_is_asked_to_stop_hands_over_at_once(replicas):
-    first = replicas.start("a", LONG)
-    first.line("became leader")
-    second = replicas.start("b", LONG)
-    second.line("plugin stamper running")
-    eventually(lambda: "standing by for a_" in second.get("/healthz?verbose")[1], LIMIT)
-    assert first.stop() == 0
-    assert "released lease" in first.text
-    assert replicas.stamped("one") == "b"
-    assert replicas.holder == "b"
-    assert second.stop() == 0
 
 
 def stamper(seen: list[str], name: str = "stamper", during=lambda _: None) -> types.ModuleType:
@@ -227,6 +113,22 @@ def test_a_task_of_the_leader_writes_nothing_after_the_renew_deadline_and_runs_a
         return host.client.find("v1", "ConfigMap", "by-task-3", "default")
 
     assert host.wait_for(written)
+
+
+def test_a_task_may_have_the_name_of_a_controller(ctrlhost_host):
+    seen, ran = [], threading.Event()
+    module = stamper(seen)
+    set_up = module.ctrlhost_setup
+
+    def ctrlhost_setup(plugin):
+        set_up(plugin)
+        plugin.add_task("all", lambda _stop: ran.set(), needs_leader=True)
+
+    module.ctrlhost_setup = ctrlhost.hookimpl(ctrlhost_setup)
+    host = ctrlhost_host(module, leader_elect=True)
+    host.client.create(config_map("one"))
+    host.wait_for(lambda: seen)
+    assert ran.wait(LIMIT)
 
 
 def test_a_plugin_with_a_lease_of_its_own_stands_by_alone(ctrlhost_host, manual_clock, sandbox):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from stub_api_server import Answer, Asked, Body, Computed, Drop, Failure, Hang, Json, StubApiServer
 
-from ctrlhost import Client, ConfigError
+from ctrlhost import Client, ConfigError, TransportError
+from ctrlhost.client import Response
 from ctrlhost.event_sink import QUEUE_LENGTH, TRIES
 from ctrlhost.events import EventRecorder, PluginEvents
 from ctrlhost.testing import ManualClock
@@ -194,31 +196,43 @@ def test_at_the_end_what_failed_gets_one_attempt_more_and_no_wait(recorded: Reco
     assert len(recorded.writes()) == 2
 
 
+class FourthTimeLucky:
+    """A transport on which every event gets lost four times."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, int] = {}
+        self.written: set[str] = set()
+
+    def request(self, _method: str, _path: str, *, body: bytes, **_: Any) -> Response:
+        name = json.loads(body)["metadata"]["name"]
+        self.failures[name] = self.failures.get(name, 0) + 1
+        if self.failures[name] <= 4:
+            raise TransportError("lost")
+        self.written.add(name)
+        return Response(201, {}, body)
+
+    def close(self) -> None:
+        return
+
+
 @pytest.mark.behaviour("informers/EV7")
-def test_many_events_that_fail_four_times_each_are_all_written(recorded: Recorded, server: StubApiServer) -> None:
-    # Fewer than upstream's thousand, so that the test stays short; the sink's queue holds them all either way.
-    count, failures, written = 200, {}, set()
-
-    def fourth_time_lucky(asked: Asked) -> Answer:
-        name = asked.json()["metadata"]["name"]
-        failures[name] = failures.get(name, 0) + 1
-        if failures[name] <= 4:
-            return Drop()
-        written.add(name)
-        return Json(asked.json(), 201)
-
-    server.on("POST", EVENTS, Computed(fourth_time_lucky))
-    for number in range(count):
+def test_a_thousand_events_that_fail_four_times_each_are_all_written(manual_clock: ManualClock) -> None:
+    transport = FourthTimeLucky()
+    recorder = EventRecorder(Client.over(transport), manual_clock)  # type: ignore[arg-type]
+    for number in range(QUEUE_LENGTH):
         metadata = {**POD["metadata"], "name": f"web-{number}"}
-        recorded.events.normal({**POD, "metadata": metadata}, "Synced", "done")
+        PluginEvents(recorder, "demo").normal({**POD, "metadata": metadata}, "Synced", "done")
+    recorder.start()
 
     def all_written() -> bool:
-        if recorded.idle():
-            recorded.clock.advance(13)
-        return len(written) == count
+        if recorder.idle():
+            manual_clock.advance(13)
+        return len(transport.written) == QUEUE_LENGTH
 
     eventually(all_written, 60)
-    assert recorded.recorder.dropped == 0
+    assert recorder.dropped == 0
+    assert set(transport.failures.values()) == {5}
+    assert recorder.stop(5)
 
 
 def test_a_server_that_does_not_answer_holds_up_nobody(recorded: Recorded, server: StubApiServer) -> None:

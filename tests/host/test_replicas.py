@@ -1,0 +1,155 @@
+"""Two replicas of which one leads, whatever happens to it: told from the audit logs of both servers."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from ctrlhost.testing.fault_proxy import FaultProxy
+from tests.host.replicas import HAMMER, LIMIT, LONG, ON_THE_WAY, SHORT, Replicas
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def replicas(control_plane, namespace, start_host, distributions):
+    distributions.add("hammer", HAMMER)
+    return Replicas(control_plane, namespace, start_host)
+
+
+def stands_by(host, leader):
+    eventually(lambda: f"standing by for {leader}_" in host.get("/healthz?verbose")[1], LIMIT)
+
+
+def test_a_standby_takes_over_from_a_leader_that_was_killed(replicas):
+    first = replicas.start("a", SHORT)
+    replicas.writing("a")
+    second = replicas.start("b", SHORT)
+    second.line("plugin hammer running")
+    stands_by(second, "a")
+    assert second.metric("leader_election_master_status", name="ctrlhost") == 0
+    assert first.metric("leader_election_master_status", name="ctrlhost") == 1
+    killed = time.time()
+    first.signal(signal.SIGKILL)
+    first.wait()
+    replicas.writing("b")
+    assert replicas.lease()["leaseTransitions"] == 1
+    taken = replicas.acquired("b", killed)
+    last = max(at for at, holder in replicas.terms() if holder == "a")
+    assert taken - last >= SHORT.lease_duration - ON_THE_WAY, "not before the lease had run out"
+    assert taken - killed <= SHORT.lease_duration + ON_THE_WAY
+    assert second.metric("leader_election_master_status", name="ctrlhost") == 1
+    assert second.stop() == 0
+    assert replicas.holder() == ""
+    replicas.check(SHORT)
+
+
+def test_a_leader_that_was_paused_finds_itself_deposed_and_begins_no_write(replicas):
+    first = replicas.start("a", SHORT)
+    replicas.writing("a")
+    second = replicas.start("b", SHORT)
+    second.line("plugin hammer running")
+    stands_by(second, "a")
+    first.signal(signal.SIGSTOP)
+    replicas.writing("b")
+    first.signal(signal.SIGCONT)
+    first.line("stopped leading")
+    first.line("deposed")
+    replicas.writing("b")
+    assert replicas.holder() == "b"
+    assert second.stop() == 0
+    replicas.writing("a")
+    assert first.stop() == 0
+    replicas.check(SHORT, paused=["a"])
+
+
+def test_a_leader_that_is_asked_to_stop_hands_over_at_once(replicas):
+    first = replicas.start("a", LONG)
+    replicas.writing("a")
+    second = replicas.start("b", LONG)
+    second.line("plugin hammer running")
+    stands_by(second, "a")
+    asked = time.time()
+    assert first.stop() == 0
+    assert "released lease" in first.text
+    replicas.writing("b")
+    released, taken = replicas.released(asked), replicas.acquired("b", asked)
+    assert 0 <= taken - released <= 1.0
+    assert not [one for one in replicas.writes() if one.body["data"]["by"] == "a" and one.at > released]
+    assert second.stop() == 0
+    replicas.check(LONG)
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
+def test_a_leader_that_is_cut_off_stops_before_another_begins(replicas, control_plane, silent):
+    with FaultProxy(control_plane) as network:
+        first = replicas.start("a", SHORT, kubeconfig=network.kubeconfig)
+        replicas.writing("a")
+        second = replicas.start("b", SHORT)
+        second.line("plugin hammer running")
+        stands_by(second, "a")
+        network.cut(silent=silent)
+        cut = time.time()
+        first.line("stopped leading")
+        assert first.metric("leader_election_master_status", name="ctrlhost") == 0
+        replicas.writing("b")
+        network.restore()
+        stands_by(first, "b")
+        assert replicas.acquired("b", cut) - cut <= SHORT.lease_duration + ON_THE_WAY
+        assert second.stop() == 0
+        replicas.writing("a")
+        assert first.stop() == 0
+    # What was on its way when nothing arrived any more arrives in the end.
+    replicas.check(SHORT, paused=["a"] if silent else [])
+
+
+def test_a_lease_that_is_deleted_stays_with_its_holder_and_one_that_a_hand_took_is_waited_out(replicas):
+    first = replicas.start("a", SHORT)
+    replicas.writing("a")
+    second = replicas.start("b", SHORT)
+    second.line("plugin hammer running")
+    stands_by(second, "a")
+
+    replicas.client.delete("coordination.k8s.io/v1", "Lease", "ctrlhost", replicas.namespace)
+    eventually(lambda: replicas.holder() == "a", LIMIT, "its holder makes it anew")
+    assert second.metric("leader_election_master_status", name="ctrlhost") == 0
+
+    stolen = time.time()
+    replicas.edit(holderIdentity="gone_pod", leaseDurationSeconds=3, renewTime="2099-01-01T00:00:00.000000Z")
+    first.line("stopped leading")
+    eventually(lambda: replicas.holder() in ("a", "b"), LIMIT, "a lease of nobody's is taken when it has run out")
+    taken = min(at for at, holder in replicas.terms() if holder in ("a", "b") and at > stolen)
+    assert taken - stolen >= 3 - ON_THE_WAY
+    replicas.writing(replicas.holder())
+    for host in (first, second):
+        assert host.stop() == 0
+    replicas.check(SHORT, hand="gone")
+
+
+def test_each_of_two_plugins_may_be_led_by_another_replica(control_plane, namespace, start_host, distributions):
+    for plugin in ("left", "right"):
+        distributions.add(plugin, HAMMER)
+    replicas = Replicas(control_plane, namespace, start_host, "left", "right")
+    own = "--set=host.leader_elect_plugins=left,right"
+    metadata = {"name": "ctrlhost-right", "namespace": namespace}
+    spec = {"holderIdentity": "b_to_come", "leaseDurationSeconds": 3600}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+    replicas.client.create(lease)
+    first = replicas.start("a", SHORT, own)
+    replicas.writing("a", "left")
+    stands_by(first, "b")
+    second = replicas.start("b", SHORT, own)
+    stands_by(second, "a")
+    replicas.client.delete("coordination.k8s.io/v1", "Lease", "ctrlhost-right", namespace)
+    replicas.client.create({**lease, "spec": {}})
+    eventually(lambda: replicas.holder("ctrlhost-right") in ("a", "b"), LIMIT)
+    leader = replicas.holder("ctrlhost-right")
+    replicas.writing(leader, "right")
+    assert first.stop() == 0
+    for plugin in ("left", "right"):
+        replicas.writing("b", plugin)
+        assert replicas.holder(f"ctrlhost-{plugin}") == "b"
+    assert second.stop() == 0
+    for plugin in ("left", "right"):
+        replicas.check(SHORT, plugin=plugin, lease=f"ctrlhost-{plugin}")
