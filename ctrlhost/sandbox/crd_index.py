@@ -30,7 +30,11 @@ class CrdIndex:
         return self._resources.get(group, Counter()), self._kinds.get(group, Counter())
 
     def note(self, name: str, crd: Object | None) -> list[str]:
-        """Take in what a CRD says now, or that it is gone; gives the CRDs that wait for a name it has let go."""
+        """Take in what a CRD says now, or that it is gone.
+
+        Gives the CRDs of its group that wait for names, if it has let one go, or has got one: they have to be judged anew,
+        since a name that is taken belongs into their conditions.
+        """
         group, *before = self._held.pop(name, ("", (), ()))
         for counters, names in zip((self._resources, self._kinds), before, strict=True):
             _count(counters, group, names, -1)
@@ -44,7 +48,7 @@ class CrdIndex:
             _count(self._kinds, group, after[1], 1)
             if not is_satisfied(crd):
                 self._waiting.setdefault(group, set()).add(name)
-        if any(set(old) - set(new) for old, new in zip(before, after, strict=True)):
+        if any(set(old) != set(new) for old, new in zip(before, after, strict=True)):
             return sorted(self._waiting.get(group, set()) - {name})
         return []
 
