@@ -48,8 +48,10 @@ if TYPE_CHECKING:
         UndeclaredRead,
         UnsupportedMediaType,
     )
+    from ctrlhost.expectations import Expectations
     from ctrlhost.hookspecs import hookimpl
     from ctrlhost.informers import Informer, InformerFactory, Owner
+    from ctrlhost.mappings import ByIndex, ByLabel
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin_context import PluginContext
     from ctrlhost.request import Request
@@ -61,6 +63,8 @@ __all__ = [
     "ApiError",
     "AsyncClient",
     "BadRequest",
+    "ByIndex",
+    "ByLabel",
     "Client",
     "Clock",
     "ConfigError",
@@ -70,6 +74,7 @@ __all__ = [
     "CtrlhostError",
     "Duration",
     "Every",
+    "Expectations",
     "Expired",
     "For",
     "Forbidden",
@@ -116,6 +121,8 @@ _HOMES = {
     "ApiError": "ctrlhost.errors",
     "AsyncClient": "ctrlhost.client",
     "BadRequest": "ctrlhost.errors",
+    "ByIndex": "ctrlhost.mappings",
+    "ByLabel": "ctrlhost.mappings",
     "Client": "ctrlhost.client",
     "Clock": "ctrlhost.clock",
     "ConfigError": "ctrlhost.errors",
@@ -125,6 +132,7 @@ _HOMES = {
     "CtrlhostError": "ctrlhost.errors",
     "Duration": "ctrlhost.duration",
     "Every": "ctrlhost.sources",
+    "Expectations": "ctrlhost.expectations",
     "Expired": "ctrlhost.errors",
     "For": "ctrlhost.sources",
     "Forbidden": "ctrlhost.errors",

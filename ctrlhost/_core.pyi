@@ -19,7 +19,7 @@ class _Monotonic(Protocol):
 # What stands for an object where one is handed in.
 _RawObject: TypeAlias = Object | Mapping[str, Any] | bytes | str
 _IndexerFunc: TypeAlias = Callable[[Object], Iterable[str] | None] | str
-_PredicateLike: TypeAlias = Predicate | Callable[[Object | None, Object | None], bool]
+_PredicateLike: TypeAlias = Predicate | Measured | Callable[[Object | None, Object | None], bool]
 _Notification: TypeAlias = tuple[
     Literal["add", "update", "delete"], Object | DeletedFinalStateUnknown | None, Object | None, bool
 ]
@@ -339,6 +339,35 @@ class Owner:
     @property
     def cluster_scoped(self) -> bool: ...
 
+# What a label names: an object in the same namespace, in the one that the label `namespace` names, or in none.
+@final
+class ByLabel:
+    def __new__(cls, name: str, *, namespace: str | None = None, cluster_scoped: bool = False) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str | None: ...
+    @property
+    def cluster_scoped(self) -> bool: ...
+
+# The objects that an index has under the key of the one that changed.
+@final
+class ByIndex:
+    def __new__(cls, indexer: Indexer, index: str) -> Self: ...
+
+# A predicate or map function whose calls are counted; `seconds` has the wait for the interpreter in it.
+@final
+class Measured:
+    def __new__(cls, func: Callable[..., Any]) -> Self: ...
+    @property
+    def function(self) -> Callable[..., Any]: ...
+    @property
+    def calls(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def errors(self) -> int: ...
+
 # A condition on a change, looked at without Python. Adds and deletes pass the ready-made ones; None stands for the
 # state that there is not.
 @final
@@ -435,13 +464,19 @@ class SharedInformer:
     def end_watch(self) -> WatchProgress: ...
     # Bring the store up to date and tell the handlers; gives the number of keys.
     def process(self) -> int: ...
-    # Add requests to a queue. `mapping`: "object", an Owner, or a callable Object -> Iterable[Request], called for the
-    # old and the new state. What is cached already is told as the first list is: with `low_priority`, as resyncs.
-    # Gives a handle. Closed: the informer was stopped.
+    # Add requests to a queue. `mapping`: "object", an Owner, ByLabel, ByIndex, or a callable Object ->
+    # Iterable[Request], called for the old and the new state. What is cached already is told as the first list is: with
+    # `low_priority`, as resyncs. Gives a handle. Closed: the informer was stopped.
     def enqueue_to(
         self,
         queue: Any,
-        mapping: Literal["object"] | Owner | Callable[[Object], Iterable[tuple[str, str, str]] | None] | None = None,
+        mapping: Literal["object"]
+        | Owner
+        | ByLabel
+        | ByIndex
+        | Measured
+        | Callable[[Object], Iterable[tuple[str, str, str]] | None]
+        | None = None,
         *,
         predicates: Iterable[_PredicateLike] | None = None,
         priority: int | None = None,
@@ -449,7 +484,8 @@ class SharedInformer:
         resync: float | None = None,
     ) -> int: ...
     # Buffer notifications. `resync`: None whenever the informer resyncs, 0 never, else seconds.
-    def add_listener(self, resync: float | None = None) -> Listener: ...
+    # `every_change` keeps all of them, however far behind the handler is.
+    def add_listener(self, resync: float | None = None, *, every_change: bool = False) -> Listener: ...
     # Unknown handles are no error. A callback that runs goes on; what is buffered is dropped.
     def remove_handler(self, handle: int | Listener) -> None: ...
     @property
@@ -478,7 +514,7 @@ class SharedInformer:
     # Counts since the start, and `last_skip`: why the last object was left out.
     def stats(self) -> dict[str, Any]: ...
 
-# Notifications for one handler in Python, in order and without a bound.
+# Notifications for one handler in Python, in order. When many wait, those of one object are merged.
 @final
 class Listener:
     # The next notifications as (kind, old, new, is_initial): ("add", None, new, …), ("update", old, new, False),
@@ -495,5 +531,8 @@ class Listener:
     def has_synced(self) -> bool: ...
     @property
     def pending(self) -> int: ...
+    # How many notifications were merged into others.
+    @property
+    def merged(self) -> int: ...
     @property
     def handle(self) -> int: ...

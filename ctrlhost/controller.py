@@ -12,9 +12,10 @@ from ctrlhost.context import ControllerScope
 from ctrlhost.echo import Echoes
 from ctrlhost.errors import NotLeading, NotSynced, PluginLoadError
 from ctrlhost.leader_gate import LeaderGate
+from ctrlhost.mappings import ByIndex
 from ctrlhost.outcome import Outcomes
-from ctrlhost.source_attachment import attach_source, declare_source
-from ctrlhost.sources import Every, For, Owns
+from ctrlhost.source_attachment import Primary, attach_source, declare_source
+from ctrlhost.sources import Every, For, Owns, Watches
 from ctrlhost.ticker import Ticker
 from ctrlhost.worker import Worker
 from ctrlhost.worker_async import AsyncWorkers
@@ -142,14 +143,23 @@ class Controller:
             if self._attachments is not None:
                 return
             queue = self._made_queue()
-            attachments: list[Attachment] = []
+            sources = [one for one in self.sources if not isinstance(one, Every)]
+            attached: dict[int, Attachment] = {}
+            primary: Primary | None = None
             try:
-                attachments.extend(self._attach(one, queue) for one in self.sources if not isinstance(one, Every))
+                # The kind that is reconciled comes first, since others may look into its indexes.
+                for at in sorted(range(len(sources)), key=lambda at: not isinstance(sources[at], For)):
+                    source = sources[at]
+                    if isinstance(source, For):
+                        primary = Primary(source, None)
+                    attached[at] = self._attach(source, queue, primary)
+                    if isinstance(source, For):
+                        primary = Primary(source, attached[at].informer)
             except BaseException:
-                for one in attachments:
+                for one in attached.values():
                     one.release()
                 raise
-            self._attachments = attachments
+            self._attachments = [attached[at] for at in sorted(attached)]
 
     def has_synced(self) -> bool:
         """Say whether every source's first list is in the cache and was handed to the queue."""
@@ -261,8 +271,7 @@ class Controller:
             sources=tuple(_describe(source) for source in self.sources),
         )
 
-    def _attach(self, source: KindSource, queue: WorkQueue) -> Attachment:
-        primary = next((one for one in self.sources if isinstance(one, For)), None)
+    def _attach(self, source: KindSource, queue: WorkQueue, primary: Primary | None) -> Attachment:
         return attach_source(self._plugin, source, queue, primary, self._namespaces(), self._echoes)
 
     def _namespaces(self) -> Sequence[str]:
@@ -360,6 +369,10 @@ def _check(plugin: str, name: str, reconcile: Any, sources: Sequence[Any]) -> No
         raise wrong("it has more than one `For`", "use `Watches` with a map for further kinds")
     if not primaries and any(isinstance(source, Owns) for source in sources):
         raise wrong("`Owns` needs a `For`, whose objects are the owners")
+    indexes = next((source.indexes for source in sources if isinstance(source, For)), {})
+    for source in sources:
+        if isinstance(source, Watches) and isinstance(source.map, ByIndex) and source.map.index not in indexes:
+            raise wrong(f"`ByIndex` needs the index `{source.map.index}` on the controller's `For`")
     if not primaries and any(isinstance(source, Every) and source.requests is None for source in sources):
         raise wrong("`Every` without requests needs a `For`, whose objects it goes through")
 

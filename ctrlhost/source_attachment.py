@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError, PluginLoadError
 from ctrlhost.index_path import index_function
+from ctrlhost.mappings import ByIndex
 from ctrlhost.namespaces import narrowed
+from ctrlhost.request import Request
 from ctrlhost.sources import For, Owns, Watches
 from ctrlhost.written import PluginLister
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ctrlhost.cache import Object
     from ctrlhost.client import Client
     from ctrlhost.echo import Echoes
     from ctrlhost.informers import Informer
@@ -26,6 +29,14 @@ if TYPE_CHECKING:
 _LOW_PRIORITY = -100
 #: How long the server may take to say whether a kind has namespaces, in seconds.
 _PATIENCE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Primary:
+    """The kind that is reconciled, and its informer once that is attached."""
+
+    source: For
+    informer: Informer | None
 
 
 @dataclass(slots=True)
@@ -74,7 +85,7 @@ def attach_source(
     plugin: PluginScope,
     source: KindSource,
     queue: WorkQueue,
-    primary: For | None,
+    primary: Primary | None,
     limit: Sequence[str] | None,
     echoes: Echoes | None,
 ) -> Attachment:
@@ -101,7 +112,7 @@ def _attached(
     source: KindSource,
     informer: Informer,
     queue: WorkQueue,
-    primary: For | None,
+    primary: Primary | None,
     indexes: Mapping[str, str],
     functions: Mapping[str, Any],
     echoes: Echoes | None,
@@ -119,7 +130,7 @@ def _attached(
     if echoes is not None:
         echoes.listen(source.api_version, source.kind, informer)
         predicates.append(echoes.predicate(written))
-    mapping = _mapping(source, primary)
+    mapping = _mapping(plugin, source, primary)
     handle = None
     if mapping is not None:
         # A priority of the source's own holds for everything that it brings, first lists and resyncs too.
@@ -164,7 +175,7 @@ def reads_with_indexes(source: KindSource) -> Reads:
     return (*source.reads, *paths)
 
 
-def _mapping(source: KindSource, primary: For | None) -> Any:
+def _mapping(plugin: PluginScope, source: KindSource, primary: Primary | None) -> Any:
     """Give what the handler makes of an object: a word or an Owner that the core knows, or a function."""
     if isinstance(source, For):
         return "object"
@@ -172,5 +183,23 @@ def _mapping(source: KindSource, primary: For | None) -> Any:
         # Imported late: a set-up without a cluster needs no informers.
         from ctrlhost.informers import Owner
 
-        return Owner(primary.api_version, primary.kind, controller=source.controller)
-    return source.map if isinstance(source, Watches) else None
+        return Owner(primary.source.api_version, primary.source.kind, controller=source.controller)
+    if not isinstance(source, Watches):
+        return None
+    if isinstance(source.map, ByIndex) and primary is not None and primary.informer is not None:
+        return _by_index(f"{plugin.name}/{source.map.index}", primary.informer)
+    return source.map
+
+
+def _by_index(name: str, informer: Informer) -> Any:
+    from ctrlhost import _core
+
+    indexer = informer.indexer
+    if isinstance(indexer, _core.Indexer):
+        return _core.ByIndex(indexer, name)
+
+    def index(obj: Object) -> list[Request]:
+        """Find the same where namespaces have caches of their own, or a view chooses."""
+        return [Request(found.name, found.namespace) for found in indexer.by_index(name, obj.key)]
+
+    return index

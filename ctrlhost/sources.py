@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ctrlhost.mappings import ByIndex, ByLabel
 from ctrlhost.namespaces import read
 
 if TYPE_CHECKING:
@@ -86,15 +87,15 @@ class Watches(KindSource):
 
     On an update `map` is asked for the old and for the new object, and equal requests are made once. It runs on a
     thread of the informer and must neither block nor fail; what it raises is logged and counted, and the change is
-    lost to it.
+    lost to it. `ByLabel` and `ByIndex` say the most usual things without entering Python.
     """
 
-    map: Callable[[Object], Iterable[Request]] | None = None
+    map: Callable[[Object], Iterable[Request]] | ByLabel | ByIndex | None = None
 
     def __post_init__(self) -> None:
         """Refuse a map that can not be called."""
         KindSource.__post_init__(self)
-        if self.map is not None and not callable(self.map):
+        if self.map is not None and not callable(self.map) and not isinstance(self.map, (ByLabel, ByIndex)):
             raise TypeError(f"map must be callable, not {self.map!r}")
         if inspect.iscoroutinefunction(self.map):
             raise TypeError("map must be a plain function; it runs on the informer's thread")

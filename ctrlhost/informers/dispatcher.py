@@ -13,6 +13,7 @@ from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
     from ctrlhost._core import Listener
+    from ctrlhost.informers.costs import HandlerCost
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class Registration:
     listener: Listener
     #: Held while a callback runs, so that somebody can wait for its end.
     running: threading.Lock
-    failures: int = 0
+    cost: HandlerCost
 
 
 class Dispatcher:
@@ -73,9 +74,9 @@ class Dispatcher:
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def add(self, callbacks: Callbacks, listener: Listener) -> Registration:
-        """Call a handler with what its listener buffers, from now on."""
-        registration = Registration(callbacks, listener, threading.Lock())
+    def add(self, callbacks: Callbacks, listener: Listener, cost: HandlerCost) -> Registration:
+        """Call a handler with what its listener buffers, from now on, and count in `cost`."""
+        registration = Registration(callbacks, listener, threading.Lock(), cost)
         with self._changed:
             self._registrations = [*self._registrations, registration]
             if self._thread is None and not self._stopped:
@@ -102,6 +103,11 @@ class Dispatcher:
             with self._changed:
                 self._news = True
                 self._changed.notify()
+
+    @property
+    def merged(self) -> int:
+        """How many notifications were merged into others, since a handler was slower than the changes."""
+        return sum(each.listener.merged for each in self._registrations)
 
     @property
     def pending(self) -> int:
@@ -149,9 +155,8 @@ class Dispatcher:
                 if self._stopped or registration not in self._registrations:
                     return False
                 try:
-                    registration.callbacks.call(kind, old, new, is_initial)
+                    registration.cost.call(registration.callbacks.call, kind, old, new, is_initial)
                 except Exception:  # the handler is somebody else's; the next notification is still due
-                    registration.failures += 1
                     subject = new if new is not None else old
                     key = getattr(subject, "key", subject)
                     log.exception("handler %s failed on %s of %s", registration.callbacks.name, kind, key)

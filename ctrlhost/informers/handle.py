@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctrlhost.informers.costs import FunctionCost
+
 
 class Handle:
     """One handler on one informer."""
@@ -16,6 +18,8 @@ class Handle:
         self.name = name
         self._remove: Callable[[bool], None] | None = remove
         self._synced = synced
+        #: What its functions cost, where it has some in Python.
+        self.costs: tuple[FunctionCost, ...] = ()
 
     @property
     def has_synced(self) -> bool:

@@ -9,11 +9,13 @@ from ctrlhost import _core
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.check import Difference, check_parts
 from ctrlhost.informers.core_predicates import in_core
+from ctrlhost.informers.costs import HandlerCost, measured
 from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration, handler_name
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.owner import Owner
 from ctrlhost.informers.status import InformerStatus, State
+from ctrlhost.mappings import ByLabel
 from ctrlhost.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Indexer
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.informers.costs import FunctionCost
     from ctrlhost.informers.following import Following
     from ctrlhost.informers.lister import UnionIndexer
     from ctrlhost.informers.part import Part, Scope
@@ -98,6 +101,7 @@ class Informer:
         filter: Callable[[Any], bool] | None = None,  # noqa: A002 - upstream's word
         resync: float | None = None,
         name: str | None = None,
+        every_change: bool = False,
     ) -> Handle:
         """Call `on_add(obj, is_initial)`, `on_update(old, new)` and `on_delete(obj_or_tombstone)` with each change.
 
@@ -105,13 +109,19 @@ class Informer:
         change still comes. What is cached already is told as initial adds. With `filter` the handler hears of objects
         that pass it: one that begins to pass is added for it, one that ceases to is deleted. `resync` is in seconds:
         tell of every object again after that time; None is the factory's, 0 never.
+
+        Where more than 1024 notifications wait for a slow handler, those of one object are merged: it hears of the
+        newest state, and of each deletion of what it had heard of. `every_change` keeps all, without a bound.
         """
         self._must_run()
         callbacks = Callbacks(name or handler_name(on_add, on_update, on_delete), on_add, on_update, on_delete, filter)
         registrations: dict[Part, Registration] = {}
+        cost = HandlerCost("handler", callbacks.name)
 
         def add(part: Part) -> Callable[[bool], None]:
-            registration = registrations[part] = part.dispatcher.add(callbacks, part.engine.add_listener(resync))
+            registration = registrations[part] = part.dispatcher.add(
+                callbacks, part.engine.add_listener(resync, every_change=every_change), cost
+            )
 
             def remove(wait: bool) -> None:
                 registrations.pop(part, None)
@@ -125,7 +135,9 @@ class Informer:
             known = [registrations.get(part) for part in self.parts]
             return self._looked_everywhere() and all(each is None or each.listener.has_synced for each in known)
 
-        return self._keep(Handle(callbacks.name, lambda wait: self._parts.detach(attached, wait), synced))
+        handle = Handle(callbacks.name, lambda wait: self._parts.detach(attached, wait), synced)
+        handle.costs = (cost,)
+        return self._keep(handle)
 
     def enqueue_to(
         self,
@@ -138,13 +150,18 @@ class Informer:
     ) -> Handle:
         """Put a request into a queue for each change that all `predicates` let through.
 
-        `key` is "object", an `Owner`, or a function from an object to requests. The first two, and the predicates of
-        `ctrlhost.predicates`, never enter Python. What a first list or a resync brings has `low_priority`.
+        `key` is "object", an `Owner`, a `ByLabel`, or a function from an object to requests. The first three, and the
+        predicates of `ctrlhost.predicates`, never enter Python; what functions cost is counted. What a first list or a
+        resync brings has `low_priority`.
         """
         self._must_run()
         if isinstance(key, Owner):
             key = self._mapping(key)
-        wanted = self._in_core(predicates)
+        elif isinstance(key, ByLabel):
+            key = _core.ByLabel(key.name, namespace=key.namespace, cluster_scoped=key.cluster_scoped)
+        costs: list[FunctionCost] = []
+        key = measured("map", key, costs)
+        wanted = self._chosen([measured("predicate", in_core(each), costs) for each in predicates])
 
         def add(part: Part) -> Callable[[bool], None]:
             handle = part.engine.enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
@@ -152,7 +169,9 @@ class Informer:
 
         attached = self._parts.attach(add)
         name = f"queue {getattr(queue, 'name', '')}"
-        return self._keep(Handle(name, lambda wait: self._parts.detach(attached, wait), lambda: self.has_synced))
+        handle = Handle(name, lambda wait: self._parts.detach(attached, wait), lambda: self.has_synced)
+        handle.costs = tuple(costs)
+        return self._keep(handle)
 
     def _keep(self, handle: Handle) -> Handle:
         with self._lock:
@@ -160,9 +179,9 @@ class Informer:
             self._handles.append(handle)
         return handle
 
-    @staticmethod
-    def _in_core(predicates: Sequence[Any]) -> list[Any]:
-        return [in_core(each) for each in predicates]
+    def _chosen(self, predicates: list[Any]) -> list[Any]:
+        """Give the predicates for what belongs to the informer: all that its reflectors bring."""
+        return predicates
 
     def _mapping(self, owner: Owner) -> _core.Owner:
         """Give the owner as the core knows it, which wants to be told whether it has a namespace."""
@@ -181,6 +200,12 @@ class Informer:
         if not self._synced:
             self._synced = self._looked_everywhere() and all(part.engine.has_synced for part in self.parts)
         return self._synced
+
+    @property
+    def costs(self) -> tuple[FunctionCost, ...]:
+        """What the functions cost that handlers call in Python, of the handlers that were not removed."""
+        with self._lock:
+            return tuple(cost for handle in self._handles if handle.active for cost in handle.costs)
 
     def _looked_everywhere(self) -> bool:
         return self.following is None or self.following.complete

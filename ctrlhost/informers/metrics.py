@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from ctrlhost.informers.factory import InformerFactory
+    from ctrlhost.informers.informer import Informer
 
+_COST = ["use", "function"]
 _STATES = ("waiting", "listing", "watching", "reconnecting", "stopped")
 
 
@@ -55,17 +57,27 @@ class InformerMetrics:
                 (CounterMetricFamily, "ctrlhost_informer_watches", "Watches that were opened.", []),
                 (CounterMetricFamily, "ctrlhost_informer_errors", "Failures to list or watch, by kind.", ["error"]),
                 (CounterMetricFamily, "ctrlhost_informer_skipped_objects", "Objects that no cache can hold.", []),
+                (
+                    CounterMetricFamily,
+                    "ctrlhost_informer_merged_notifications",
+                    "Notifications that were merged into others, since a handler was slower than the changes.",
+                    [],
+                ),
+                (GaugeMetricFamily, "ctrlhost_informer_pending_notifications", "Those that wait for handlers.", []),
+                (CounterMetricFamily, "ctrlhost_handler_calls", "Calls of Python functions by handlers.", _COST),
+                (CounterMetricFamily, "ctrlhost_handler_seconds", "Seconds that those calls took.", _COST),
+                (CounterMetricFamily, "ctrlhost_handler_errors", "Those of the calls that failed.", _COST),
             )
         }
         for informer in self._factory.informers():
             # A view counts with the informer that it looks through.
             if not isinstance(informer, View):
                 self._add(families, informer)
+            self._add_costs(families, informer)
         yield from families.values()
 
     def _add(self, families: dict[str, Any], informer: Any) -> None:
-        group, _, version = informer.api_version.rpartition("/")
-        labels = [informer.key, group, version, informer.parts[0].resource if informer.parts else informer.kind]
+        labels = _labels(informer)
         status = informer.status()
         reflectors = [part.reflector.status for part in informer.parts]
         stats = [part.engine.stats() for part in informer.parts]
@@ -89,9 +101,30 @@ class InformerMetrics:
         add("ctrlhost_informer_lists", sum(each.lists for each in reflectors))
         add("ctrlhost_informer_watches", sum(each.watches for each in reflectors))
         add("ctrlhost_informer_skipped_objects", sum(each["skipped"] for each in stats))
+        add("ctrlhost_informer_merged_notifications", sum(part.dispatcher.merged for part in informer.parts))
+        add("ctrlhost_informer_pending_notifications", informer.pending)
         errors: dict[str, int] = {}
         for each in reflectors:
             for kind, count in list(each.errors.items()):
                 errors[kind] = errors.get(kind, 0) + count
         for kind, count in sorted(errors.items()):
             add("ctrlhost_informer_errors", count, kind)
+
+    @staticmethod
+    def _add_costs(families: dict[str, Any], informer: Informer) -> None:
+        """Add up what functions cost; one that several handlers call is one."""
+        sums: dict[tuple[str, str], list[float]] = {}
+        for cost in informer.costs:
+            found = sums.setdefault((cost.use, cost.name), [0.0, 0.0, 0.0])
+            for at, value in enumerate((cost.calls, cost.seconds, cost.errors)):
+                found[at] += value
+        labels = _labels(informer)
+        for (use, name), values in sorted(sums.items()):
+            for family, value in zip(("calls", "seconds", "errors"), values, strict=True):
+                families[f"ctrlhost_handler_{family}"].add_metric([*labels, use, name], value)
+
+
+def _labels(informer: Informer) -> list[str]:
+    group, _, version = informer.api_version.rpartition("/")
+    parts = informer.parts
+    return [informer.key, group, version, parts[0].resource if parts else informer.kind]

@@ -9,7 +9,7 @@ from ctrlhost.informers.lister import Lister
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from ctrlhost.cache import Indexer, Object
     from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ctrlhost.informers.part import Scope
     from ctrlhost.informers.selection import Selection
     from ctrlhost.informers.status import InformerStatus
-    from ctrlhost.workqueue import WorkQueue
 
 
 class ViewIndexer:
@@ -103,24 +102,17 @@ class View(Informer):
         filter: Callable[[Any], bool] | None = None,  # noqa: A002 - upstream's word
         resync: float | None = None,
         name: str | None = None,
+        every_change: bool = False,
     ) -> Handle:
         """Call functions with each change of what is chosen; see `Informer.add_handler`."""
         selects = self.selection.selects
         passes = selects if filter is None else lambda obj: selects(obj) and filter(obj)
-        return super().add_handler(on_add, on_update, on_delete, filter=passes, resync=resync, name=name)
+        return super().add_handler(
+            on_add, on_update, on_delete, filter=passes, resync=resync, name=name, every_change=every_change
+        )
 
-    def enqueue_to(
-        self,
-        queue: WorkQueue,
-        key: Any = "object",
-        *,
-        predicates: Sequence[Any] = (),
-        priority: int | None = None,
-        low_priority: int | None = -100,
-    ) -> Handle:
-        """Put a request into a queue for each change of what is chosen; see `Informer.enqueue_to`."""
-        wanted = [self.selection.within(self._in_core(predicates))]
-        return super().enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
+    def _chosen(self, predicates: list[Any]) -> list[Any]:
+        return [self.selection.within(predicates)]
 
     def covers(self, namespace: str) -> bool:
         """Tell whether objects of a namespace belong to it now."""

@@ -15,9 +15,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::errors;
-use crate::handlers::{predicate, read_mapping, sink};
+use crate::handlers::sink;
 use crate::json::to_python;
 use crate::listener::Listener;
+use crate::mappings::{predicate, read_mapping};
 use crate::store::Indexer;
 use crate::transform::PyTransform;
 
@@ -290,9 +291,14 @@ impl SharedInformer {
         self.add_handler(py, Handler::Queue(handler), resync)
     }
 
-    #[pyo3(signature = (resync=None))]
-    fn add_listener(&self, py: Python<'_>, resync: Option<f64>) -> PyResult<Listener> {
-        let listener = SharedListener::default();
+    #[pyo3(signature = (resync=None, *, every_change=false))]
+    fn add_listener(
+        &self,
+        py: Python<'_>,
+        resync: Option<f64>,
+        every_change: bool,
+    ) -> PyResult<Listener> {
+        let listener = SharedListener::new(handlers::Listener::new(!every_change));
         let handle = self.add_handler(py, Handler::Listener(listener.clone()), resync)?;
         Ok(Listener::new(listener, handle, self.engine.clone()))
     }

@@ -19,6 +19,8 @@ mod json;
 mod key;
 mod key_codec;
 mod listener;
+mod mappings;
+mod measured;
 mod object;
 mod pattern;
 mod queue;
@@ -69,6 +71,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::namespace_index, module)?)?;
     module.add_class::<handlers::Owner>()?;
     module.add_class::<handlers::Predicate>()?;
+    module.add_class::<mappings::ByLabel>()?;
+    module.add_class::<mappings::ByIndex>()?;
+    module.add_class::<measured::Measured>()?;
     module.add_class::<informer::ListMeta>()?;
     module.add_class::<informer::WatchProgress>()?;
     module.add_class::<informer::SharedInformer>()?;

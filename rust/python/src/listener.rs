@@ -112,6 +112,11 @@ impl Listener {
     }
 
     #[getter]
+    fn merged(&self) -> u64 {
+        self.buffer.merged()
+    }
+
+    #[getter]
     fn handle(&self) -> u64 {
         self.handle
     }

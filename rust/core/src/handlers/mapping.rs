@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::json::read::Value;
 use crate::object::{Object, Owner};
+use crate::store::Store;
 
 /// A request that a mapping made up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +24,17 @@ pub trait MapFunc: Send + Sync {
     fn requests(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> Vec<OwnedRequest>;
 }
 
+/// Where the object is that a label names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelNamespace {
+    /// In the namespace of the object that has the label.
+    Same,
+    /// In the namespace that another label names; without that label there is no request.
+    Label(Box<str>),
+    /// In none.
+    Cluster,
+}
+
 /// Which requests a change means.
 #[derive(Clone)]
 pub enum Mapping {
@@ -29,6 +42,20 @@ pub enum Mapping {
     Object,
     /// Its owner of a kind: that of the old state too, in case the owner changed.
     Owner(Owner),
+    /// What a label names: of the old state too, in case the label changed.
+    Label {
+        /// The key of the label that has the name.
+        name: Box<str>,
+        /// Where that is.
+        namespace: LabelNamespace,
+    },
+    /// The objects that an index of this store has under the object's key.
+    Index {
+        /// What the requests are for.
+        store: Arc<Store>,
+        /// The index of that store.
+        index: Box<str>,
+    },
     /// Whatever it says.
     Custom(Arc<dyn MapFunc>),
 }
@@ -86,6 +113,34 @@ impl Mapping {
                     }
                 }
             }
+            Self::Label { name, namespace } => {
+                for object in [old, new].into_iter().flatten() {
+                    let label = |key: &str| object.labels().get(key).and_then(Value::as_str);
+                    let place = match namespace {
+                        LabelNamespace::Same => Some(Cow::Borrowed(object.namespace())),
+                        LabelNamespace::Label(key) => label(key),
+                        LabelNamespace::Cluster => Some(none()),
+                    };
+                    // A label may be there and empty, which names nothing.
+                    if let (Some(name), Some(place)) =
+                        (label(name).filter(|name| !name.is_empty()), place)
+                    {
+                        push(name, place, none());
+                    }
+                }
+            }
+            Self::Index { store, index } => {
+                // An index that is not there finds nothing; whoever made the mapping added it before.
+                let key = new.or(old).map(|object| object.key());
+                let found = key.and_then(|key| store.by_index(index, key).ok());
+                for object in found.unwrap_or_default() {
+                    push(
+                        Cow::Owned(object.name().to_owned()),
+                        Cow::Owned(object.namespace().to_owned()),
+                        none(),
+                    );
+                }
+            }
             Self::Custom(func) => {
                 for request in func.requests(old, new) {
                     push(
@@ -96,5 +151,85 @@ impl Mapping {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{IndexFailed, IndexFunc, Values};
+    use crate::object::Builder;
+
+    fn pod(name: &str, labels: &str) -> Arc<Object> {
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"x","labels":{labels}}}}}"#
+        );
+        Arc::new(
+            Builder::new("v1", "Pod")
+                .parse(text.as_bytes())
+                .expect("a pod"),
+        )
+    }
+
+    fn requests(mapping: &Mapping, old: Option<&Arc<Object>>, new: &Arc<Object>) -> Vec<String> {
+        let mut out = Vec::new();
+        mapping.collect(old, Some(new), &mut out);
+        out.iter()
+            .map(|one| format!("{}/{}", one.namespace, one.name))
+            .collect()
+    }
+
+    #[test]
+    fn a_label_names_what_is_to_be_done_in_the_old_state_and_in_the_new() {
+        let by = |namespace| Mapping::Label {
+            name: "app".into(),
+            namespace,
+        };
+        let (old, new) = (
+            pod("a", r#"{"app":"one","ns":"y"}"#),
+            pod("a", r#"{"app":"two"}"#),
+        );
+        let same = by(LabelNamespace::Same);
+        assert_eq!(requests(&same, Some(&old), &new), ["x/one", "x/two"]);
+        assert_eq!(requests(&same, Some(&new), &new), ["x/two"]);
+        assert!(requests(&same, None, &pod("a", r#"{"app":""}"#)).is_empty());
+        assert!(requests(&same, None, &pod("a", "{}")).is_empty());
+        let other = by(LabelNamespace::Label("ns".into()));
+        assert_eq!(requests(&other, Some(&old), &new), ["y/one"]);
+        assert_eq!(requests(&by(LabelNamespace::Cluster), None, &new), ["/two"]);
+    }
+
+    struct Uses;
+
+    impl IndexFunc for Uses {
+        fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
+            let uses = object.labels().get("uses").and_then(Value::as_str);
+            Ok(uses
+                .map(|name| Arc::from(format!("x/{name}")))
+                .into_iter()
+                .collect())
+        }
+    }
+
+    #[test]
+    fn an_index_finds_the_objects_that_use_what_changed() {
+        let store = Arc::new(Store::new());
+        let index: Arc<dyn IndexFunc> = Arc::new(Uses);
+        store
+            .add_indexes(&[("uses".into(), index)])
+            .expect("a new index");
+        for name in ["one", "two"] {
+            let user = pod(name, r#"{"uses":"a"}"#);
+            store.upsert(user.key().clone(), user);
+        }
+        let mapping = |index: &str| Mapping::Index {
+            store: store.clone(),
+            index: index.into(),
+        };
+        let mut found = requests(&mapping("uses"), None, &pod("a", "{}"));
+        found.sort();
+        assert_eq!(found, ["x/one", "x/two"]);
+        assert!(requests(&mapping("uses"), None, &pod("b", "{}")).is_empty());
+        assert!(requests(&mapping("none"), None, &pod("a", "{}")).is_empty());
     }
 }

@@ -8,8 +8,8 @@ mod selection;
 
 use std::sync::Arc;
 
-pub use listener::{Listener, Next, Notification, SharedListener};
-pub use mapping::{MapFunc, Mapping, OwnedRequest};
+pub use listener::{COALESCE_AFTER, Listener, Next, Notification, SharedListener};
+pub use mapping::{LabelNamespace, MapFunc, Mapping, OwnedRequest};
 pub use predicate::{Predicate, PredicateFunc};
 pub use queue_handler::QueueHandler;
 pub use selection::{LabelRequirement, Selection};
@@ -67,6 +67,14 @@ impl Change {
             Self::Add { object, .. } => (None, Some(object)),
             Self::Update { old, new } => (Some(old), Some(new)),
             Self::Delete { object, .. } => (object.object(), None),
+        }
+    }
+
+    /// The key of the object that changed.
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Add { object, .. } | Self::Update { new: object, .. } => object.key(),
+            Self::Delete { key, .. } => key,
         }
     }
 

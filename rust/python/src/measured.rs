@@ -1,0 +1,76 @@
+//! What functions from Python cost that handlers call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use pyo3::prelude::*;
+
+/// Counts of one function.
+#[derive(Default)]
+pub(crate) struct Cost {
+    calls: AtomicU64,
+    nanoseconds: AtomicU64,
+    errors: AtomicU64,
+}
+
+impl Cost {
+    /// Count a call, with the wait for the interpreter, and whether it failed; gives the failures before it.
+    pub(crate) fn add(&self, since: Instant, failed: bool) -> u64 {
+        let spent = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(spent, Ordering::Relaxed);
+        self.errors.fetch_add(u64::from(failed), Ordering::Relaxed)
+    }
+}
+
+/// A predicate or map function whose calls are counted.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct Measured {
+    func: Py<PyAny>,
+    cost: Arc<Cost>,
+}
+
+impl Measured {
+    /// The function and its counts; a bare function has counts that nobody sees.
+    pub(crate) fn of(func: &Bound<'_, PyAny>) -> (Py<PyAny>, Arc<Cost>) {
+        match func.cast::<Measured>() {
+            Ok(measured) => {
+                let measured = measured.get();
+                (measured.func.clone_ref(func.py()), measured.cost.clone())
+            }
+            Err(_) => (func.clone().unbind(), Arc::default()),
+        }
+    }
+}
+
+#[pymethods]
+impl Measured {
+    #[new]
+    fn new(func: Py<PyAny>) -> Self {
+        Self {
+            func,
+            cost: Arc::default(),
+        }
+    }
+
+    #[getter]
+    fn function(&self, py: Python<'_>) -> Py<PyAny> {
+        self.func.clone_ref(py)
+    }
+
+    #[getter]
+    fn calls(&self) -> u64 {
+        self.cost.calls.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn seconds(&self) -> f64 {
+        std::time::Duration::from_nanos(self.cost.nanoseconds.load(Ordering::Relaxed)).as_secs_f64()
+    }
+
+    #[getter]
+    fn errors(&self) -> u64 {
+        self.cost.errors.load(Ordering::Relaxed)
+    }
+}
