@@ -62,7 +62,7 @@ def lease_permissions(names: Iterable[str], namespace: str) -> list[Permission]:
         # The name of what is created is not known to the authorizer, so this one can not be narrowed.
         Permission(group, ["leases"], ["create"], namespace=namespace),
         Permission(group, ["leases"], ["get", "list", "watch", "update"], sorted(names), namespace),
-        Permission("events.k8s.io", ["events"], ["create", "patch", "update"], namespace=namespace),
+        Permission("events.k8s.io", ["events"], ["create", "patch"], namespace=namespace),
     ]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _READ = ("get", "list", "watch")
 #: The host records events for its plugins; an event of a cluster-scoped object is in the namespace `default`.
-_EVENTS = Permission("events.k8s.io", ["events"], ["create", "patch", "update"])
+_EVENTS = Permission("events.k8s.io", ["events"], ["create", "patch"])
 
 
 _CRDS = Permission("apiextensions.k8s.io", ["customresourcedefinitions"], _READ)

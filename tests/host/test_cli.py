@@ -79,7 +79,7 @@ def test_manifests_have_the_rights_of_exactly_the_plugins(ctrlhost, distribution
             "resources": ["customresourcedefinitions"],
             "verbs": ["get", "list", "watch"],
         },
-        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
         {"apiGroups": ["host.test"], "resources": ["widgets"], "verbs": ["get", "list", "watch"]},
     ]
     pod = by_kind["Deployment"]["spec"]["template"]["spec"]

@@ -1,0 +1,55 @@
+"""The page of the plugin says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from ctrlhost_ingress_status import ctrlhost_permissions
+from ctrlhost_ingress_status.desired import Desired
+from ctrlhost_ingress_status.metrics import REASONS, StatusMetrics
+from ctrlhost_ingress_status.settings import IngressStatusSettings
+from prometheus_client import CollectorRegistry
+
+PLUGIN = Path(__file__).parents[1]
+PAGE = (PLUGIN.parents[1] / "docs/plugins/ingress-status.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def first_cells(title: str) -> set[str]:
+    cells = re.findall(r"^\| (`[^|]*) \|", section(title), re.MULTILINE)
+    return {name.partition("{")[0] for cell in cells for name in re.findall(r"`([^`]*)`", cell)}
+
+
+def test_the_page_names_every_setting_and_no_other() -> None:
+    assert first_cells("Settings") == {one.encode_name for one in msgspec.structs.fields(IngressStatusSettings)}
+
+
+def test_the_page_names_every_metric_and_no_other() -> None:
+    registry = CollectorRegistry()
+    StatusMetrics(registry, "Ingress", Desired(frozenset()))
+    families = {f"{one.name}_total" if one.type == "counter" else one.name for one in registry.collect()}
+    assert first_cells("Metrics") == families
+    assert set(re.findall(r"`([a-z]+)`", section("Metrics").partition("failures: ")[2].partition("|")[0])) == set(
+        REASONS
+    )
+
+
+@pytest.mark.parametrize("method", ["patch", "update"])
+def test_the_page_names_the_right_to_write(method: str) -> None:
+    settings = msgspec.convert({"write-method": method}, IngressStatusSettings)
+    for permission in ctrlhost_permissions(settings=settings):
+        assert f"`{permission.resources[0]}`" in section("Rights")
+        assert list(permission.verbs) == [method]
+        assert method in section("Rights")
+
+
+def test_the_page_names_every_event_and_no_other() -> None:
+    source = "\n".join(one.read_text(encoding="utf-8") for one in (PLUGIN / "src").rglob("*.py"))
+    told = set(re.findall(r'events\.(?:normal|warning)\(\w+, "(\w+)"', source))
+    assert told == set(re.findall(r"(?:Warning|Normal) `(\w+)`", section("Events")))
