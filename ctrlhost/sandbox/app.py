@@ -70,7 +70,7 @@ class App:
 
     def _route(self, request: Request) -> Response | Stream:
         self._check_origin(request)
-        parts = [unquote(part) for part in request.path.split("/")[1:]]
+        parts = [unquote(part) for part in request.path.removeprefix("/").split("/")]
         if len(parts) > 1 and not parts[-1]:
             parts.pop()
         request.asked = attributes.read(request.method, parts, request.query)

@@ -24,6 +24,7 @@ MAX_HEADERS = 64 * 1024
 MAX_BODY = 3 * 1024 * 1024
 MAX_CONNECTIONS = 1000
 MAX_UNREAD = 8 * 1024 * 1024
+MAX_WAITING, MAX_WAITING_BYTES = 64, 1024 * 1024
 MAX_DISCARDED = 64 * 1024 * 1024
 LINGER_SECONDS = 2.0
 HEADER_SECONDS, BODY_SECONDS, STALL_SECONDS = 10.0, 60.0, 30.0
@@ -77,6 +78,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport = cast("asyncio.Transport", None)
         self._waiting: deque[tuple[Request, bool]] = deque()
+        self._waiting_bytes = 0
         self._busy = False
         self._stream: Stream | None = None
         self._channel: Channel | None = None
@@ -186,8 +188,12 @@ class Connection(asyncio.Protocol):
         self._reset()
         self._phase = "idle"
         self._waiting.append((request, keep_alive))
+        self._waiting_bytes += len(request.body)
         if not self._busy:
             self._next()
+        elif len(self._waiting) > MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES:
+            # What a client sends ahead, say behind a watch, must not pile up.
+            self._transport.pause_reading()
 
     # answers
 
@@ -237,6 +243,9 @@ class Connection(asyncio.Protocol):
         if self._waiting and not self._transport.is_closing():
             self._busy = True
             request, self._keep_alive = self._waiting.popleft()
+            self._waiting_bytes -= len(request.body)
+            if not self._waiting:
+                self._transport.resume_reading()
             self._answer(request)
 
     def _answer(self, request: Request) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.structural import Schema
 
 _MAX_TOTAL_BYTES = 64 << 20
-_REFUSED_BYTES = 8 << 20
+_REFUSED_BYTES = 32 << 20
 """What a refused pattern counts, since it took as long as the largest that is not."""
 _ONE = ("items", "additionalProperties", "not")
 _LISTS = ("allOf", "anyOf", "oneOf")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FIRST_REVISION = 1000
 MAX_EVENTS = 10_000
 MAX_EVENT_BYTES = 32 * 1024 * 1024
+MAX_TOTAL_EVENT_BYTES = 256 * 1024 * 1024
 MAX_OBJECT_BYTES = 1_572_864
 
 _encode = msgspec.json.Encoder().encode
@@ -147,6 +148,14 @@ class Table:
             self._forget_oldest()
         for watcher in list(self.watchers):
             watcher(event)
+        # Who comes later encodes for itself; kept, the frames would take as much memory as the events.
+        event.frames.clear()
+
+    def halve(self) -> None:
+        """Forget the older half of what is kept for watches."""
+        wanted = self.ring_bytes // 2
+        while self.ring and self.ring_bytes > wanted:
+            self._forget_oldest()
 
     def compact(self, revision: int) -> None:
         """Forget every event up to `revision`."""
@@ -171,6 +180,7 @@ class Store:
         self._max_objects = max_objects
         self.uids: dict[str, tuple[str, Snapshot]] = {}
         """Every object by its uid, with its table's name."""
+        self._event_bytes = 0
         self.listeners: list[Callable[[Table, Event], None]] = []
         """Called after each commit, in order; they must not write."""
 
@@ -235,9 +245,22 @@ class Store:
         self.uids[snapshot.uid] = (table, snapshot)
 
     def _tell(self, table: Table, event: Event) -> None:
+        before = table.ring_bytes
         table.record(event)
+        self._event_bytes += table.ring_bytes - before
+        if self._event_bytes > MAX_TOTAL_EVENT_BYTES:
+            self._shrink()
         for listener in self.listeners:
             listener(table, event)
+
+    def _shrink(self) -> None:
+        """Forget the older half of the largest ring, until all rings are within their bound together."""
+        self._event_bytes = sum(table.ring_bytes for table in self._tables.values())
+        while self._event_bytes > MAX_TOTAL_EVENT_BYTES:
+            largest = max(self._tables.values(), key=lambda table: table.ring_bytes)
+            before = largest.ring_bytes
+            largest.halve()
+            self._event_bytes -= before - largest.ring_bytes
 
 
 def snapshot_of(obj: dict[str, Any], revision: int, shape: object = None) -> Snapshot:
