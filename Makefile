@@ -123,9 +123,10 @@ format: venv ## Rewrite the sources as the formatters want them
 fuzz: ## Fuzz every decoder, SECONDS_EACH seconds (300)
 	rust/fuzz/run $(or $(SECONDS_EACH),300)
 
-soak: venv ## The long versions of the leak, stress and waiting tests
+soak: venv ## The long versions of the leak, stress, waiting, kill and fuzz tests
 	CTRLHOST_LEAK_CYCLES=10000000 CTRLHOST_STRESS_ADDS=100000 $(PYTEST) --quiet tests/unit -k "leak or flat or stress" --timeout 3600
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
+	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet tests/sandbox -k "kills or fuzzed" --timeout 7200
 
 bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the run of CI
 	$(BIN)/python -m pytest benches --benchmark-enable --timeout 900 $(if $(SHORT),--short)
