@@ -32,8 +32,8 @@ class CrdIndex:
     def note(self, name: str, crd: Object | None) -> list[str]:
         """Take in what a CRD says now, or that it is gone.
 
-        Gives the CRDs of its group that wait for names, if it has let one go, or has got one: they have to be judged anew,
-        since a name that is taken belongs into their conditions.
+        Gives the CRDs of its group that wait for names, if it has let one go, or has got one: they have to be judged
+        anew, since a name that is taken belongs into their conditions.
         """
         group, *before = self._held.pop(name, ("", (), ()))
         for counters, names in zip((self._resources, self._kinds), before, strict=True):
