@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 from click.core import ParameterSource
 
 from ctrlhost.cli.options import CONFIG, NAMESPACE, PLUGINS, SET, gather, names, sandbox_options
+from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +72,10 @@ def command(
 
     from ctrlhost import logs
 
-    logs.configure(settings.log_level, settings.log_format)
+    if can_draw(sys.stderr) and settings.log_format != "json":
+        logs.configure(settings.log_level, settings.log_format, cast("TextIO", CurrentStderr()))
+    else:
+        logs.configure(settings.log_level, settings.log_format)
     if not settings.sandbox:
         return _run(configuration, None)
 
@@ -119,6 +123,10 @@ def _run(configuration: Configuration, sandbox: Sandbox | None) -> int:
             except BaseException:
                 host.stop(0)
                 raise
+        if can_draw(sys.stderr):
+            bars = ListBars(lambda: [one.status() for one in host.factory.informers()] if host.factory else [])
+            bars.start()
+            stack.callback(bars.stop)
         code = host.run()
     sys.stdout.flush()
     return code

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.client.answers import error_from_status
 from ctrlhost.errors import DecodeError, Expired
+from ctrlhost.informers.list_log import ListLog
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from ctrlhost.informers.wire import Wire
 
 log = logging.getLogger(__name__)
-
-_SAY_EVERY = 5.0
-"""Seconds between two log lines about a list that takes its time."""
 
 
 class Pager:
@@ -32,14 +30,14 @@ class Pager:
         self._position = position
         self._status = status
         self._clock = clock
-        self._started = self._said = clock.now()
+        self._log = ListLog(clock)
 
     def list(self, resource: Resource) -> None:
         """Stage a whole list and make it the content; on any error what was known stays.
 
         A continue token that expired is answered with one list without pages, at the version asked for at first.
         """
-        self._started = self._said = self._clock.now()
+        self._log.begin()
         version = self._position.list_version()
         limit = self._position.limit(version)
         try:
@@ -74,7 +72,7 @@ class Pager:
             token = meta.continue_ or ""
             if not token:
                 return meta.resource_version, pages
-            self._say(resource)
+            self._log.more(resource.name, self._status.listing, self._status.remaining)
 
     def _page(self, resource: Resource, version: str, limit: int, token: str) -> ListMeta:
         stream = self._wire.list_page(resource, version, limit, token)
@@ -90,13 +88,3 @@ class Pager:
             raise
         finally:
             stream.close()
-
-    def _say(self, resource: Resource) -> None:
-        now = self._clock.now()
-        if now - self._said < _SAY_EVERY:
-            return
-        self._said = now
-        status = self._status
-        rate = status.listing / (now - self._started)
-        total = "" if status.remaining is None else f" of about {status.listing + status.remaining}"
-        log.info("listing %s: %d%s, %.0f/s", resource.name, status.listing, total, rate)

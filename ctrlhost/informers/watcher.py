@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.answers import error_from_status
 from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
+from ctrlhost.informers.list_log import ListLog
 from ctrlhost.informers.position import is_unavailable
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Watcher:
         self._position = position
         self._status = status
         self._clock = clock
+        self._log = ListLog(clock)
         self._window = window
         self._wait = wait
         self._stopping = stopping
@@ -95,7 +97,7 @@ class Watcher:
             self._check()
             try:
                 stream = self._wire.watch(resource, self._position.watch_list_version(), initial_events=True)
-                version = self._initial_events(stream)
+                version = self._initial_events(stream, resource.name)
             except CtrlhostError as error:
                 self._engine.abort_list()
                 self._decide_after_initial(error)
@@ -124,15 +126,17 @@ class Watcher:
             lasting = isinstance(error, ApiError) and error.status in (400, 405, 422)
             raise NoStreamingList(error, lasting=lasting) from error
 
-    def _initial_events(self, stream: Stream) -> str | None:
+    def _initial_events(self, stream: Stream, name: str) -> str | None:
         """Stage events up to the bookmark that ends them; None if the stream ended regularly before."""
         started, events = self._clock.now(), 0
         self._engine.begin_list()
+        self._log.begin()
         try:
             while chunk := stream.read():
                 progress = self._engine.feed_watch(chunk)
                 events += self._heard(progress)
                 self._status.listing = events
+                self._log.more(name, events)
                 if progress.initial_events_end:
                     self._engine.replace(progress.resource_version)
                     self._left_over = progress.error

@@ -1,0 +1,117 @@
+"""Bars on the terminal for first lists that take their time; elsewhere the log says how far they are."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ctrlhost.informers import InformerStatus
+
+#: A list that is quicker than this, in seconds, needs no bar.
+_PATIENCE = 1.0
+_LOOK_EVERY = 0.2
+
+
+class CurrentStderr:
+    """Writes to whatever `sys.stderr` is at the moment, so that log lines stand above the bars and not in them."""
+
+    def write(self, text: str) -> int:
+        """Write a piece of a line."""
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """Let it be seen."""
+        sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        """Say whether somebody is looking."""
+        return sys.stderr.isatty()
+
+
+def can_draw(stream: TextIO) -> bool:
+    """Say whether bars can be shown: on a terminal, where `rich` is installed (`pip install ctrlhost[progress]`)."""
+    return stream.isatty() and importlib.util.find_spec("rich") is not None
+
+
+class ListBars:
+    """A bar for each list that is under way, kept by a thread of its own until every first list is there."""
+
+    def __init__(self, statuses: Callable[[], Iterable[InformerStatus]], console: Any = None) -> None:
+        """Ask `statuses` how far the informers are; draw on `console`, a `rich` one of stderr by default."""
+        self._statuses = statuses
+        self._console = console
+        self._stop = threading.Event()
+        self._bars: Any = None
+        self._tasks: dict[str, Any] = {}
+        #: When each was seen first, and how much of it was there.
+        self._begun: dict[str, tuple[float, int]] = {}
+        self._since: float | None = None
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take the bars away, and look no more."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(1.0)
+        self._close()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_LOOK_EVERY):
+            self.look()
+
+    def look(self, now: float | None = None) -> None:
+        """Bring the bars up to date; those of lists that have ended go."""
+        now = time.monotonic() if now is None else now
+        listing = {one.key: one for one in self._statuses() if one.listing and not one.has_synced}
+        if not listing:
+            self._since = None
+            self._close()
+            return
+        self._since = now if self._since is None else self._since
+        if now - self._since < _PATIENCE:
+            return
+        if self._bars is None:
+            self._bars = _new_bars(self._console)
+            self._bars.start()
+        for key, one in listing.items():
+            if key not in self._tasks:
+                self._tasks[key] = self._bars.add_task(f"listing {one.kind}", total=None, rate="")
+                self._begun[key] = now, one.listing
+            total = None if one.remaining is None else one.listing + one.remaining
+            since, before = self._begun[key]
+            rate = f"{(one.listing - before) / (now - since):,.0f}/s" if now > since else ""
+            self._bars.update(self._tasks[key], completed=one.listing, total=total, rate=rate)
+        for key in [key for key in self._tasks if key not in listing]:
+            self._bars.remove_task(self._tasks.pop(key))
+
+    def _close(self) -> None:
+        bars, self._bars = self._bars, None
+        self._tasks.clear()
+        if bars is not None:
+            bars.stop()
+
+
+def _new_bars(console: Any) -> Any:
+    # 0.2 s to import, so only once there is something to draw.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=console or Console(file=sys.stderr),
+        transient=True,
+    )
