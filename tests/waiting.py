@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def eventually(condition: Callable[[], Any], timeout: float = 10.0, what: str = "") -> Any:
+def eventually(condition: Callable[[], Any], timeout: float = 30.0, what: str = "") -> Any:
     """Wait until the condition is true, and give what it returned; `what` says in the failure what was waited for."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
