@@ -123,8 +123,9 @@ format: venv ## Rewrite the sources as the formatters want them
 fuzz: ## Fuzz every decoder, SECONDS_EACH seconds (300)
 	rust/fuzz/run $(or $(SECONDS_EACH),300)
 
-soak: venv ## The long versions of the leak, stress, waiting, kill and fuzz tests
+soak: venv $(CONTROLPLANE) ## The long versions of the leak, stress, waiting, kill and fuzz tests, and a million faults
 	CTRLHOST_LEAK_CYCLES=10000000 CTRLHOST_STRESS_ADDS=100000 $(PYTEST) --quiet tests/unit -k "leak or flat or stress" --timeout 3600
+	CTRLHOST_FAULTS=500000 $(PYTEST) --quiet tests/convergence
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
 	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet tests/sandbox -k "kills or fuzzed" --timeout 7200
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def eventually(condition: Callable[[], Any], timeout: float = 30.0, what: str = "") -> Any:
+def eventually(condition: Callable[[], Any], timeout: float = 30.0, what: str = "", pause: float = 0.001) -> Any:
     """Wait until the condition is true, and give what it returned; `what` says in the failure what was waited for."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {timeout:g} s: {what or condition}"
-        time.sleep(0.001)
+        time.sleep(pause)
     return found

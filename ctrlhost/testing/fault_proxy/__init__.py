@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ctrlhost.testing.fault_proxy.fault import Fault, Injected
+from ctrlhost.testing.fault_proxy.plan import WEIGHTS
 from ctrlhost.testing.fault_proxy.proxy import FaultProxy
 
-__all__ = ["Fault", "FaultProxy", "Injected"]
+__all__ = ["WEIGHTS", "Fault", "FaultProxy", "Injected"]

@@ -128,7 +128,7 @@ class Fault:
 
     @classmethod
     def duplicate(cls, after: int = 0, *, within: float | None = None) -> Fault:
-        """Bring a frame twice."""
+        """Bring a frame twice; in a quiet stream the one that came last."""
         return cls("duplicate", after=after, within=within)
 
     @classmethod

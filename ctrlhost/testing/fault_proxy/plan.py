@@ -57,6 +57,8 @@ class Storm:
     rate: float
     #: The share of watches that are hit; each of them goes on for long, so usually all.
     watches: float
+    #: The share of new connections that fail.
+    connections: float
     #: The longest delay, and the longest that a watch goes on before it is hit, in seconds.
     within: float
     #: How long a silence lasts before it ends in a reset, in seconds; 0 is for ever.
@@ -66,7 +68,7 @@ class Storm:
     def draw(self, verb: str, path: str, nth: int, again: int = 0) -> Fault | None:
         """Give the fault for a request, if there is one; `again` is the number of those that hit it already."""
         rng = random.Random(f"{self.seed} {verb} {path} {nth} {again}")  # noqa: S311 - must be the same again, not secret
-        rate = self.watches if verb == "watch" else self.rate
+        rate = {"watch": self.watches, "connect": self.connections}.get(verb, self.rate)
         if rng.random() >= rate:
             return None
         able = [(kind, weight) for kind, weight in self.weights.items() if weight > 0 and _can_hit(kind, verb, again)]

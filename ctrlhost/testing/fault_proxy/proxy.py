@@ -152,6 +152,7 @@ class FaultProxy:
         rate: float = 0.3,
         *,
         watches: float = 1.0,
+        connections: float = 0.1,
         within: float = 0.1,
         silence: float = 1.0,
         seed: int | None = None,
@@ -161,7 +162,8 @@ class FaultProxy:
 
         It begins with `drop`, so that watches which are open already take part.
 
-        `watches` is the share of watches, which live long: each that is hit is so after `within` seconds at most. A
+        `connections` is the share of new connections that fail, `watches` that of watches, which live long: each that
+        is hit is so after `within` seconds at most, and again until it ends. A
         `stall` or `half-open` that the client bears for `silence` seconds ends in a reset; with 0 it never does.
         `kinds` are the kinds of faults with their weights. The fault of a request depends on the seed, its verb, its
         path and how many of these there were, not on what other threads do meanwhile.
@@ -169,7 +171,7 @@ class FaultProxy:
         if unknown := set(kinds or ()) - set(WEIGHTS):
             raise ValueError(f"no kinds of faults: {', '.join(sorted(unknown))}; there are {', '.join(WEIGHTS)}")
         used = self.seed if seed is None else seed
-        self._plan.storm(Storm(used, rate, watches, within, silence, dict(kinds or WEIGHTS)))
+        self._plan.storm(Storm(used, rate, watches, connections, within, silence, dict(kinds or WEIGHTS)))
         self.drop()
         return used
 

@@ -33,6 +33,8 @@ class Relay:
     def __init__(self, writer: asyncio.StreamWriter, weather: _Weather, *, chunked: bool) -> None:
         """Write in chunks, or plainly where the headers name a length."""
         self._writer, self._weather, self._chunked = writer, weather, chunked
+        #: The frame that passed last, where faults are on their way.
+        self._last = b""
 
     async def send(self, data: bytes) -> None:
         """Pass some bytes on."""
@@ -67,7 +69,7 @@ class Relay:
                     if coming is None or (left > 0 and piece is not QUIET):
                         left -= 1
                         recording.take(frame)
-                        await self.send(frame)
+                        await self._pass(frame)
                         continue
                     if await self._strike(frame, coming, plan, watch):
                         return False
@@ -104,12 +106,16 @@ class Relay:
             return True
         if kind == "garbage" and watch:
             plan.struck(hit)
-            frame = _GARBAGE + frame
-        elif kind == "duplicate" and watch and frame:
+            await self.send(_GARBAGE)
+        elif kind == "duplicate" and watch and (frame or self._last):
             plan.struck(hit)
-            frame += frame
-        await self.send(frame)
+            frame += frame or self._last
+        await self._pass(frame)
         return False
+
+    async def _pass(self, frame: bytes) -> None:
+        self._last = frame or self._last
+        await self.send(frame)
 
 
 class _Source:

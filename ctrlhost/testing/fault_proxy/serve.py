@@ -146,12 +146,19 @@ class Client:
         try:
             recording = Recording(self._recorder, replayed if _is_ok(answer) else "", watch=about.verb == "watch")
             empty = method == "HEAD" or answer.first.split(" ")[1] in ("204", "304")
-            pieces = _nothing() if empty else read_body(link.reader, answer, until_close=True)
-            complete = await self._answer(answer, pieces, about, hit, recording)
+            pieces = _pieces() if empty else read_body(link.reader, answer, until_close=True)
+            if whole_first := hit is not None and about.verb != "watch":
+                pieces = _pieces(await whole(pieces))
+            else:
+                complete = await self._answer(answer, pieces, about, hit, recording)
         except BaseException:
             link.drop()
             raise
-        if complete:
+        if whole_first:
+            # Whatever the client gets to see of it, the server's connection is good for another request.
+            self._upstream.keep(link)
+            await self._answer(answer, pieces, about, hit, recording)
+        elif complete:
             self._upstream.keep(link)
         else:
             link.drop()
@@ -257,6 +264,6 @@ def _is_ok(answer: Head) -> bool:
     return answer.first.split(" ")[1].startswith("2")
 
 
-async def _nothing() -> AsyncIterator[bytes]:
-    for piece in list[bytes]():
-        yield piece
+async def _pieces(*bodies: bytes) -> AsyncIterator[bytes]:
+    for body in bodies:
+        yield body

@@ -1,0 +1,83 @@
+"""What watches an informer for lies: the story that its handlers are told, and the keys that its queue hands out."""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+from typing import Any
+
+from ctrlhost.informers import Informer
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ShutDown, WorkQueue
+
+
+class Story:
+    """What a handler knows from what it was told; each word must follow from those before."""
+
+    def __init__(self, informer: Informer) -> None:
+        self.known: dict[str, str] = {}
+        self.lies: list[str] = []
+        self.words = 0
+        informer.add_handler(self._added, self._updated, self._deleted)
+
+    def held(self) -> dict[str, str]:
+        return dict(self.known)
+
+    def _added(self, obj: Any, initial: bool) -> None:
+        self.words += 1
+        if obj.key in self.known:
+            self.lies.append(f"{obj.key} was added at {obj.resource_version}, known at {self.known[obj.key]}")
+        self.known[obj.key] = obj.resource_version
+
+    def _updated(self, old: Any, new: Any) -> None:
+        self.words += 1
+        if self.known.get(old.key) != old.resource_version:
+            self.lies.append(f"{old.key} was updated from {old.resource_version}, known {self.known.get(old.key)}")
+        self.known[new.key] = new.resource_version
+
+    def _deleted(self, obj: Any) -> None:
+        self.words += 1
+        if self.known.pop(obj.key, None) is None:
+            self.lies.append(f"{obj.key} was deleted, but was not known")
+
+
+class Reconciler:
+    """A worker that notes for each key the state that it saw last, and fails now and then."""
+
+    def __init__(self, informer: Informer, rng: random.Random) -> None:
+        self.seen: dict[str, str] = {}
+        self.runs = 0
+        self._informer = informer
+        self._rng = rng
+        self._queue = WorkQueue(rate_limiter=ItemExponentialFailureRateLimiter(0.0005, 0.002))
+        self._busy = threading.Lock()
+        informer.enqueue_to(self._queue)
+        self._thread = threading.Thread(target=self._work, name="reconciler", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                request = self._queue.get(timeout=5)
+            except queue.Empty:
+                continue
+            except ShutDown:
+                return
+            with self._busy:
+                self.runs += 1
+                if self._rng.random() < 0.1:
+                    self._queue.add_rate_limited(request)
+                else:
+                    obj = self._informer.lister.get(request.name, request.namespace)
+                    self.seen[f"{request.namespace}/{request.name}"] = obj.resource_version if obj is not None else ""
+                    self._queue.forget(request)
+                self._queue.done(request)
+
+    def held(self) -> dict[str, str]:
+        """The keys whose last reconcile found an object, with the version that it found."""
+        with self._busy:
+            return {key: version for key, version in self.seen.items() if version}
+
+    def stop(self) -> None:
+        self._queue.shut_down()
+        self._thread.join(10)

@@ -1,0 +1,43 @@
+"""Whatever the network does: once it is quiet, every cache equals the server and nothing was missed.
+
+A failure names its seed: `CTRLHOST_SEED=… CTRLHOST_FAULTS=200` runs that storm again. `make soak` lets a million faults
+strike.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.convergence.world import World
+
+#: Per server. With two of them a run of all tests has twenty thousand.
+FAULTS = int(os.environ.get("CTRLHOST_FAULTS", "10000"))
+A_ROUND = 200
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Let no log keep what a million faults make the reflectors say."""
+    loggers = [logging.getLogger(name) for name in ("ctrlhost.informers", "ctrlhost.client", "urllib3")]
+    for each in loggers:
+        each.setLevel(logging.CRITICAL)
+    yield
+    for each in loggers:
+        each.setLevel(logging.NOTSET)
+
+
+@pytest.mark.timeout(60 + FAULTS // 20)
+def test_informers_agree_with_the_server_after_every_storm(control_plane: ControlPlane, faults: Any) -> None:
+    proxy = faults(control_plane)
+    with World(control_plane, proxy) as world:
+        for number in range(max(1, FAULTS // A_ROUND)):
+            world.round(proxy.seed + number, A_ROUND)
+        assert proxy.total >= FAULTS
+        assert world.writes > 0
+        assert all(each.story.words and each.reconciler.runs for each in world.watching)

@@ -1,0 +1,103 @@
+"""A whole host behind a bad network: what its controller is to make is there once the network is quiet."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import pytest
+
+import ctrlhost
+from ctrlhost import Client, For
+from ctrlhost.configuration import Configuration
+from ctrlhost.host import Host
+from ctrlhost.settings import HostSettings
+from ctrlhost.testing import FaultProxy, HurriedClock
+from tests.control_plane import ControlPlane
+from tests.plugin_modules import plugin_of
+from tests.waiting import eventually
+
+FAULTS = int(os.environ.get("CTRLHOST_FAULTS", "10000")) // 20
+LABELS = {"storm": "source"}
+
+
+def mirror(ctx: Any, request: ctrlhost.Request) -> None:
+    source = ctx.get(request)
+    if source is None:
+        # Without an owner's collector at work the copy is the controller's to delete.
+        if ctx.client.find("v1", "ConfigMap", f"copy-{request.name}", request.namespace):
+            ctx.client.delete("v1", "ConfigMap", f"copy-{request.name}", request.namespace)
+        return
+    copy = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": f"copy-{request.name}", "namespace": request.namespace},
+        "data": dict(source.get("data") or {}),
+    }
+    ctx.client.apply(copy)
+
+
+@pytest.fixture
+def proxy(control_plane: ControlPlane, faults: Any) -> FaultProxy:
+    made: FaultProxy = faults(control_plane)
+    return made
+
+
+@pytest.mark.timeout(120 + FAULTS // 5)
+def test_no_reconcile_is_lost_in_a_storm(control_plane: ControlPlane, namespace: str, proxy: FaultProxy) -> None:
+    source = For("v1", "ConfigMap", namespaces=[namespace], label_selector="storm=source")
+    plugin = plugin_of(lambda plugin: plugin.add_controller("c", mirror, source, workers=2), "mirror")
+    host = Host(
+        HostSettings(listen=""),
+        (plugin,),
+        configuration=Configuration({"host": {"listen": ""}, "plugins": {}, "controllers": {}}, ""),
+        client=Client.load(proxy.kubeconfig),
+        clock=HurriedClock(10_000),
+    )
+    rng = random.Random(proxy.seed)
+    host.start()
+    try:
+        assert host.wait_ready(30)
+        proxy.storm(0.4, within=0.02, silence=0.05)
+
+        def going() -> bool:
+            write(rng, control_plane.client, namespace)
+            return proxy.total >= FAULTS
+
+        eventually(going, 60 + FAULTS / 10, "the storm's faults", pause=0.005)
+        proxy.calm()
+        proxy.drop()
+        wanted = sources(control_plane.client, namespace)
+        eventually(lambda: copies(control_plane.client, namespace) == wanted, 60, "the copies of all", pause=0.1)
+    finally:
+        proxy.calm()
+        host.stop(10)
+
+
+def write(rng: random.Random, client: Client, namespace: str) -> None:
+    name = f"m{rng.randrange(15)}"
+    try:
+        if rng.random() < 0.7:
+            metadata = {"name": name, "namespace": namespace, "labels": LABELS}
+            data = {"n": str(rng.random())}
+            client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        else:
+            client.delete("v1", "ConfigMap", name, namespace)
+    except (ctrlhost.NotFound, ctrlhost.Conflict):
+        pass
+
+
+def sources(client: Client, namespace: str) -> dict[str, Any]:
+    found = client.list("v1", "ConfigMap", namespace, label_selector="storm=source")
+    return {each["metadata"]["name"]: each["data"] for each in found}
+
+
+def copies(client: Client, namespace: str) -> dict[str, Any]:
+    found = client.list("v1", "ConfigMap", namespace)
+    prefix = "copy-"
+    return {
+        each["metadata"]["name"].removeprefix(prefix): each["data"]
+        for each in found
+        if each["metadata"]["name"].startswith(prefix)
+    }
