@@ -143,6 +143,13 @@ class BodyStream:
         self._http.close()
         self._response.release_conn()
 
+    def set_idle(self, seconds: float) -> None:
+        """Bound the silence anew; see `Stream.set_idle`."""
+        self._idle = seconds
+        if self._sock is not None:
+            with contextlib.suppress(OSError):
+                self._sock.settimeout(seconds)
+
     def close(self) -> None:
         """Drop the connection and wake the reader; see `Stream.close`."""
         with self._lock:

@@ -36,6 +36,9 @@ class Stream(Protocol):
         Raises TransportError if the body is cut, its framing is broken, or nothing came within the idle bound.
         """
 
+    def set_idle(self, seconds: float) -> None:
+        """Bound the time between two reads that bring something anew; for the thread that reads."""
+
     def close(self) -> None:
         """Drop the connection; a `read` that waits in another thread returns at once. May be called repeatedly."""
 

@@ -37,6 +37,14 @@ class WatchProgress(Protocol):
         """Bookmarks."""
 
     @property
+    def plain_bookmarks(self) -> int:
+        """Bookmarks that say nothing about initial events."""
+
+    @property
+    def skipped(self) -> int:
+        """Frames that were left out since no cache can hold what they say."""
+
+    @property
     def resource_version(self) -> str:
         """The version to go on from."""
 
@@ -51,6 +59,10 @@ class WatchProgress(Protocol):
 
 class Engine(Protocol):
     """Bytes in, cache up to date; `ctrlhost._core.SharedInformer`. Feeding is for one thread at a time."""
+
+    @property
+    def last_resource_version(self) -> str:
+        """The version that the content is of; empty before the first list."""
 
     def begin_list(self) -> None:
         """Start to stage a list."""
@@ -75,3 +87,6 @@ class Engine(Protocol):
 
     def process(self) -> int:
         """Bring the store up to date and tell the handlers."""
+
+    def stats(self) -> dict[str, Any]:
+        """Give counts since the start; `skipped` objects that were left out, and `last_skip`, why the last one was."""

@@ -26,6 +26,8 @@ class ReflectorOptions:
     min_watch_timeout: float = 300.0
     #: A stream that brings no byte for so long is dead. Servers send a bookmark about once a minute, some less often.
     idle_timeout: float = 180.0
+    #: The longest silence among the initial events of a streaming list; after it the list is asked for in pages.
+    initial_idle_timeout: float = 30.0
     #: To connect and get the headers of an answer.
     connect_timeout: float = 30.0
     #: Between two pieces of a list: a server may think about a large one for a while.

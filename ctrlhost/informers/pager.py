@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.informers.engine import Engine, ListMeta
     from ctrlhost.informers.position import Position
+    from ctrlhost.informers.skips import Skips
     from ctrlhost.informers.status import ReflectorStatus
     from ctrlhost.informers.wire import Wire
 
@@ -23,7 +24,9 @@ log = logging.getLogger(__name__)
 class Pager:
     """Lists one resource into an engine. For use by the reflector's thread."""
 
-    def __init__(self, wire: Wire, engine: Engine, position: Position, status: ReflectorStatus, clock: Clock) -> None:
+    def __init__(
+        self, wire: Wire, engine: Engine, position: Position, status: ReflectorStatus, clock: Clock, skips: Skips
+    ) -> None:
         """Read from `wire` and stage in `engine`, from where `position` says."""
         self._wire = wire
         self._engine = engine
@@ -31,6 +34,7 @@ class Pager:
         self._status = status
         self._clock = clock
         self._log = ListLog(clock)
+        self._skips = skips
 
     def list(self, resource: Resource) -> None:
         """Stage a whole list and make it the content; on any error what was known stays.
@@ -66,6 +70,7 @@ class Pager:
         token, pages = "", 0
         while True:
             meta = self._page(resource, version, limit, token)
+            self._skips.look()
             pages += 1
             self._status.listing += meta.count
             self._status.remaining = meta.remaining_item_count

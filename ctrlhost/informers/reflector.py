@@ -11,6 +11,7 @@ from ctrlhost.errors import ApiError, CtrlhostError, Forbidden, NotFound, Unauth
 from ctrlhost.informers.backoff import Backoff, RetryWindow
 from ctrlhost.informers.pager import Pager
 from ctrlhost.informers.position import Position, is_unavailable
+from ctrlhost.informers.skips import Skips
 from ctrlhost.informers.status import ReflectorStatus, State
 from ctrlhost.informers.watcher import NoStreamingList, Stopped, Watcher
 from ctrlhost.informers.wire import Wire
@@ -106,7 +107,8 @@ class Reflector:
             reset_after=delays.reset_after,
             rng=rng,
         )
-        self._pager = Pager(self._wire, engine, self._position, self.status, clock)
+        skips = Skips(engine, kind, clock)
+        self._pager = Pager(self._wire, engine, self._position, self.status, clock, skips)
         self._watcher = Watcher(
             self._wire,
             engine,
@@ -118,6 +120,7 @@ class Reflector:
             stopping=self._stopping.is_set,
             fed=fed,
             note=self._note,
+            skips=skips,
         )
         where = f"{namespace}/" if namespace else ""
         self._thread = threading.Thread(target=self._run, name=f"reflector {where}{kind}", daemon=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers.backoff import RetryWindow
     from ctrlhost.informers.engine import Engine, WatchProgress
     from ctrlhost.informers.position import Position
+    from ctrlhost.informers.skips import Skips
     from ctrlhost.informers.status import ReflectorStatus
     from ctrlhost.informers.wire import Wire
 
@@ -69,6 +70,7 @@ class Watcher:
         stopping: Callable[[], bool],
         fed: Callable[[], None],
         note: Callable[[str, Exception], None],
+        skips: Skips,
     ) -> None:
         """`wait` sleeps for the next back-off, `fed` is called when handlers have news, `note` hears of failures."""
         self._wire = wire
@@ -82,6 +84,7 @@ class Watcher:
         self._stopping = stopping
         self._fed = fed
         self._note = note
+        self._skips = skips
         #: Somebody wants a new list although the watch is fine.
         self.list_wanted = threading.Event()
         #: An ERROR frame that came in the same piece as the end of the initial events.
@@ -106,6 +109,7 @@ class Watcher:
                 self._engine.abort_list()
                 raise
             if version is not None:
+                stream.set_idle(self._wire.idle_timeout)
                 self._position.listed(version, 1, "")
                 self._status.lists += 1
                 self._status.last_list_at = self._clock.now()
@@ -137,6 +141,9 @@ class Watcher:
                 events += self._heard(progress)
                 self._status.listing = events
                 self._log.more(name, events)
+                if progress.plain_bookmarks and not progress.initial_events_end:
+                    # A server that streams lists sends no bookmark before the one that ends the initial events.
+                    raise NoStreamingList(TransportError("the server does not know sendInitialEvents"), lasting=True)
                 if progress.initial_events_end:
                     self._engine.replace(progress.resource_version)
                     self._left_over = progress.error
@@ -190,7 +197,7 @@ class Watcher:
                 self._wait(error)
 
     def _consume(self, stream: Stream, proved: bool) -> tuple[End, Exception | None]:
-        started, events = self._clock.now(), int(proved)
+        started, before = self._clock.now(), self._position.last
         self._status.watches += 1
         self._status.set("watching", "", started)
         left_over, self._left_over = self._left_over, None
@@ -200,7 +207,7 @@ class Watcher:
                 progress = self._engine.feed_watch(chunk)
                 self._engine.process()
                 self._fed()
-                events += self._heard(progress) + progress.bookmarks
+                self._heard(progress)
                 self._position.last = self._status.resource_version = progress.resource_version
                 if progress.error is not None:
                     error = error_from_status(progress.error)
@@ -213,7 +220,9 @@ class Watcher:
         self._status.set("reconnecting", str(error) if error else "", self._clock.now())
         if error is not None:
             self._note("watch", error)
-        return self._decide(error, events > 0 or self._clock.now() - started >= _SHORT), error
+        # What comes again and again, and leads nowhere, is no reason to hurry back.
+        went_well = proved or self._position.last != before or self._clock.now() - started >= _SHORT
+        return self._decide(error, went_well), error
 
     def _finish(self, error: Exception | None) -> Exception | None:
         """Tell the engine that the stream is over; a frame that was cut is the error, unless there is one already."""
@@ -222,7 +231,9 @@ class Watcher:
                 self._engine.end_watch()
                 self._engine.process()
             except (CtrlhostError, ValueError) as raised:
-                return error or raised
+                error = error or raised
+            # Frames before a broken one count, else they would come again and the cache go back in time.
+            self._position.last = self._status.resource_version = self._engine.last_resource_version
         return error
 
     def _decide(self, error: Exception | None, went_well: bool) -> End:
@@ -246,6 +257,8 @@ class Watcher:
         if progress.bookmarks:
             status.last_bookmark_at = now
             status.bookmarks += progress.bookmarks
+        if progress.skipped:
+            self._skips.look()
         return progress.events
 
     def _check(self) -> None:

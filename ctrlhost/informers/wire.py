@@ -43,6 +43,11 @@ class Wire:
         self._stream: Stream | None = None
         self._cut = False
 
+    @property
+    def idle_timeout(self) -> float:
+        """The longest silence of a watch, in seconds."""
+        return self._options.idle_timeout
+
     def list_page(self, resource: Resource, version: str, limit: int, token: str) -> Stream:
         """Open a page of a list; a continue token carries the version itself, so none is sent beside it."""
         query = {
@@ -65,7 +70,9 @@ class Wire:
             "sendInitialEvents": True if initial_events else None,
             "resourceVersionMatch": "NotOlderThan" if initial_events else None,
         }
-        timeouts = StreamTimeouts(connect=self._options.connect_timeout, idle=self._options.idle_timeout)
+        # Initial events and the bookmark after them come at once; a server that leaves it at that will never send one.
+        idle = min(self.idle_timeout, self._options.initial_idle_timeout) if initial_events else self.idle_timeout
+        timeouts = StreamTimeouts(connect=self._options.connect_timeout, idle=idle)
         return self._open(resource, query, _METADATA, timeouts)
 
     def _watch_timeout(self) -> int:

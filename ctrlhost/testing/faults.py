@@ -162,6 +162,10 @@ class HeldStream:
         self._faults.let_through(self._closed)
         return data
 
+    def set_idle(self, seconds: float) -> None:
+        """Bound the silence of the stream behind."""
+        self._stream.set_idle(seconds)
+
     def close(self) -> None:
         """Close the stream behind."""
         self._closed.set()

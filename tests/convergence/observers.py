@@ -17,6 +17,8 @@ class Story:
     def __init__(self, informer: Informer) -> None:
         self.known: dict[str, str] = {}
         self.lies: list[str] = []
+        #: Updates to an older state, which only a server that went back in time may cause.
+        self.backwards: list[str] = []
         self.words = 0
         informer.add_handler(self._added, self._updated, self._deleted)
 
@@ -33,6 +35,8 @@ class Story:
         self.words += 1
         if self.known.get(old.key) != old.resource_version:
             self.lies.append(f"{old.key} was updated from {old.resource_version}, known {self.known.get(old.key)}")
+        if new.uid == old.uid and int(new.resource_version) < int(old.resource_version):
+            self.backwards.append(f"{new.key} went from {old.resource_version} back to {new.resource_version}")
         self.known[new.key] = new.resource_version
 
     def _deleted(self, obj: Any) -> None:

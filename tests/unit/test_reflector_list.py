@@ -252,6 +252,23 @@ def test_a_table_is_no_list(rig, api_version, kind):
     assert "Table" in str(rig.errors[0])
 
 
+@pytest.mark.behaviour("informers/RE32")
+def test_a_custom_kind_of_that_name_is_as_good_as_any(server):
+    kinds = [{"name": "tables", "kind": "Table", "namespaced": True, "verbs": ["list", "watch"]}]
+    server.on("GET", "/apis/example.com/v1", Json({"resources": kinds}))
+
+    def table(name: str, version: int) -> dict:
+        return {**pod(name, version), "kind": "Table", "apiVersion": "example.com/v1"}
+
+    listed = {"kind": "TableList", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": "1"}}
+    frames = Frames({"type": "ADDED", "object": table("b", 2)})
+    serve(server, "/apis/example.com/v1/tables", [Json({**listed, "items": [table("a", 1)]})], [frames])
+    with InformerFactory(Client(server.url), options=ReflectorOptions(watch_list=False)) as factory:
+        tables = factory.informer("example.com/v1", "Table")
+        factory.start()
+        eventually(lambda: {each.name for each in tables.lister.list()} == {"a", "b"})
+
+
 @pytest.mark.behaviour("informers/RE29")
 def test_the_memory_of_what_is_deleted_is_given_back(rig):
     pages = [

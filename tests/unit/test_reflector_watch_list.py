@@ -224,6 +224,34 @@ def test_only_the_word_true_ends_the_initial_events(rig):
     assert rig.factory.wait_for_sync(10)
 
 
+def test_a_server_that_ignores_streaming_lists_is_told_by_its_first_plain_bookmark_and_listed_in_pages(rig):
+    ignorant = Frames(event("ADDED", pod("a", 1)), bookmark(2))
+    rig.serve([Json(pod_list(3, pod("a", 1), pod("b", 3)))], [ignorant, Frames(), Frames()]).synced()
+    assert rig.held() == {"a": "1", "b": "3"}
+    assert ignorant.closed.wait(10)
+    rig.pods.parts[0].reflector.relist()
+    eventually(lambda: len(rig.lists) == 2)
+    assert ["sendInitialEvents" in each.query for each in rig.watches][:2] == [True, False]
+
+
+def test_initial_events_that_stop_without_an_end_are_replaced_by_pages(rig_with):
+    rig = rig_with(initial_idle_timeout=0.1)
+    silent = Frames(event("ADDED", pod("a", 1)))
+    rig.serve([Json(pod_list(3, pod("a", 1), pod("b", 3)))], [silent, Frames()]).synced()
+    assert rig.held() == {"a": "1", "b": "3"}
+    assert silent.closed.wait(10)
+
+
+def test_a_stream_that_was_complete_may_be_silent_as_long_as_any_watch(rig_with):
+    rig = rig_with(initial_idle_timeout=0.05, idle_timeout=30)
+    frames = Frames(event("ADDED", pod("a", 1)), bookmark(2, initial_end=True))
+    rig.serve(NONE, [frames]).synced()
+    assert rig.pods.parts[0].reflector.join(0.2) is False
+    frames.send_event(event("ADDED", pod("b", 3)))
+    rig.holds(a=1, b=3)
+    assert len(rig.watches) == 1
+
+
 @pytest.mark.behaviour("informers/RE31")
 def test_a_transform_runs_once_for_each_object_that_comes(server):
     from stub_api_server import serve

@@ -36,6 +36,8 @@ pub(crate) struct ListMeta {
 pub(crate) struct WatchProgress {
     events: u64,
     bookmarks: u64,
+    plain_bookmarks: u64,
+    skipped: u64,
     resource_version: String,
     initial_events_end: bool,
     error: Option<Py<PyAny>>,
@@ -50,6 +52,8 @@ impl WatchProgress {
         Ok(Self {
             events: progress.events,
             bookmarks: progress.bookmarks,
+            plain_bookmarks: progress.plain_bookmarks,
+            skipped: progress.skipped,
             resource_version: progress.resource_version,
             initial_events_end: progress.initial_events_end,
             error,

@@ -20,6 +20,10 @@ pub struct WatchProgress {
     pub events: u64,
     /// Bookmarks.
     pub bookmarks: u64,
+    /// Bookmarks that say nothing about initial events, neither that they ended nor that they did not.
+    pub plain_bookmarks: u64,
+    /// Frames that were left out since no cache can hold what they say.
+    pub skipped: u64,
     /// The resource version to go on from, after this piece.
     pub resource_version: String,
     /// The bookmark came that ends the initial events of a streaming list.
@@ -186,13 +190,15 @@ impl Intake {
                         shortened(frame.type_text)
                     ));
                     skip(counters, last_skip, "a watch frame", &error);
+                    progress.skipped += 1;
                     return true;
                 }
                 FrameKind::Bookmark => {
                     counters.bookmarks.fetch_add(1, Ordering::Relaxed);
                     progress.bookmarks += 1;
-                    progress.initial_events_end |=
-                        bookmark(frame.value, resource_version, counters);
+                    let ends = bookmark(frame.value, resource_version, counters);
+                    progress.initial_events_end |= ends == Some(true);
+                    progress.plain_bookmarks += u64::from(ends.is_none());
                     return true;
                 }
                 FrameKind::Added | FrameKind::Modified | FrameKind::Deleted => {}
@@ -201,6 +207,7 @@ impl Intake {
                 Ok(object) => object,
                 Err(error) => {
                     skip(counters, last_skip, "the object of a watch frame", &error);
+                    progress.skipped += 1;
                     return true;
                 }
             };
@@ -261,8 +268,8 @@ fn take_in(
     Ok(changed)
 }
 
-/// Note a bookmark; true if it ends the initial events.
-fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counters) -> bool {
+/// Note a bookmark, and tell whether it ends the initial events; None if it does not speak of them.
+fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counters) -> Option<bool> {
     let metadata = object.get("metadata").unwrap_or(Value("null"));
     let version = metadata
         .get("resourceVersion")
@@ -280,8 +287,7 @@ fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counter
     let annotations = metadata.get("annotations").unwrap_or(Value("null"));
     annotations
         .get("k8s.io/initial-events-end")
-        .and_then(Value::as_str)
-        .is_some_and(|value| value == "true")
+        .map(|value| value.as_str().is_some_and(|value| value == "true"))
 }
 
 /// Whether both are well-formed resource versions and the first is the smaller one. Others can not be compared.
