@@ -1,62 +1,82 @@
 """A client that does nothing but patch the status of Ingresses, over so many connections; a process of its own.
 
-    python -m benches.bare_patches URL CA-FILE TOKEN CONNECTIONS IP < NAMES
+    python -m benches.bare_patches ctrlhost|http.client KUBECONFIG CONNECTIONS IP < NAMES
 
-Prints the seconds that all took. The requests are those of the plugin, made ready before the first one goes out.
+With `ctrlhost` it is the client that plugins have, without cache, queue or watch. With `http.client` it is Python's own
+and requests that were made ready before the first one goes out: as little as Python can do.
 """
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import ssl
 import sys
 import threading
-import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MANAGER = "ctrlhost-ingress-status"
+INGRESS = ("networking.k8s.io/v1", "Ingress")
+Names = list[tuple[str, str]]
 
 
-class Worker(threading.Thread):
-    """One connection, and its share of the Ingresses."""
+def with_ctrlhost(kubeconfig: str, status: dict[str, Any]) -> Callable[[Names], None]:
+    """Send with a client of ctrlhost, which all threads share."""
+    import ctrlhost
 
-    def __init__(self, url: str, ca: str, token: str, requests: list[tuple[str, bytes]]) -> None:
-        super().__init__()
-        parts = urlsplit(url)
-        context = ssl.create_default_context(cafile=ca)
-        self._connection = http.client.HTTPSConnection(str(parts.hostname), parts.port, context=context)
-        self._connection.connect()
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/merge-patch+json"}
-        self._requests = requests
-        self.failed = 0
+    client = ctrlhost.Client.load(kubeconfig).derive(field_manager=MANAGER)
 
-    def run(self) -> None:
-        for path, body in self._requests:
-            self._connection.request("PATCH", path, body, self._headers)
-            answer = self._connection.getresponse()
-            answer.read()
-            self.failed += answer.status != 200
+    def send(names: Names) -> None:
+        for name, uid in names:
+            patch = {"metadata": {"uid": uid}, "status": status}
+            client.patch(*INGRESS, name, "default", patch, subresource="status")
+
+    return send
+
+
+def with_http_client(kubeconfig: str, status: dict[str, Any]) -> Callable[[Names], None]:
+    """Send with a connection of Python's standard library for each thread."""
+    config = yaml.safe_load(Path(kubeconfig).read_text(encoding="utf-8"))
+    cluster, token = config["clusters"][0]["cluster"], config["users"][0]["user"]["token"]
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    parts = urlsplit(cluster["server"])
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/merge-patch+json"}
+
+    def send(names: Names) -> None:
+        context = ssl.create_default_context(cadata=authority)
+        connection = http.client.HTTPSConnection(str(parts.hostname), parts.port, context=context)
+        ready = []
+        for name, uid in names:
+            body = json.dumps({"metadata": {"uid": uid}, "status": status}, separators=(",", ":")).encode()
+            path = f"/apis/{INGRESS[0]}/namespaces/default/ingresses/{name}/status?fieldManager={MANAGER}"
+            ready.append((path, body))
+        for path, body in ready:
+            connection.request("PATCH", path, body, headers)
+            connection.getresponse().read()
+
+    return send
 
 
 def main() -> None:
     """Patch the Ingresses `name uid` of the standard input."""
-    url, ca, token, connections, ip = sys.argv[1:]
-    requests = []
-    for line in sys.stdin:
-        name, uid = line.split()
-        status = {"loadBalancer": {"ingress": [{"ip": ip}]}}
-        body = json.dumps({"metadata": {"uid": uid}, "status": status}, separators=(",", ":")).encode()
-        path = f"/apis/networking.k8s.io/v1/namespaces/default/ingresses/{name}/status?fieldManager={MANAGER}"
-        requests.append((path, body))
-    workers = [Worker(url, ca, token, requests[number :: int(connections)]) for number in range(int(connections))]
-    began = time.monotonic()
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    seconds = time.monotonic() - began
-    print(json.dumps({"seconds": seconds, "failed": sum(worker.failed for worker in workers)}))
+    which, kubeconfig, connections, ip = sys.argv[1:]
+    names = [(name, uid) for name, uid in (line.split() for line in sys.stdin)]
+    make = with_ctrlhost if which == "ctrlhost" else with_http_client
+    send = make(kubeconfig, {"loadBalancer": {"ingress": [{"ip": ip}]}})
+    share = int(connections)
+    threads = [threading.Thread(target=send, args=(names[number::share],)) for number in range(share)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 if __name__ == "__main__":
