@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_HEADERS = 64 * 1024
 MAX_BODY = 3 * 1024 * 1024
 MAX_CONNECTIONS = 1000
+PIECE = 256 * 1024
 MAX_UNREAD = 8 * 1024 * 1024
 MAX_WAITING, MAX_WAITING_BYTES = 64, 1024 * 1024
 MAX_DISCARDED = 64 * 1024 * 1024
@@ -79,6 +80,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", None)
         self._waiting: deque[tuple[Request, bool]] = deque()
         self._waiting_bytes = 0
+        self._rest = memoryview(b"")
         self._busy = False
         self._stream: Stream | None = None
         self._channel: Channel | None = None
@@ -112,6 +114,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """Forget the connection and stop its stream."""
         self._connections.pop(self, None)
+        self._rest = memoryview(b"")
         if self._channel is not None:
             self._channel.ended = True
         stream, self._stream = self._stream, None
@@ -150,6 +153,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self._stalled = None
+        if self._rest:
+            self._write_on()
 
     # httptools
 
@@ -259,19 +264,37 @@ class Connection(asyncio.Protocol):
                 return
             answer = self._handler.refuse(later.otherwise)
         if isinstance(answer, Response):
-            self._write(answer)
-            self._done()
+            if self._write(answer):
+                self._done()
             return
         head = [*answer.headers, ("Content-Type", answer.content_type), ("Transfer-Encoding", "chunked")]
         self._transport.write(_head(200, head, keep_alive=self._keep_alive))
         self._stream, self._channel = answer, Channel(self)
         answer.opened(self._channel)
 
-    def _write(self, answer: Response) -> None:
+    def _write(self, answer: Response) -> bool:
+        """Write an answer; False if it is large, so that the rest follows as the client reads."""
         headers = [*answer.headers, ("Content-Type", answer.content_type)]
         if answer.status != 304:
             headers.append(("Content-Length", str(len(answer.body))))
-        self._transport.write(_head(answer.status, headers, keep_alive=self._keep_alive) + answer.body)
+        head = _head(answer.status, headers, keep_alive=self._keep_alive)
+        if len(answer.body) <= PIECE:
+            self._transport.write(head + answer.body)
+            return True
+        self._transport.write(head)
+        self._rest = memoryview(answer.body)
+        self._write_on()
+        return False
+
+    def _write_on(self) -> None:
+        """Write pieces until the client is behind: a transport that holds all of it moves it at every send."""
+        while self._rest and self._stalled is None and not self._transport.is_closing():
+            piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
+            self._transport.write(piece)
+        if not self._rest:
+            # An empty view of the body would keep it.
+            self._rest = memoryview(b"")
+            self._done()
 
     def _done(self) -> None:
         self._busy = False
