@@ -65,12 +65,12 @@ def go_queue(go_peers: Callable[..., dict[str, float]]) -> Callable[[str], float
 
 
 @pytest.fixture(scope="session")
-def stub_pods() -> Callable[[int, int], object]:
-    """Start a stub server with so many pods and events; a context manager that gives its URL."""
+def stub_pods() -> Callable[..., object]:
+    """Start a stub server with so many pods and events, sent at a pace or all at once; gives its URL in a context."""
 
     @contextmanager
-    def start(pods: int, events: int) -> Iterator[str]:
-        command = [sys.executable, "-m", "benches.stub_pods", str(pods), str(events)]
+    def start(pods: int, events: int, pace: int = 0) -> Iterator[str]:
+        command = [sys.executable, "-m", "benches.stub_pods", str(pods), str(events), str(pace)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             try:

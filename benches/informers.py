@@ -1,8 +1,9 @@
 """One informer against the stub server, in a process of its own so that its memory can be read.
 
-    python -m benches.informers ctrlhost|official|kopf URL EVENTS
+    python -m benches.informers ctrlhost|official|kopf|latency|latency-beside|idle URL EVENTS
 
-Prints the seconds of the first list, the events per second after it and the resident bytes per pod, as JSON.
+Prints the seconds of the first list, the events per second after it and the resident bytes per pod, as JSON; or what an
+event waits for its reconcile; or what informers cost that hear nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ def resident_bytes() -> int:
     """Read the resident set of this process."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def peak_bytes() -> int:
+    """Read the largest resident set that this process has had."""
+    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
 
 
 def report(pods: int, listed: float, events: int, followed: float, grown: int) -> dict[str, float]:
@@ -59,8 +66,79 @@ def ctrlhost_informer(url: str, events: int) -> dict[str, float]:
     count = len(pods.indexer.list_keys())
     assert len(queue) == count
     grown = resident_bytes() - before
+    peak = (peak_bytes() - before) / grown
     factory.stop()
-    return report(count, listed, events, followed, grown)
+    return report(count, listed, events, followed, grown) | {"peak_to_steady": peak}
+
+
+def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float]:
+    """Measure the time from an event's sending to the start of its reconcile; `beside` a thread that only computes."""
+    import types
+
+    import ctrlhost
+    from benches.stub_pods import FIRST_REVISION
+    from ctrlhost.host import Host
+    from ctrlhost.settings import HostSettings
+
+    times: list[int] = []
+    busy = True
+
+    def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> None:
+        now = time.monotonic_ns()
+        pod = ctx.get(request)
+        if pod is not None and (sent := pod.annotations.get("sent")):
+            times.append(now - int(sent))
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("pods", reconcile, ctrlhost.For("v1", "Pod"))
+
+    def compute() -> None:
+        number = 0
+        while busy:
+            number = (number * 31 + 7) % 1_000_003
+
+    module: Any = types.ModuleType("latency")
+    module.ctrlhost_setup = ctrlhost.hookimpl(setup)
+    client = ctrlhost.Client(url)
+    host = Host(HostSettings(listen=""), [module], client=client)
+    if beside:
+        threading.Thread(target=compute, daemon=True).start()
+    host.start()
+    assert host.factory is not None
+    (pods,) = host.factory.informers()
+    begun, last = time.perf_counter(), str(FIRST_REVISION + events)
+    while pods.last_resource_version != last and time.perf_counter() - begun < LIMIT:
+        time.sleep(0.01)
+    followed = time.perf_counter() - begun
+    time.sleep(0.5)
+    busy = False
+    host.stop(5)
+    # The first tenth warms up: threads, batches and the processor's clock.
+    ordered = sorted(times[len(times) // 10 :])
+    at = {part: ordered[int(len(ordered) * part / 1000)] / 1e9 for part in (500, 990, 999)}
+    return {"p50": at[500], "p99": at[990], "p999": at[999], "runs": len(times), "seconds": followed}
+
+
+def idle_informers(url: str, events: int) -> dict[str, float]:
+    """Measure the processor time of 50 informers that hear nothing, each with a queue and two handlers in Python."""
+    import ctrlhost
+    from ctrlhost.workqueue import WorkQueue
+
+    del events
+    factory = ctrlhost.InformerFactory(ctrlhost.Client(url))
+    before = threading.active_count()
+    for number in range(50):
+        informer = factory.informer("v1", "Pod", field_selector=f"spec.nodeName=n{number}")
+        informer.enqueue_to(WorkQueue())
+        for _ in range(2):
+            informer.add_handler(on_add=lambda obj, initial: None)
+    factory.start()
+    assert factory.wait_for_sync(LIMIT)
+    time.sleep(2)
+    threads = threading.active_count() - before
+    began, spent = time.perf_counter(), time.process_time()
+    time.sleep(10)
+    return {"cpu": (time.process_time() - spent) / (time.perf_counter() - began), "threads_per_informer": threads / 50}
 
 
 def official_informer(url: str, events: int) -> dict[str, float]:
@@ -128,6 +206,9 @@ MEASURED: dict[str, Callable[[str, int], dict[str, float]]] = {
     "ctrlhost": ctrlhost_informer,
     "official": official_informer,
     "kopf": kopf_decoding,
+    "latency": lambda url, events: reconcile_latency(url, events, beside=False),
+    "latency-beside": lambda url, events: reconcile_latency(url, events, beside=True),
+    "idle": idle_informers,
 }
 
 

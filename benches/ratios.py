@@ -104,6 +104,8 @@ class Ratios:
 
 
 def _amount(cost: float, unit: str) -> str:
+    if not unit:
+        return f"{cost:.3g}"
     if unit != "s":
         return f"{cost:,.0f} {unit}"
     for factor, name in ((1e-6, "ns"), (1e-3, "µs"), (1.0, "ms")):

@@ -1,9 +1,10 @@
 """A stub API server, a process of its own, that lists pods and streams updates of them as fast as a socket takes them.
 
-    python -m benches.stub_pods PODS EVENTS
+    python -m benches.stub_pods PODS EVENTS [PACE]
 
 It prints its URL, then serves `GET /api/v1/pods` in pages and, for a watch, EVENTS modifications round the pods. They
-are about 5 KB of JSON and differ as real ones do: names, uids, times, environment, side cars, managed fields.
+are about 5 KB of JSON and differ as real ones do: names, uids, times, environment, side cars, managed fields. With PACE
+it sends so many events each second, and each has the annotation `sent`, the nanoseconds of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import socket
 import sys
 import threading
+import time
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -155,7 +157,8 @@ def container(rng: random.Random, name: str) -> dict[str, object]:
 class StubServer:
     """Lists and watches pods whose bytes were made before the first client came."""
 
-    def __init__(self, pods: int, events: int) -> None:
+    def __init__(self, pods: int, events: int, pace: float = 0.0) -> None:
+        self._pace = pace
         encode = msgspec.json.encode
         self._items = [encode(pod(number, FIRST_REVISION - pods + number)) for number in range(pods)]
         self._chunks = []
@@ -168,9 +171,9 @@ class StubServer:
             )
             changed = changed.replace(b'"restartCount":', b'"restartCount":%d' % (1 + step % 9))
             lines.append(b'{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1",%b}\n' % changed[1:])
-            if len(lines) == CHUNK_EVENTS or step == events - 1:
+            if pace or len(lines) == CHUNK_EVENTS or step == events - 1:
                 body = b"".join(lines)
-                self._chunks.append(b"%x\r\n%b\r\n" % (len(body), body))
+                self._chunks.append(body if pace else b"%x\r\n%b\r\n" % (len(body), body))
                 lines = []
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -224,11 +227,23 @@ class StubServer:
 
     def _watch(self, connection: socket.socket, revision: int) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-        if revision <= FIRST_REVISION:
+        if revision <= FIRST_REVISION and self._pace:
+            self._send_at_pace(connection)
+        elif revision <= FIRST_REVISION:
             for chunk in self._chunks:
                 connection.sendall(chunk)
         # Quiet from here on; the client ends the connection.
         connection.recv(1)
+
+    def _send_at_pace(self, connection: socket.socket) -> None:
+        """Send each event when its time has come, stamped with that moment."""
+        begun = time.monotonic() + 1.0
+        for step, line in enumerate(self._chunks):
+            while (early := begun + step / self._pace - time.monotonic()) > 0:
+                time.sleep(early)
+            stamp = b'"annotations":{"sent":"%d",' % time.monotonic_ns()
+            body = line.replace(b'"annotations":{', stamp, 1)
+            connection.sendall(b"%x\r\n%b\r\n" % (len(body), body))
 
 
 def _status(code: int, reason: str, message: str) -> bytes:
@@ -244,7 +259,7 @@ def _send(connection: socket.socket, status: int, body: bytes) -> None:
 
 def main() -> None:
     """Serve the pods and events that the arguments ask for."""
-    server = StubServer(int(sys.argv[1]), int(sys.argv[2]))
+    server = StubServer(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) if len(sys.argv) > 3 else 0.0)
     print(server.url, flush=True)
     server.serve()
 

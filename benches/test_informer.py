@@ -32,7 +32,7 @@ def test_list_and_events(
     benchmark: BenchmarkFixture,
     ratios: Ratios,
     go_peers: Callable[..., dict[str, float]],
-    stub_pods: Callable[[int, int], Any],
+    stub_pods: Callable[..., Any],
 ) -> None:
     pods, events, rounds = (2_000, 10_000, 1) if ratios.short else (10_000, 40_000, 5)
     with stub_pods(pods, events) as url:
@@ -64,4 +64,47 @@ def test_list_and_events(
         client_go=1 / client_go["events_per_second"] if client_go else 0.0,
         official_informer=1 / official["events_per_second"],
         kopf_decoding=1 / kopf["events_per_second"],
+    )
+
+
+def test_a_list_of_100_000_pods(
+    benchmark: BenchmarkFixture,
+    ratios: Ratios,
+    go_peers: Callable[..., dict[str, float]],
+    stub_pods: Callable[..., Any],
+) -> None:
+    pods = 10_000 if ratios.short else 100_000
+    with stub_pods(pods, 0) as url:
+        ours = benchmark.pedantic(lambda: run("ctrlhost", url, 0), rounds=1)
+        go = go_peers("informer", url, "0")
+    for name, figure, unit in (
+        ("large list: time until indexed and queued", "list_seconds", "s"),
+        ("large list: memory per pod", "bytes_per_pod", "B"),
+    ):
+        ratios.add("informer", name, unit, ours[figure], client_go=go.get(figure, 0.0))
+    ratios.add("informer", "large list: peak of the memory to its steady state", "", ours["peak_to_steady"])
+
+
+def test_an_event_reaches_its_reconcile(
+    benchmark: BenchmarkFixture, ratios: Ratios, stub_pods: Callable[..., Any]
+) -> None:
+    pods, events, pace = (200, 10_000, 5_000) if ratios.short else (2_000, 100_000, 10_000)
+    for which, beside in (("latency", "alone"), ("latency-beside", "beside a thread of Python that only computes")):
+        with stub_pods(pods, events, pace) as url:
+            if which == "latency":
+                found = benchmark.pedantic(lambda url=url: run("latency", url, events), rounds=1)
+            else:
+                found = run(which, url, events)
+        for part in ("p50", "p99"):
+            ratios.add("informer", f"event to the start of its reconcile, {beside}, {part}", "s", found[part])
+
+
+def test_informers_that_hear_nothing(
+    benchmark: BenchmarkFixture, ratios: Ratios, stub_pods: Callable[..., Any]
+) -> None:
+    with stub_pods(10, 0) as url:
+        found = benchmark.pedantic(lambda: run("idle", url, 0), rounds=1)
+    ratios.add("informer", "50 idle informers: part of a processor", "", found["cpu"])
+    ratios.add(
+        "informer", "50 idle informers with 100 handlers: threads per informer", "", found["threads_per_informer"]
     )
