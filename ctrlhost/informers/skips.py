@@ -1,4 +1,4 @@
-"""Objects that no cache can hold, such as those without a name: said in the log once, then once a minute at most."""
+"""What was not taken over: objects without a name and the like, bookmarks that go back. Said once a minute at most."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ class Skips:
         self._engine = engine
         self._kind = kind
         self._clock = clock
-        self._said = 0
+        self._objects = self._bookmarks = 0
         self._said_at: float | None = None
 
     def look(self) -> None:
-        """Say what was left out since this was said last, unless that was a moment ago."""
+        """Say what was not taken over since this was said last, unless that was a moment ago."""
         now = self._clock.now()
         if self._said_at is not None and now - self._said_at < _SAY_AGAIN:
             return
         stats = self._engine.stats()
-        count = stats["skipped"] - self._said
-        if count:
-            self._said, self._said_at = stats["skipped"], now
-            log.warning("left out %d of what came for %s; the last one is %s", count, self._kind, stats["last_skip"])
+        objects, bookmarks = stats["skipped"] - self._objects, stats["backward_bookmarks"] - self._bookmarks
+        if objects or bookmarks:
+            self._objects, self._bookmarks, self._said_at = stats["skipped"], stats["backward_bookmarks"], now
+        if objects:
+            log.warning("left out %d of what came for %s; the last one is %s", objects, self._kind, stats["last_skip"])
+        if bookmarks:
+            log.warning("%d bookmarks of %s went back to an older version; the newer one stands", bookmarks, self._kind)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TRIES = 8
+_SILENCES = 2
 _SHORT = 1.0
 """A watch that ends sooner, without an event, is a sign that something is wrong, not the end of its time."""
 
@@ -89,6 +90,8 @@ class Watcher:
         self.list_wanted = threading.Event()
         #: An ERROR frame that came in the same piece as the end of the initial events.
         self._left_over: dict[str, Any] | None = None
+        #: Watches in a row that were given up without having brought a byte.
+        self._silent = 0
 
     def streaming_list(self, resource: Resource) -> Stream:
         """Make the server's state the content, from a stream that then goes on as a watch.
@@ -197,13 +200,14 @@ class Watcher:
                 self._wait(error)
 
     def _consume(self, stream: Stream, proved: bool) -> tuple[End, Exception | None]:
-        started, before = self._clock.now(), self._position.last
+        started, before, silent = self._clock.now(), self._position.last, True
         self._status.watches += 1
         self._status.set("watching", "", started)
         left_over, self._left_over = self._left_over, None
         error: Exception | None = None if left_over is None else error_from_status(left_over)
         try:
             while error is None and (chunk := stream.read()):
+                silent = False
                 progress = self._engine.feed_watch(chunk)
                 self._engine.process()
                 self._fed()
@@ -222,6 +226,12 @@ class Watcher:
             self._note("watch", error)
         # What comes again and again, and leads nowhere, is no reason to hurry back.
         went_well = proved or self._position.last != before or self._clock.now() - started >= _SHORT
+        self._silent = self._silent + 1 if silent and isinstance(error, TransportError) else 0
+        if self._silent >= _SILENCES:
+            # A server that was put back to an earlier state keeps such a watch open and sends nothing, not even
+            # bookmarks, until it has counted up to the version that was asked for. Only a list brings that to light.
+            self._silent = 0
+            return End.RELIST, error
         return self._decide(error, went_well), error
 
     def _finish(self, error: Exception | None) -> Exception | None:
@@ -257,7 +267,7 @@ class Watcher:
         if progress.bookmarks:
             status.last_bookmark_at = now
             status.bookmarks += progress.bookmarks
-        if progress.skipped:
+        if progress.skipped or progress.bookmarks:
             self._skips.look()
         return progress.events
 

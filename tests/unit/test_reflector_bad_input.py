@@ -196,12 +196,14 @@ def test_tokens_that_expire_again_and_again_end_in_a_list_without_pages(rig_with
     assert "limit" not in rig.lists[-1].query
 
 
-def test_bookmarks_that_go_backwards_are_counted_and_move_nothing(rig):
+def test_bookmarks_that_go_backwards_are_said_counted_and_move_nothing(rig, caplog):
     frames = Frames(bookmark(70), bookmark(60), bookmark(65))
     rig.serve([FIRST], [frames]).start()
     eventually(lambda: rig.status.bookmarks == 3)
     assert stats(rig)["backward_bookmarks"] == 2
     assert rig.pods.last_resource_version == "70"
+    assert len(said(caplog)) == 1
+    assert "bookmarks of Pod went back" in said(caplog)[0]
 
 
 def test_a_stream_that_only_repeats_itself_is_not_hurried_back_to(rig_with):

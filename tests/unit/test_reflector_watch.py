@@ -178,6 +178,20 @@ def test_a_stream_that_falls_silent_is_given_up_and_opened_again(rig_with):
     assert any("nothing arrived for 0.1 s" in str(error) for error in rig.errors)
 
 
+def test_watches_that_stay_silent_twice_in_a_row_are_answered_with_a_list(rig_with):
+    # As a server does whose etcd was put back: it waits until it has counted up to the version that is asked for.
+    rig = rig_with(idle_timeout=0.1)
+    lists = [
+        *FIRST,
+        Failure(504, "Timeout", "Too large resource version: 1, current: 1"),
+        Json(pod_list(1, pod("bar", 1))),
+    ]
+    rig.serve(lists, [Frames(bookmark(5)), Frames(), Frames(), Frames(bookmark(2))]).start()
+    rig.holds(bar=1)
+    assert rig.list_versions() == ["0", "5", ""]
+    assert len(rig.watches) >= 3
+
+
 def refusals(rig: Rig) -> int:
     return sum("can not connect" in str(error) for error in rig.errors)
 

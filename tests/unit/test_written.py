@@ -102,6 +102,21 @@ def test_a_deletion_that_came_after_the_write_hides_it(
     assert version(lister.get("web", "default")) == shown
 
 
+@pytest.mark.behaviour("informers/MC2")
+@pytest.mark.parametrize("known", [True, False])
+def test_a_list_that_is_newer_and_does_not_have_it_hides_it(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister, known: bool
+) -> None:
+    # The tombstone then carries the state before the write, version 1 of the same uid.
+    if known:
+        informer.event("ADDED", pod("web", 1))
+    kind.wrote(pod("web", 3))
+    assert version(lister.get("web", "default")) == 3
+    informer.listed(5)
+    assert lister.get("web", "default") is None
+    assert not kind
+
+
 @pytest.mark.behaviour("informers/MC3")
 def test_the_answer_of_a_write_that_comes_after_the_deletion_was_seen_changes_nothing(
     informer: FedInformer, kind: WrittenKind, lister: PluginLister
