@@ -95,7 +95,7 @@ class World:
 
     def _is_served(self) -> bool:
         try:
-            return self.client.find(*NETWORK, "nothing", self.namespace) is None
+            return not list(self.client.list(*NETWORK, self.namespace))
         except ctrlhost.ApiError:
             return False
 

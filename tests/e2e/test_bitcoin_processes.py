@@ -26,14 +26,19 @@ def replica(world: World, *more: str) -> HostProcess:
     return HostProcess("--plugins", "bitcoin", *place, *more)
 
 
-def calls(host: HostProcess) -> int:
-    """Give the number of calls of daemons that a host made."""
+def counted(host: HostProcess, metric: str) -> int:
+    """Give the sum of a host's counters of one name."""
     status, text = host.get("/metrics")
     assert status == 200
-    counts = re.findall(r"^ctrlhost_bitcoin_rpc_requests_total\{.*\} (\S+)", text, re.MULTILINE)
-    return sum(int(float(count)) for count in counts)
+    return sum(int(float(count)) for count in re.findall(rf"^{metric}\{{.*\}} (\S+)", text, re.MULTILINE))
 
 
+def calls(host: HostProcess) -> int:
+    """Give the number of calls of daemons that a host made."""
+    return counted(host, "ctrlhost_bitcoin_rpc_requests_total")
+
+
+@behaviour("bitcoin/B40")
 def test_a_host_process_brings_a_network_up_and_leaves_it_running_when_it_is_told_to_stop(world: World) -> None:
     with replica(world, "--install-crds") as host:
         pods = world.up("net", 3)
@@ -52,7 +57,8 @@ def test_a_host_process_brings_a_network_up_and_leaves_it_running_when_it_is_tol
     assert all(world.answers(pod) for pod in world.pods("net", 3))
 
 
-def test_only_the_leader_calls_daemons_and_its_successor_mends_what_happened_meanwhile(world: World) -> None:
+@behaviour("bitcoin/B41")
+def test_only_the_leader_writes_and_calls_daemons_and_its_successor_mends_what_happened_meanwhile(world: World) -> None:
     times = ("lease_duration=3s", "renew_deadline=2s", "retry_period=500ms")
     lease = ["--leader-elect", "--set", f"host.leader_elect_resource_namespace={world.namespace}"]
     lease += [part for one in times for part in ("--set", f"host.leader_elect_{one}")]
@@ -61,6 +67,9 @@ def test_only_the_leader_calls_daemons_and_its_successor_mends_what_happened_mea
         leader, standby = (first, second) if calls(first) else (second, first)
         assert calls(leader) > 0
         assert calls(standby) == 0
+        # Who reconciles nothing writes nothing.
+        assert counted(leader, "controller_runtime_reconcile_total") > 0
+        assert counted(standby, "controller_runtime_reconcile_total") == 0
         leader.signal(signal.SIGKILL)
         leader.wait()
         pod = world.pod("net", 0)

@@ -93,7 +93,8 @@ class Reconciler:
         if children.failure is None and not meshes:
             wanted.verdicts[verdicts.MESH_CONVERGED] = verdicts.NOT_LOOKED
         network: Network | None = one.before
-        if not meshes or _shown(one.before) != [node.entry(spec.name) for node in nodes]:
+        calls = meshes and any(node.ready for node in nodes)
+        if not meshes or (calls and _shown(one.before) != [node.entry(spec.name) for node in nodes]):
             # Now, so that it shows who is ready while daemons keep us waiting.
             network = write(ctx, one.before, wanted)
         if network is None:

@@ -1,0 +1,146 @@
+"""The rights that `ctrlhost manifests` prints for the plugin: enough for all it does, and no more."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import ctrlhost_bitcoin
+import pytest
+from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin.names import API_VERSION, GROUP, KIND
+from ctrlhost_bitcoin.rpc import RpcClient
+
+import ctrlhost
+from ctrlhost.configuration import Configuration
+from ctrlhost.host import Host
+from ctrlhost.manifests import permissions_of
+from ctrlhost.rbac import roles
+from ctrlhost.sandbox import Sandbox
+from ctrlhost.testing.faults import Faults, FaultyTransport
+from plugins.bitcoin.tests.fake_daemon import FakeDaemon, FakeHttp
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NET = (API_VERSION, KIND)
+ACCOUNT = "bitcoin-controller"
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+#: What the host itself does for its plugins: it watches CRDs, and records events in more ways than these.
+_HOSTS_OWN = {("apiextensions.k8s.io", "customresourcedefinitions"), ("events.k8s.io", "events")}
+Right = tuple[str, str, str]
+
+
+@pytest.fixture
+def server() -> Iterator[Sandbox]:
+    """A sandbox that asks Roles and bindings."""
+    with Sandbox(rbac=True) as server:
+        yield server
+
+
+def right(method: str, path: str, *, watches: bool = False) -> Right | None:
+    """Give group, resource and verb of a request; None if it is about no resource."""
+    parts = path.partition("?")[0].strip("/").split("/")
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:]) if len(parts) > 2 else ("", [])
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    if not rest:
+        return None
+    reads = "watch" if watches else "get" if len(rest) > 1 else "list"
+    return group, "/".join([rest[0], *rest[2:]]), _VERBS.get(method, reads)
+
+
+class Recorded(FaultyTransport):
+    """A transport that keeps account of the rights that its requests take."""
+
+    def __init__(self, transport: Any, faults: Faults) -> None:
+        super().__init__(transport, faults)
+        self.used: set[Right | None] = set()
+
+    def request(self, method: str, path: str, **options: Any) -> Any:
+        self.used.add(right(method, path))
+        return super().request(method, path, **options)
+
+    def stream(self, path: str, **options: Any) -> Any:
+        query = options.get("query") or {}
+        self.used.add(right("GET", path, watches=bool(query.get("watch"))))
+        return super().stream(path, **options)
+
+
+def granted(client: ctrlhost.Client, permissions: list[ctrlhost.Permission]) -> None:
+    """Grant an account what the manifests print."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": "default"}}
+    for made in (account, *roles(ACCOUNT, "default", permissions)):
+        client.create(made)
+
+
+@pytest.mark.behaviour("bitcoin/B42")
+def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    http = FakeHttp(FakeDaemon("10.0.0.1"), FakeDaemon("10.0.0.2"))
+    monkeypatch.setattr("ctrlhost_bitcoin.plugin.RpcClient", partial(RpcClient, http=http))
+    admin = ctrlhost.Client.load(server.kubeconfig)
+    for crd in crds():
+        admin.apply(crd, field_manager="test")
+
+    def host(client: ctrlhost.Client) -> Host:
+        configuration = Configuration({"host": {"listen": ""}, "plugins": {}, "controllers": {}}, "")
+        return Host(configuration.host(), [ctrlhost_bitcoin], configuration=configuration, client=client)
+
+    offline = host(admin)
+    offline.start()
+    assert offline.wait_ready(30)
+    permissions = permissions_of(offline.plugins, offline.settings)
+    offline.stop(10)
+    granted(admin, permissions)
+
+    faults = Faults()
+    own = ctrlhost.Client.load(server.kubeconfig_for(service_account=f"default/{ACCOUNT}"))
+    transport = Recorded(own.transport, faults)
+    running = host(ctrlhost.Client.over(transport))
+    running.start()
+    assert running.wait_ready(30), running.plugins
+
+    metadata = {"name": "net", "namespace": "default"}
+    secret = {"BC_RPC_USER": "user", "BC_RPC_PASSWORD": "password"}
+    made = {"apiVersion": "v1", "kind": "Secret", "metadata": {**metadata, "name": "rpc"}, "stringData": secret}
+    admin.create(made)
+    # Each write is refused once as another's may make it, so that what is live is read again.
+    for verb, resource in (("replace", "bitcoinnetworks"), ("replace", "statefulsets"), ("replace", "services")):
+        faults.next(verb, ctrlhost.Conflict("somebody was faster"), resource=resource)
+    admin.create({"apiVersion": NET[0], "kind": NET[1], "metadata": metadata, "spec": {"nodes": 2, "secret": "rpc"}})
+    sts: Any = eventually(lambda: admin.find("apps/v1", "StatefulSet", "net-sts", "default"))
+    for ordinal in range(2):
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True}
+        owner |= {"name": "net-sts", "uid": sts["metadata"]["uid"]}
+        template = sts["spec"]["template"]
+        about = {"name": f"net-sts-{ordinal}", "namespace": "default", "ownerReferences": [owner]}
+        about |= {key: template["metadata"][key] for key in ("labels", "annotations")}
+        pod = admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": template["spec"]})
+        ready = {"type": "Ready", "status": "True"}
+        pod["status"] = {"phase": "Running", "podIP": f"10.0.0.{ordinal + 1}", "conditions": [ready]}
+        admin.replace(pod, "status")
+
+    def condition() -> str:
+        conditions = (admin.get(*NET, "net", "default").get("status") or {}).get("conditions") or ()
+        return next((one["reason"] for one in conditions if one["type"] == "Ready"), "")
+
+    eventually(lambda: condition() == "Ready", 30)
+    admin.patch(*NET, "net", "default", {"spec": {"nodes": 3}})
+    admin.patch("v1", "Service", "net-svc", "default", {"spec": {"publishNotReadyAddresses": False}})
+    eventually(lambda: admin.get("apps/v1", "StatefulSet", "net-sts", "default")["spec"]["replicas"] == 3, 30)
+    eventually(lambda: admin.get("v1", "Service", "net-svc", "default")["spec"].get("publishNotReadyAddresses"), 30)
+    assert running.stop(20)
+
+    printed = {(one.group, resource, verb) for one in permissions for resource in one.resources for verb in one.verbs}
+    used = {one for one in transport.used if one is not None}
+    assert used <= printed, used - printed
+    # What is watched is listed where a server streams no lists.
+    used |= {(group, resource, "list") for group, resource, verb in used if verb == "watch"}
+    unused = {one for one in printed - used if one[:2] not in _HOSTS_OWN}
+    # Reads come as the usual three; and owner references that block a deletion are checked against `finalizers`.
+    reads = {("", "pods", "get"), ("", "secrets", "get")}
+    assert unused == {(GROUP, "bitcoinnetworks/finalizers", "update"), *reads}
+    assert not any(verb.startswith("delete") for _, _, verb in printed)
+    own.close()
+    admin.close()

@@ -1,0 +1,154 @@
+"""The plugin among others: what it may, what it says, how it stops, and who it holds up."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any
+
+import pytest
+from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin.reconciler import Reconciler
+
+import ctrlhost
+from plugins.bitcoin.tests.world import NAME, NET
+from tests.waiting import eventually
+
+behaviour = pytest.mark.behaviour
+
+
+@behaviour("bitcoin/B19")
+def test_a_crd_that_drops_the_nodes_of_the_status_is_called_too_old(
+    world: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.start()
+    (old,) = copy.deepcopy(crds())
+    del old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["nodes"]
+    world.client.apply(old, field_manager="test")
+
+    def pruned() -> bool:
+        # The server takes some time to serve by another schema.
+        probe = world.net(0, name="probe")
+        probe["status"] = {"nodes": [], "replicas": 0}
+        try:
+            written = world.client.replace(probe, "status")
+        except ctrlhost.Conflict:
+            return False
+        finally:
+            world.client.delete(*NET, "probe", "test")
+        return "nodes" not in written["status"]
+
+    world.replicas[0].host.wait_for(pruned)
+    world.net(3)
+    world.replicas[0].host.wait_for(lambda: "the CRD is older than the plugin" in caplog.text)
+    assert "status.nodes" in caplog.text
+
+
+@behaviour("bitcoin/B39")
+def test_events_that_are_refused_change_nothing_and_equal_ones_are_counted(
+    world: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    replica = world.start(resync="0s")
+    faults = replica.host.faults
+    faults.next("create", ctrlhost.Forbidden("no events for you"), resource="events", times=100)
+    world.net(2)
+    world.idle()
+    world.pods(2)
+    world.idle()
+    assert world.condition("MeshConverged") == ("True", "Converged")
+    assert replica.host.events("test") == []
+    refused = [one.getMessage() for one in caplog.records if "no events for you" in one.getMessage()]
+    # One line for each event, though a reconcile comes by again and again.
+    assert len(refused) == len(set(refused)) == 3
+
+    faults.clear()
+    faults.next("create", ctrlhost.ServerError("no"), resource="services", times=5)
+    world.client.delete("v1", "Service", f"{NAME}-svc", "test")
+    world.idle()
+    world.after(30, 0.5)
+    # One Event for all of them: the first is created, the second makes it a series, whose end tells how many they were.
+    world.after(400, 20)
+    (event,) = world.events("CreateFailed")
+    assert (event.get("series") or {}).get("count") == 5
+    patches = [one for one in replica.writes(events=True) if "/events/" in one.path]
+    assert {one.method for one in patches} == {"PATCH"}
+    assert world.svc()["spec"]["clusterIP"] == "None"
+
+
+@behaviour("bitcoin/B40")
+def test_nothing_is_reconciled_before_all_caches_are_full(world: Any) -> None:
+    replica = world.start(settle=False)
+    replica.host.faults.next("list", ctrlhost.ServerError("later"), resource="pods", times=1000)
+    replica.host.faults.next("watch", ctrlhost.ServerError("later"), resource="pods", times=1000)
+    replica.host.host.start()
+    host = replica.host
+    eventually(lambda: host.controllers)
+    eventually(lambda: sum(one.has_synced for one in host.controllers["bitcoin/bitcoin"].informers) >= 3)
+    world.net(3)
+    seen = host.controllers["bitcoin/bitcoin"].informers[0]
+    eventually(lambda: len(seen.lister.list()) == 1)
+    assert replica.runs() == 0
+    assert replica.writes() == []
+    host.faults.clear()
+    for _ in range(20):
+        world.clock.advance(5)
+    eventually(lambda: replica.runs() > 0)
+
+
+@behaviour("bitcoin/B40")
+def test_a_stop_in_the_middle_of_a_pass_begins_no_call_and_writes_no_half_of_a_status(world: Any) -> None:
+    replica = world.start()
+    world.net(3)
+    world.idle()
+    under_way, let_go = threading.Event(), threading.Event()
+    posts: list[str] = []
+    post = world.http.post
+
+    def held(host: str, *arguments: Any, **limits: Any) -> Any:
+        posts.append(host)
+        under_way.set()
+        assert let_go.wait(30)
+        return post(host, *arguments, **limits)
+
+    world.http.post = held
+    world.pods(3)
+    assert under_way.wait(30)
+    eventually(lambda: len(posts) >= 1)
+    stopping = threading.Thread(target=replica.host.host.stop, args=(20,))
+    stopping.start()
+    eventually(lambda: replica.host.host.stopping.is_set() and replica.plugin.rpc._slots._closed)
+    begun = len(posts)
+    let_go.set()
+    stopping.join(30)
+    assert not stopping.is_alive()
+    assert len(posts) == begun
+    parts = {"Reconciled", "CredentialsReady", "NodesReady", "MeshConverged", "Ready"}
+    for write in replica.writes():
+        if write.path.partition("?")[0].endswith("/status"):
+            status = write.body["status"]
+            assert {one["type"] for one in status["conditions"]} == parts
+            assert status["replicas"] == len(status["nodes"])
+
+
+@behaviour("bitcoin/B41")
+def test_a_network_that_makes_the_plugin_fail_holds_up_no_other(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = Reconciler.__call__
+
+    def failing(self: Reconciler, ctx: ctrlhost.Context, request: ctrlhost.Request) -> Any:
+        if request.name == "bad":
+            raise ZeroDivisionError("a mistake in the plugin")
+        return call(self, ctx, request)
+
+    monkeypatch.setattr(Reconciler, "__call__", failing)
+    replica = world.start()
+    world.net(1, name="bad")
+    world.net(2, name="good")
+    world.idle()
+    for number in (1, 2):
+        world.daemon(f"10.0.0.{number}")
+        world.pod(number - 1, f"10.0.0.{number}", name="good")
+    world.idle()
+    assert world.condition("Ready", "good") == ("True", "Ready")
+    assert world.status("bad") == {}
+    (runtime,) = replica.host.host.plugins
+    assert runtime.state == "running"

@@ -1,0 +1,150 @@
+"""Hundreds of networks at once: what a cold start costs, and what rest costs."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin.names import API_VERSION, KIND
+
+import ctrlhost
+from plugins.bitcoin.tests.fake_servers import FakeDaemons
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost.sandbox import Sandbox
+
+NETWORKS, NODES = 200, 3
+PROMISED = 20.0
+"""Seconds for the cold start on a machine that has nothing else to do; the test waits for several times as long."""
+NETWORK_OF_PODS = ipaddress.ip_network(f"127.{100 + os.getpid() % 100}.0.0/16")
+log = logging.getLogger(__name__)
+
+
+@pytest.fixture
+def daemons() -> Iterator[FakeDaemons]:
+    """A daemon behind each address that a pod may get."""
+    with FakeDaemons() as daemons:
+        for number in range(1, NETWORKS * NODES + 1):
+            daemons.start(str(NETWORK_OF_PODS[number]))
+        yield daemons
+
+
+def shape(method: str, path: str) -> str:
+    """Name a write by its method, what it is to, and in which network's name."""
+    parts = path.partition("?")[0].split("/")
+    at = parts.index("namespaces") + 2
+    return f"{method} {'/'.join([parts[at], *parts[at + 2 :]])}"
+
+
+def is_served(client: ctrlhost.Client) -> bool:
+    try:
+        client.resource(API_VERSION, KIND)
+    except ctrlhost.NotFound:
+        return False
+    return True
+
+
+def noted(host: Any) -> list[tuple[str, str]]:
+    """Note the writes of a host from now on: what each is, and its path."""
+    sent: list[tuple[str, str]] = []
+    transport: Any = host.host.client.transport
+    request = transport.request
+
+    def recorded(method: str, path: str, **options: Any) -> Any:
+        if method != "GET" and "/namespaces/" in path:
+            sent.append((shape(method, path), path))
+        return request(method, path, **options)
+
+    transport.request = recorded
+    return sent
+
+
+def conditions(host: Any, wanted: str) -> int:
+    """Count the networks that the host knows to have a condition with a reason."""
+    informer = host.controllers["bitcoin/bitcoin"].informers[0]
+    found = [net.get_path("status", "conditions", default=()) for net in informer.lister.list()]
+    return sum(any(f"{one['type']}={one['reason']}" == wanted for one in each) for each in found)
+
+
+def make_pods(client: ctrlhost.Client) -> None:
+    """Make the pods of all StatefulSets, ready, as if they had come up while no host ran."""
+    addresses = iter(str(NETWORK_OF_PODS[number]) for number in range(1, NETWORKS * NODES + 1))
+    for sts in client.list("apps/v1", "StatefulSet", "default"):
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True}
+        owner |= {"name": sts["metadata"]["name"], "uid": sts["metadata"]["uid"]}
+        template = sts["spec"]["template"]
+        for ordinal in range(NODES):
+            metadata = {"name": f"{owner['name']}-{ordinal}", "namespace": "default", "ownerReferences": [owner]}
+            metadata |= {key: template["metadata"][key] for key in ("labels", "annotations")}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+            created = client.create(pod)
+            ready = {"type": "Ready", "status": "True"}
+            created["status"] = {"phase": "Running", "podIP": next(addresses), "conditions": [ready]}
+            client.replace(created, "status")
+
+
+@pytest.mark.behaviour("bitcoin/B43")
+def test_two_hundred_networks_start_cold_with_few_writes_and_rest_with_none(
+    ctrlhost_host: Any, sandbox: Sandbox, daemons: FakeDaemons
+) -> None:
+    settings = {"bitcoin": {"resync": "5s"}}
+    first = ctrlhost_host("bitcoin", sandbox=sandbox, settings=settings, start=False)
+    written = noted(first)
+    for crd in crds():
+        first.client.apply(crd, field_manager="test")
+    eventually(lambda: is_served(first.client))
+    for number in range(NETWORKS):
+        metadata = {"name": f"net-{number}", "namespace": "default"}
+        first.client.create({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"nodes": NODES}})
+    begun = time.monotonic()
+    first.start()
+    eventually(lambda: conditions(first, "NodesReady=WaitingForPods") == NETWORKS, 5 * PROMISED)
+    log.info("%d networks without pods: %.1f s", NETWORKS, time.monotonic() - begun)
+    first.run_until_idle()
+    first.stop()
+    client = ctrlhost.Client.load(sandbox.kubeconfig)
+    make_pods(client)
+
+    second = ctrlhost_host("bitcoin", sandbox=sandbox, settings=settings, start=False)
+    more = noted(second)
+    begun = time.monotonic()
+    second.start()
+    eventually(lambda: conditions(second, "Ready=Ready") == NETWORKS, 5 * PROMISED, "all networks to be ready")
+    log.info("%d networks of %d nodes, cold: %.1f s", NETWORKS, NODES, time.monotonic() - begun)
+    wanted = {}
+    for number in range(NETWORKS):
+        nodes = client.get(API_VERSION, KIND, f"net-{number}", "default")["status"]["nodes"]
+        ips = {node["ip"] for node in nodes}
+        assert len(ips) == NODES
+        wanted.update({ip: ips - {ip} for ip in ips})
+    assert {ip: set(daemons.daemons[ip].added) for ip in wanted} == wanted
+    assert {ip: daemons.daemons[ip].links for ip in wanted} == wanted
+
+    def looks() -> int:
+        return sum(daemon.called().count("getaddednodeinfo") for daemon in daemons.daemons.values())
+
+    def resyncs(count: int) -> None:
+        begun_with = looks()
+        eventually(lambda: looks() >= begun_with + count * NETWORKS * NODES, 60)
+
+    resyncs(2)
+    written += more
+    kinds = Counter(kind for kind, _ in written if not kind.endswith(" events"))
+    assert set(kinds) == {"POST services", "POST statefulsets", "PUT bitcoinnetworks/status"}
+    assert (kinds["POST services"], kinds["POST statefulsets"]) == (NETWORKS, NETWORKS)
+    statuses = Counter(path for kind, path in written if kind == "PUT bitcoinnetworks/status")
+    assert max(statuses.values()) <= 3
+
+    at_rest = len(more)
+    resyncs(2)
+    assert more[at_rest:] == []
+    client.close()
