@@ -54,9 +54,7 @@ class FakeDaemons:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for daemon in list(self._servers):
-            self.down(daemon)
-        self._run(self._end_tasks())
+        self._run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
@@ -82,7 +80,12 @@ class FakeDaemons:
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _end_tasks(self) -> None:
+    async def _end(self) -> None:
+        for server in self._servers.values():
+            server.close()
+        for writers in self._open.values():
+            for writer in list(writers):
+                writer.transport.abort()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()

@@ -232,7 +232,7 @@ def test_daemons_that_hang_hold_up_no_other_network(world: Any, monkeypatch: pyt
         for daemon in hanging:
             daemon.script(Silent())
         fine = [daemons.start(f"127.0.9.{number + 101}") for number in range(3)]
-        world.start(workers=2, mesh_deadline="300ms", rpc_timeout="200ms")
+        world.start(workers=2, mesh_deadline="1500ms", rpc_timeout="1s")
         world.net(20, name="bad")
         world.net(3)
         world.idle()
@@ -243,13 +243,13 @@ def test_daemons_that_hang_hold_up_no_other_network(world: Any, monkeypatch: pyt
         world.idle()
         assert all(len(daemon.added) == 2 for daemon in fine)
         assert world.condition("MeshConverged") == ("True", "Converged")
-        # 20 nodes of 200 ms each, eight at once, take longer than a pass may.
+        # 20 nodes of a second each, eight at once, take longer than a pass may.
         assert world.condition("MeshConverged", "bad") == ("False", "Converging")
         begun = time.monotonic()
         world.replicas[0].enqueue("bad")
         world.edit(nodes=2)
         world.idle()
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 60
         assert all(len(daemon.added) == 1 for daemon in fine[:2])
         for daemon in hanging:
             daemon.behave()

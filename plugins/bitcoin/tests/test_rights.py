@@ -89,7 +89,7 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
 
     offline = host(admin)
     offline.start()
-    assert offline.wait_ready(30)
+    assert offline.wait_ready(60)
     permissions = permissions_of(offline.plugins, offline.settings)
     offline.stop(10)
     granted(admin, permissions)
@@ -99,7 +99,7 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
     transport = Recorded(own.transport, faults)
     running = host(ctrlhost.Client.over(transport))
     running.start()
-    assert running.wait_ready(30), running.plugins
+    assert running.wait_ready(60), running.plugins
 
     metadata = {"name": "net", "namespace": "default"}
     secret = {"BC_RPC_USER": "user", "BC_RPC_PASSWORD": "password"}
@@ -109,7 +109,7 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
     for verb, resource in (("replace", "bitcoinnetworks"), ("replace", "statefulsets"), ("replace", "services")):
         faults.next(verb, ctrlhost.Conflict("somebody was faster"), resource=resource)
     admin.create({"apiVersion": NET[0], "kind": NET[1], "metadata": metadata, "spec": {"nodes": 2, "secret": "rpc"}})
-    sts: Any = eventually(lambda: admin.find("apps/v1", "StatefulSet", "net-sts", "default"))
+    sts: Any = eventually(lambda: admin.find("apps/v1", "StatefulSet", "net-sts", "default"), 60)
     for ordinal in range(2):
         owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True}
         owner |= {"name": "net-sts", "uid": sts["metadata"]["uid"]}
@@ -125,12 +125,12 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
         conditions = (admin.get(*NET, "net", "default").get("status") or {}).get("conditions") or ()
         return next((one["reason"] for one in conditions if one["type"] == "Ready"), "")
 
-    eventually(lambda: condition() == "Ready", 30)
+    eventually(lambda: condition() == "Ready", 60)
     admin.patch(*NET, "net", "default", {"spec": {"nodes": 3}})
     admin.patch("v1", "Service", "net-svc", "default", {"spec": {"publishNotReadyAddresses": False}})
-    eventually(lambda: admin.get("apps/v1", "StatefulSet", "net-sts", "default")["spec"]["replicas"] == 3, 30)
-    eventually(lambda: admin.get("v1", "Service", "net-svc", "default")["spec"].get("publishNotReadyAddresses"), 30)
-    assert running.stop(20)
+    eventually(lambda: admin.get("apps/v1", "StatefulSet", "net-sts", "default")["spec"]["replicas"] == 3, 60)
+    eventually(lambda: admin.get("v1", "Service", "net-svc", "default")["spec"].get("publishNotReadyAddresses"), 60)
+    assert running.stop(60)
 
     printed = {(one.group, resource, verb) for one in permissions for resource in one.resources for verb in one.verbs}
     used = {one for one in transport.used if one is not None}
