@@ -38,6 +38,27 @@ SET = click.option(
 )
 
 
+_POD_DELAYS = {
+    "start": "How long a pod takes to run, with the controllers `workloads`.",
+    "ready": "How long a container takes to be ready.",
+    "stop": "How long a pod takes to go.",
+}
+_NETWORKS = {"pod": "pods", "service": "Services", "lb": "load balancers"}
+_FIELDS = {"lb_cidr": "load_balancer_cidr"}
+_FINE = ("version", *(f"pod_{what}_delay" for what in _POD_DELAYS), *(f"{what}_cidr" for what in _NETWORKS))
+
+
+def _seconds(flag: str, text: str) -> float:
+    """Read a time as settings have it, such as `300ms`."""
+    from ctrlhost.duration import Duration
+    from ctrlhost.errors import ConfigError
+
+    try:
+        return float(Duration(text))
+    except ValueError as error:
+        raise ConfigError(f"{flag}: {error}") from None
+
+
 def names(values: tuple[str, ...]) -> tuple[str, ...]:
     """Read lists that may be given in one piece or several, without doubles; a label selector is one piece."""
     pieces = (piece for value in values for piece in ([value] if value.startswith(LABEL) else value.split(",")))
@@ -62,6 +83,13 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--sandbox-data", type=path, metavar="DIR", help="Keep its objects there over restarts."),
         click.option("--sandbox-audit-log", type=path, metavar="FILE", help="Append an audit event per request there."),
         click.option("--sandbox-rbac", is_flag=True, help="Let Roles and bindings decide who may do what."),
+        click.option("--sandbox-admin", is_flag=True, help="Serve end points for tests under /sandbox/v1/."),
+        click.option("--sandbox-version", metavar="X.Y.Z", help="The version of Kubernetes that it says it has."),
+        *(click.option(f"--sandbox-pod-{what}-delay", metavar="TIME", help=text) for what, text in _POD_DELAYS.items()),
+        *(
+            click.option(f"--sandbox-{what}-cidr", metavar="NETWORK", help=f"Where addresses of {text} are from.")
+            for what, text in _NETWORKS.items()
+        ),
         click.option("--sandbox-insecure-http", is_flag=True, help="Serve it without TLS and without a token."),
         click.option(
             "--sandbox-controllers",
@@ -82,14 +110,18 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
     """Make the sandbox that the options describe; ConfigError if they make no sense."""
-    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.sandbox import Options, Sandbox
     from ctrlhost.server import parse_address
 
     host, port = parse_address(chosen["sandbox_addr"], "--sandbox-addr")
     more: dict[str, Any] = {}
     if chosen["sandbox_controllers"] is not None:
         more["controllers"] = [name for name in names((chosen["sandbox_controllers"],)) if name != "none"]
+    fine = {_FIELDS.get(name, name): value for name in _FINE if (value := chosen[f"sandbox_{name}"]) is not None}
+    for name in [name for name in fine if name.endswith("_delay")]:
+        fine[name] = _seconds(f"--sandbox-{name.replace('_', '-')}", fine[name])
     return Sandbox(
+        options=Options(admin=chosen["sandbox_admin"], **fine),
         address=host,
         port=port,
         data_dir=chosen["sandbox_data"],

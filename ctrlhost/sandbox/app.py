@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import msgspec
 
 from ctrlhost.sandbox import attributes, meta, openapi, resources, status
+from ctrlhost.sandbox.admin import Admin
 from ctrlhost.sandbox.discovery import Discovery
 from ctrlhost.sandbox.identity import Identity
 from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream
@@ -38,6 +39,7 @@ class App:
         self.discovery = Discovery(engine)
         self.openapi = openapi.OpenApi(engine)
         self.allowed_hosts: frozenset[str] = frozenset()
+        self.admin = Admin(engine) if engine.options.admin else None
         self.ready = False
 
     def handle(self, request: Request) -> Response | Stream:
@@ -80,10 +82,12 @@ class App:
         user = self.identity.establish(request)
         if self.engine.authorizer is not None:
             self._authorize(self.engine.authorizer, request, user)
+        if self.admin is not None:
+            self.admin.strike(request.asked)
         if (head == "api" and len(parts) > 1) or (head == "apis" and len(parts) > 2):
             return self._resource(request, parts, user)
-        if head == "sandbox" and self.engine.options.admin:
-            return self._admin(request, parts[1:])
+        if head == "sandbox" and self.admin is not None:
+            return self.admin.answer(request, parts[1:]) or unknown_path()
         if request.method != "GET":
             raise Failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         answer: Response | None = None
@@ -93,7 +97,7 @@ class App:
             answer = self.discovery.root(request, core=False) if len(parts) == 1 else self.discovery.group(parts[1])
         elif head == "openapi":
             answer = self.openapi.answer(request, parts[1:])
-        elif head == "":
+        elif parts == [""]:
             paths = [
                 "/api",
                 "/api/v1",
@@ -115,6 +119,7 @@ class App:
         request.annotations["authorization.k8s.io/reason"] = decision.reason
         if not decision.allowed:
             raise refusal(user, request.asked, decision.reason)
+        authorizer.note_use(user, request.asked)
 
     def _resource(self, request: Request, parts: list[str], user: User) -> Response | Stream:
         if parts[0] == "api":
@@ -130,19 +135,6 @@ class App:
         registry = self.engine.registry
         if any(registry.is_builtin(kind) for kind in registry if (kind.group, kind.version) == (group, version)):
             raise Failure(404, "NotFound", "the server could not find the requested resource")
-        return unknown_path()
-
-    def _admin(self, request: Request, parts: list[str]) -> Response:
-        """Answer the end points that only tests need."""
-        store = self.engine.store
-        if parts == ["v1", "compact"] and request.method == "POST":
-            for table in store.tables():
-                table.compact(store.revision)
-            return Response(200, b"{}")
-        if parts == ["v1", "stats"] and request.method == "GET":
-            counts = {table.name: table.count for table in store.tables() if table.count}
-            found = {"revision": store.revision, "objects": counts, "watches": len(self.engine.watches)}
-            return Response(200, msgspec.json.encode(found))
         return unknown_path()
 
     def _group_version(self, group: str, version: str) -> Response | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
+import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.identity import Identity
 
+_LEAST_ADDRESSES = 8
 CONTROLLERS = ("gc", "namespace")
 CONTROLLER_GROUPS = {
     "workloads": ("deployment", "replicaset", "statefulset", "daemonset", "scheduler", "kubelet"),
@@ -62,6 +66,23 @@ class Options:
     """Serve the test end points under /sandbox/v1/."""
     rbac: bool = False
     """Ask Roles and bindings instead of letting every authenticated client do everything."""
+
+    def __post_init__(self) -> None:
+        """Refuse what could not work later."""
+        for name in ("pod_start_delay", "pod_ready_delay", "pod_stop_delay", "load_balancer_delay"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise ConfigError(f"{name} must be a number of seconds from 0, not {value}")
+        for name in ("pod_cidr", "service_cidr", "load_balancer_cidr"):
+            value = getattr(self, name)
+            try:
+                large = ipaddress.ip_network(value).num_addresses >= _LEAST_ADDRESSES
+            except ValueError as error:
+                raise ConfigError(f"{name} must be a network such as 10.96.0.0/16, not {value!r}") from error
+            if not large:
+                raise ConfigError(f"{name}: {value} is too small")
+        if not re.fullmatch(r"\d+\.\d+\.\d+", self.version):
+            raise ConfigError(f"version must be three numbers such as 1.36.3, not {self.version!r}")
 
 
 @dataclass(slots=True, eq=False)

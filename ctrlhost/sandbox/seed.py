@@ -16,10 +16,19 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.call import Object
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.storage import Snapshot
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NODE = "sandbox-node"
 _MANAGER = "sandbox"
+_PLANTED = frozenset(
+    {
+        *(("namespaces", "", name) for name in NAMESPACES),
+        ("nodes", "", NODE),
+        ("services", "default", "kubernetes"),
+        ("discovery.k8s.io/endpointslices", "default", "kubernetes"),
+    }
+)
 
 
 def plant(engine: Engine, port: int) -> None:
@@ -34,6 +43,16 @@ def plant(engine: Engine, port: int) -> None:
         AggregationController(engine).start()
     crd_lifecycle.begin(engine)
     controllers.start(engine)
+
+
+def is_planted(engine: Engine, table: str, snapshot: Snapshot) -> bool:
+    """Tell whether an object is one of those that every sandbox has."""
+    inside, name = snapshot.namespace, snapshot.name
+    if table == "serviceaccounts":
+        return name == "default" and inside in NAMESPACES
+    if table.startswith("rbac.") and not inside:
+        return engine.authorizer is not None and b"rbac-defaults" in snapshot.raw
+    return (table, inside, name) in _PLANTED
 
 
 def _create(engine: Engine, obj: Object, namespace: str = "") -> bool:

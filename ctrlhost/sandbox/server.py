@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
+    from ctrlhost.sandbox.rbac.authorizer import Authorizer
     from ctrlhost.sandbox.watches import Watch
 
 _log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class Sandbox:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
+        self._authorizer: Authorizer | None = None
         self._stop: asyncio.Event | None = None
         self._started = threading.Event()
         self._failed: BaseException | None = None
@@ -153,6 +155,11 @@ class Sandbox:
         return 0 if found is None else engine.store.newest(found.table)
 
     @property
+    def rbac(self) -> bool:
+        """Whether Roles and bindings decide what a client may do."""
+        return self._options.rbac
+
+    @property
     def audit(self) -> list[AuditRecord]:
         """The newest writes since the start, oldest first, those that were refused too: at most 10,000, or 16 MiB."""
         return self._audit.records()
@@ -193,6 +200,18 @@ class Sandbox:
         path = self._own_directory() / f"kubeconfig-{secrets.token_hex(4)}"
         kubeconfig_file.write(path, url=self.url, ca=self.ca, token=token, namespace=namespace if slash else "default")
         return path
+
+    def rights_used(self, user: str) -> list[tuple[str, str, str]]:
+        """Give the rights that a user has made use of, as (group, resource, verb); RuntimeError without RBAC.
+
+        A service account's user is `system:serviceaccount:NAMESPACE:NAME`. What roles grant beyond this was not needed.
+        """
+
+        authorizer = self._authorizer
+        if authorizer is None:
+            raise RuntimeError("the sandbox was made without RBAC, or has not been started")
+        # A sandbox that was stopped has nobody to ask, and nobody who changes anything.
+        return authorizer.used_by(user) if self._engine is None else self._ask(lambda _: authorizer.used_by(user))
 
     def _ask(self, question: Callable[[Engine], T]) -> T:
         """Have the server's own thread answer."""
@@ -241,6 +260,7 @@ class Sandbox:
         self._stop = asyncio.Event()
         disk = None if self._data_dir is None else Disk(self._data_dir)
         engine = Engine(self._options, loop, disk)
+        self._authorizer = engine.authorizer
         try:
             self._audit = Audit(self._wanted_audit_log)
             if disk is not None:

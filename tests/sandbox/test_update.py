@@ -205,12 +205,12 @@ def test_status_is_data_where_it_is_no_sub_resource(api: Api, ns: str, make_crd:
 
 @pytest.mark.behaviour("sandbox/ST-05")
 def test_conditions_are_merged_by_type(api: Api, ns: str) -> None:
-    api.post(core(ns, "pods"), pod()).expect(201)
-    path = core(ns, "pods", "p") + "/status"
-    for kind in ("Ready", "Initialized", "Ready"):
-        patch = {"status": {"conditions": [{"type": kind, "status": "True"}]}}
+    api.post(apps(ns, "deployments"), deployment()).expect(201)
+    path = apps(ns, "deployments", "d") + "/status"
+    for kind, status in (("Available", "False"), ("Progressing", "True"), ("Available", "True")):
+        patch = {"status": {"conditions": [{"type": kind, "status": status}]}}
         found = api.patch(path, patch, STRATEGIC).expect(200)["status"]["conditions"]
-    assert sorted(item["type"] for item in found) == ["Initialized", "Ready"]
+    assert sorted((item["type"], item["status"]) for item in found) == [("Available", "True"), ("Progressing", "True")]
 
 
 @pytest.mark.behaviour("sandbox/ST-06")

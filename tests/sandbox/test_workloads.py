@@ -46,8 +46,10 @@ def test_a_pod_starts_and_becomes_ready(api: Api, ns: str) -> None:
         return {item["reason"] for item in items if item["involvedObject"]["uid"] == made["metadata"]["uid"]}
 
     eventually(lambda: reasons() >= {"Scheduled", "Started"})
-    assert api.get(core(ns, "pods", "p") + "/log").body.count(b"\n") == 2
-    assert api.get(core(ns, "pods", "p") + "/log", tailLines=1).body.count(b"\n") == 1
+    for query, lines in (({}, 2), ({"tailLines": 1}, 1), ({"follow": "true"}, 2)):
+        answer = api.get(core(ns, "pods", "p") + "/log", **query)
+        assert (answer.status, answer.headers["Content-Type"].partition(";")[0]) == (200, "text/plain")
+        assert answer.body.count(b"\n") == lines
 
 
 @pytest.mark.behaviour("sandbox/DE-18")
@@ -60,6 +62,7 @@ def test_a_running_pod_is_deleted_in_two_steps(api: Api, ns: str) -> None:
     api.delete(core(ns, "pods", "a")).expect(200)
     first, last = watch.take(2)
     assert (first["type"], first["object"]["metadata"]["deletionGracePeriodSeconds"]) == ("MODIFIED", 30)
+    assert first["object"]["metadata"]["deletionTimestamp"]
     assert last["type"] == "DELETED"
     api.delete(core(ns, "pods", "b"), gracePeriodSeconds=0).expect(200)
     api.get(core(ns, "pods", "b")).fails(404)

@@ -20,6 +20,9 @@ MASTERS = "system:masters"
 ACCOUNT_PREFIX = "system:serviceaccount:"
 _TABLES = tuple(f"{GROUP}/{plural}" for plural in ("clusterrolebindings", "rolebindings", "clusterroles", "roles"))
 _MAX_DECISIONS = 5000
+_MAX_USERS = 1000
+Right = tuple[str, str, str]
+"""Group, resource with its sub-resource, verb."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class Authorizer:
         self._by_user: dict[str, list[Grant]] = {}
         self._by_group: dict[str, list[Grant]] = {}
         self._decisions: dict[tuple[User, Attributes], Decision] = {}
+        self._used: dict[str, dict[Right, None]] = {}
         self._rules: dict[str, tuple[int, tuple[Rule, ...]]] = {}
 
     def authorize(self, user: User, asked: Attributes) -> Decision:
@@ -63,6 +67,17 @@ class Authorizer:
                 self._decisions.clear()
             found = self._decisions[user, asked] = self._decide(user, asked)
         return found
+
+    def note_use(self, user: User, asked: Attributes) -> None:
+        """Remember that a right was used, so that a test can tell which ones are not needed."""
+        if asked.resource and (user.name in self._used or len(self._used) < _MAX_USERS):
+            rights = self._used.setdefault(user.name, {})
+            if len(rights) < _MAX_DECISIONS:
+                rights[asked.group, asked.full_resource, asked.verb] = None
+
+    def used_by(self, name: str) -> list[Right]:
+        """Give the rights that a user of this name has used."""
+        return list(self._used.get(name, ()))
 
     def require(self, user: User, asked: Attributes) -> Decision:
         """Decide, and raise 403 if it is not allowed."""

@@ -1,0 +1,109 @@
+"""The end points that only tests need, under /sandbox/v1/: compact, reset, fault, stats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ctrlhost.sandbox import seed
+from ctrlhost.sandbox.messages import Request, Response
+from ctrlhost.sandbox.status import Failure, bad_request
+from ctrlhost.sandbox.strategies import strategy_of
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.attributes import Attributes
+    from ctrlhost.sandbox.engine import Engine
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_MAX_FAULTS = 1000
+
+
+class Fault(msgspec.Struct, forbid_unknown_fields=True):
+    """Requests that are to fail; an empty verb or resource fits any."""
+
+    code: int
+    verb: str = ""
+    resource: str = ""
+    times: int = 1
+    retryAfterSeconds: int = 1  # noqa: N815 - named as in a Status
+    """For 429 and 503 only."""
+
+
+class Admin:
+    """Answers the end points, and keeps the faults that are still to come. Runs in the server's own thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Act on `engine`."""
+        self._engine = engine
+        self._faults: list[Fault] = []
+
+    def answer(self, request: Request, parts: list[str]) -> Response | None:
+        """Answer a request under /sandbox/; None if there is nothing of that name."""
+        asked = (request.method, *parts)
+        if asked == ("POST", "v1", "compact"):
+            for table in self._engine.store.tables():
+                table.compact(self._engine.store.revision)
+        elif asked == ("POST", "v1", "reset"):
+            self._faults.clear()
+            reset(self._engine)
+        elif asked == ("POST", "v1", "fault"):
+            self._order(request.body)
+        elif asked == ("GET", "v1", "stats"):
+            return Response(200, msgspec.json.encode(self._stats()))
+        else:
+            return None
+        return Response(200, b"{}")
+
+    def strike(self, asked: Attributes) -> None:
+        """Raise the fault that is due for a request on a resource, if there is one."""
+        for fault in self._faults:
+            if asked.resource and fault.verb in ("", asked.verb) and fault.resource in ("", asked.resource):
+                fault.times -= 1
+                if not fault.times:
+                    self._faults.remove(fault)
+                retry = fault.retryAfterSeconds if fault.code in (429, 503) else None
+                raise Failure(fault.code, _REASONS.get(fault.code, ""), "ordered by a test", retry_after=retry)
+
+    def _order(self, body: bytes) -> None:
+        try:
+            fault = msgspec.json.decode(body, type=Fault)
+        except msgspec.MsgspecError as error:
+            raise bad_request(f"this is no fault: {error}") from error
+        if not 400 <= fault.code <= 599 or fault.times < 1 or len(self._faults) >= _MAX_FAULTS:
+            raise bad_request("a fault has a code of 400 to 599 and hits at least once, and there are not too many")
+        self._faults.append(fault)
+
+    def _stats(self) -> dict[str, object]:
+        store = self._engine.store
+        counts = {table.name: table.count for table in store.tables() if table.count}
+        faults = sum(fault.times for fault in self._faults)
+        return {
+            "revision": store.revision,
+            "objects": counts,
+            "watches": len(self._engine.watches),
+            "faults": faults,
+        }
+
+
+def reset(engine: Engine) -> None:
+    """Remove everything that was not there at the start, at once: no finalizer is waited for; watchers are told."""
+    kinds = engine.registry.tables()
+    for table in engine.store.tables():
+        kind = kinds.get(table.name)
+        for snapshot in table.list():
+            if kind is not None and not seed.is_planted(engine, table.name, snapshot):
+                engine.store.remove(table, snapshot)
+                strategy_of(kind).deleted(engine, snapshot.decode())
