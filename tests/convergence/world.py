@@ -108,7 +108,9 @@ class World:
         self._stack.callback(factory.stop)
         factory.start()
 
-    def round(self, seed: int, faults: int, timeout: float = 120.0) -> None:
+    def round(
+        self, seed: int, faults: int, timeout: float = 120.0, meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
         """Write at random through a storm of so many faults, then demand that everybody agrees."""
         done = threading.Event()
         writer = threading.Thread(target=self._write, args=(random.Random(seed), done), name="writer", daemon=True)
@@ -118,6 +120,7 @@ class World:
         self._proxy.storm(0.6, connections=0.1, within=0.01, silence=0.05, seed=seed, kinds=kinds)
         writer.start()
         try:
+            meanwhile()
             eventually(lambda: self._proxy.total - before >= faults, timeout, "the storm's faults", pause=0.02)
         finally:
             self._proxy.calm()
@@ -159,7 +162,7 @@ class World:
             namespace, name = rng.choice(self.namespaces), f"m{rng.randrange(NAMES)}"
             try:
                 self._write_one(rng, namespace, name)
-            except (ctrlhost.NotFound, ctrlhost.AlreadyExists, ctrlhost.Conflict):
+            except (ctrlhost.NotFound, ctrlhost.AlreadyExists, ctrlhost.Conflict, ctrlhost.TransportError):
                 continue
             self.writes += 1
 
