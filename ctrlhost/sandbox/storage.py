@@ -269,7 +269,8 @@ def snapshot_of(obj: dict[str, Any], revision: int, shape: object = None) -> Sna
     ordered = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
     ordered.update(obj)
     return Snapshot(
-        _encode(ordered),
+        # A copy, since the encoder's own bytes leave the unused end of its buffer behind them: a tenth of the memory.
+        bytes(memoryview(_encode(ordered))),
         revision,
         metadata.get("namespace", ""),
         metadata["name"],
