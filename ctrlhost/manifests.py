@@ -10,7 +10,7 @@ from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
 from ctrlhost.leadership import check_plugins, lease_names, lease_permissions
 from ctrlhost.namespaces import LABEL
 from ctrlhost.plugin_runtime import PluginRuntime
-from ctrlhost.plugins import PluginManager
+from ctrlhost.plugins import PluginManager, name_of
 from ctrlhost.rbac import KindNames, implied, roles
 from ctrlhost.server import parse_address
 
@@ -38,14 +38,18 @@ class Deployed:
     assignments: Sequence[str] = ()
 
 
-def load_plugins(names: Iterable[str], configuration: Configuration) -> list[PluginRuntime]:
-    """Import, configure and set up plugins without a network; PluginLoadError if one of them fails."""
+def load_plugins(chosen: Iterable[object], configuration: Configuration) -> list[PluginRuntime]:
+    """Import, configure and set up plugins without a network; PluginLoadError if one of them fails.
+
+    They are named as for a Host: by the names of installed ones, or by modules and objects that implement hooks.
+    """
     manager = PluginManager()
     services = _offline_services(configuration)
     plugins = []
-    for name in names:
+    for one in chosen:
+        name = one if isinstance(one, str) else name_of(one)
         plugin = PluginRuntime(name)
-        plugin.load(manager)
+        plugin.load(manager, None if isinstance(one, str) else one)
         plugin.configure(configuration)
         plugin.set_up(services)
         if plugin.state == "failed":
@@ -85,16 +89,23 @@ def manifests(plugins: Sequence[PluginRuntime], settings: HostSettings, deployed
     made = crds_of(plugins)
     made.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": deployed.namespace}})
     made.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(metadata)})
-    permissions = permissions_of(plugins, settings)
-    if settings.leader_elect:
-        leases = lease_names(settings, [plugin.name for plugin in plugins])
-        permissions += lease_permissions(leases, settings.leader_elect_resource_namespace or deployed.namespace)
-    made += roles(deployed.name, deployed.namespace, permissions)
+    made += roles_of(plugins, settings, deployed.name, deployed.namespace)
     if deployed.config:
         data = {_CONFIG_FILE: deployed.config}
         made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(metadata), "data": data})
     made.append(_deployment([plugin.name for plugin in plugins], settings, deployed, metadata))
     return made
+
+
+def roles_of(
+    plugins: Sequence[PluginRuntime], settings: HostSettings, account: str, namespace: str
+) -> list[dict[str, Any]]:
+    """Give the roles that a host with these plugins needs, and bind them to its service account."""
+    permissions = permissions_of(plugins, settings)
+    if settings.leader_elect:
+        leases = lease_names(settings, [plugin.name for plugin in plugins])
+        permissions += lease_permissions(leases, settings.leader_elect_resource_namespace or namespace)
+    return roles(account, namespace, permissions)
 
 
 def _deployment(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ctrlhost.events import EventRecorder
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.fault_proxy import FaultProxy
+    from ctrlhost.testing.least_privilege import LimitedAccount
 
 #: How long `run_until_idle` waits in real seconds.
 IDLE_TIMEOUT = 30.0
@@ -41,31 +42,44 @@ class HostUnderTest:
         settings: Mapping[str, Mapping[str, Any]] | None = None,
         controllers: Mapping[str, Mapping[str, Any]] | None = None,
         through: FaultProxy | None = None,
+        least_privilege: bool = False,
         **host_settings: Any,
     ) -> None:
         """Prepare; `start` runs it. `settings` and `controllers` are the tables of the settings file of these names.
 
         The host's requests go `through` a proxy before the sandbox where one is given; the test's own never do.
+        With `least_privilege` the host has a service account with exactly the rights that `ctrlhost manifests` prints
+        for these plugins, whose CRDs are installed for it; the sandbox must have been made with `rbac=True`.
         """
         self.sandbox = sandbox
         self.clock: Any = clock or SystemClock()
         self.faults = Faults()
         #: The test's own client: an administrator's, which no fault hits.
         self.client = Client.load(sandbox.kubeconfig)
-        transport = FaultyTransport(Client.load((through or sandbox).kubeconfig).transport, self.faults)
         tree = {
             "host": {"listen": "", **host_settings},
             "plugins": {name: dict(table) for name, table in (settings or {}).items()},
             "controllers": {name: dict(table) for name, table in (controllers or {}).items()},
         }
         configuration = Configuration(tree, "")
+        host_tables = configuration.host() if host_settings else HostSettings(listen="")
+        kubeconfig = (through or sandbox).kubeconfig
+        #: The host's service account, if it has only the rights that its plugins ask for.
+        self.account: LimitedAccount | None = None
+        if least_privilege:
+            from ctrlhost.testing.least_privilege import account_of_plugins
+
+            self.account = account_of_plugins(sandbox, self.client, plugins, configuration, host_tables)
+            kubeconfig = self.account.kubeconfig if through is None else self.account.through(through.kubeconfig)
+        transport = FaultyTransport(Client.load(kubeconfig).transport, self.faults)
         self.host = Host(
-            configuration.host() if host_settings else HostSettings(listen=""),
+            host_tables,
             plugins,
             configuration=configuration,
             client=Client.over(transport, namespace=self.client.namespace),
             clock=self.clock,
-            sandbox=sandbox,
+            # A host that knows of a sandbox installs CRDs, for which it has no right here.
+            sandbox=None if least_privilege else sandbox,
         )
 
     def start(self, timeout: float = IDLE_TIMEOUT) -> HostUnderTest:
@@ -105,6 +119,15 @@ class HostUnderTest:
                 raise NotIdle(f"{condition} is not true after {timeout:g} s")
             time.sleep(0.005)
         return found
+
+    def unused_rights(self) -> list[tuple[str, str, str]]:
+        """Give the rights, as (group, resource, verb), that the host was granted and has not used so far.
+
+        RuntimeError for a host that was not started with `least_privilege`.
+        """
+        if self.account is None:
+            raise RuntimeError("the host was not started with `least_privilege=True`")
+        return self.account.unused(self.sandbox)
 
     def events(self, namespace: str | None = None) -> list[dict[str, Any]]:
         """Give the events of the cluster, oldest first."""

@@ -29,6 +29,7 @@ class StartHost(Protocol):
         sandbox: Sandbox | None = None,
         through: FaultProxy | None = None,
         start: bool = True,
+        least_privilege: bool | None = None,
         **host_settings: Any,
     ) -> HostUnderTest:
         """Start a host with these plugins."""
@@ -50,22 +51,30 @@ def manual_clock() -> ManualClock:
 
 
 @pytest.fixture
-def sandbox() -> Iterator[Sandbox]:
+def ctrlhost_least_privilege() -> bool:
+    """Whether hosts have only the rights that their plugins ask for; override it in a conftest.py to say yes."""
+    return False
+
+
+@pytest.fixture
+def sandbox(ctrlhost_least_privilege: bool) -> Iterator[Sandbox]:
     """A fresh, empty API server of the test's own."""
     from ctrlhost.sandbox import Sandbox
 
-    with Sandbox() as server:
+    with Sandbox(rbac=ctrlhost_least_privilege) as server:
         yield server
 
 
 @pytest.fixture
-def ctrlhost_host() -> Iterator[StartHost]:
+def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
     """Start hosts, each on a sandbox of its own unless it is given one; all are stopped after the test.
 
     Takes modules and objects that implement hooks, or names of installed plugins. `settings` are the plugins' settings
     by plugin, `controllers` the operator's overrides by controller; other keywords are settings of the host. `through`
     is a proxy before that sandbox, which the host's requests are to take. With `start=False` the test calls `start`
     itself.
+    With `least_privilege=True` the host may do only what the roles that `ctrlhost manifests` prints allow; without it
+    the fixture `ctrlhost_least_privilege` decides.
     """
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.host import HostUnderTest
@@ -80,9 +89,11 @@ def ctrlhost_host() -> Iterator[StartHost]:
             sandbox: Sandbox | None = None,
             through: FaultProxy | None = None,
             start: bool = True,
+            least_privilege: bool | None = None,
             **host_settings: Any,
         ) -> HostUnderTest:
-            server = sandbox if sandbox is not None else stack.enter_context(Sandbox())
+            limited = ctrlhost_least_privilege if least_privilege is None else least_privilege
+            server = sandbox if sandbox is not None else stack.enter_context(Sandbox(rbac=limited))
             host = HostUnderTest(
                 server,
                 plugins,
@@ -90,6 +101,7 @@ def ctrlhost_host() -> Iterator[StartHost]:
                 settings=settings,
                 controllers=controllers,
                 through=through,
+                least_privilege=limited,
                 **host_settings,
             )
             stack.callback(host.stop)

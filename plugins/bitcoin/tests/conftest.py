@@ -30,11 +30,13 @@ def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, monkeypatch:
 
 
 @pytest.fixture
-def still_world(ctrlhost_host: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def still_world(
+    ctrlhost_host: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, ctrlhost_least_privilege: bool
+) -> Iterator[World]:
     """A world in which nothing is collected, for objects whose owners never were."""
     from ctrlhost.sandbox import Sandbox
 
-    with Sandbox(controllers=("namespace",)) as server:
+    with Sandbox(controllers=("namespace",), rbac=ctrlhost_least_privilege) as server:
         world = World(server, ctrlhost_host, clock, monkeypatch)
         yield world
         for replica in world.replicas:

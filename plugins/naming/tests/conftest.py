@@ -238,9 +238,9 @@ def new_crd() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def external() -> Iterator[Sandbox]:
+def external(ctrlhost_least_privilege: bool) -> Iterator[Sandbox]:
     """A server that leaves the names of CRDs to somebody else."""
-    with Sandbox(crd_conditions="external") as server:
+    with Sandbox(crd_conditions="external", rbac=ctrlhost_least_privilege) as server:
         yield server
 
 

@@ -1,0 +1,81 @@
+"""A service account for a host under test, with the rights that its plugins ask for and no others."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import yaml
+
+from ctrlhost.manifests import crds_of, load_plugins, roles_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ctrlhost.client import Client
+    from ctrlhost.configuration import Configuration
+    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.settings import HostSettings
+
+_serial = itertools.count(1)
+
+
+Right = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedAccount:
+    """The service account of one host."""
+
+    kubeconfig: Path
+    user: str
+    granted: frozenset[Right]
+    """Group, resource and verb of every right that the account was given."""
+
+    def through(self, proxy: Path) -> Path:
+        """Lead the account's kubeconfig to where another one leads, and give it."""
+        config, own = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in (proxy, self.kubeconfig))
+        for entry in config["users"]:
+            entry["user"] = own["users"][0]["user"]
+        self.kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+        return self.kubeconfig
+
+    def unused(self, sandbox: Sandbox) -> list[Right]:
+        """Give the rights that the account has not made use of so far."""
+        return sorted(self.granted - set(sandbox.rights_used(self.user)))
+
+
+def account_of_plugins(
+    sandbox: Sandbox,
+    client: Client,
+    plugins: Sequence[object],
+    configuration: Configuration,
+    settings: HostSettings,
+) -> LimitedAccount:
+    """Install what an administrator would for these plugins, and give the account for their host.
+
+    ValueError for a sandbox without RBAC, where the account would have every right.
+    """
+    if not sandbox.rbac:
+        raise ValueError("least_privilege needs a sandbox that was made with `rbac=True`")
+    loaded = load_plugins(plugins, configuration)
+    # An account for each host, since several on one sandbox may have other plugins or settings.
+    account, namespace = f"ctrlhost-{next(_serial)}", client.namespace
+    roles = roles_of(loaded, settings, account, namespace)
+    objects = [
+        *crds_of(loaded),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}},
+        *roles,
+    ]
+    for one in objects:
+        client.apply(one, field_manager="ctrlhost-testing")
+    rights = (
+        right
+        for role in roles
+        for rule in role.get("rules", ())
+        for right in itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"])
+    )
+    kubeconfig = sandbox.kubeconfig_for(service_account=f"{namespace}/{account}")
+    return LimitedAccount(kubeconfig, f"system:serviceaccount:{namespace}:{account}", frozenset(rights))

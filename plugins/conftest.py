@@ -1,0 +1,61 @@
+"""The plugins' tests run with the rights that `ctrlhost manifests` prints, and remember which of them were used."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctrlhost.testing import HostUnderTest
+
+HERE = Path(__file__).parent
+Right = tuple[str, str, str]
+
+
+@dataclass
+class Rights:
+    """What the hosts of one plugin were granted, and what they used."""
+
+    granted: set[Right] = field(default_factory=set)
+    used: set[Right] = field(default_factory=set)
+
+
+@pytest.fixture(scope="session")
+def rights_of_plugins() -> dict[str, Rights]:
+    """The rights by the folder of the plugin, as far as tests have run."""
+    return defaultdict(Rights)
+
+
+@pytest.fixture
+def ctrlhost_least_privilege() -> bool:
+    """Yes: a right that a plugin does not ask for makes its tests fail."""
+    return True
+
+
+@pytest.fixture
+def ctrlhost_host(
+    ctrlhost_host: Any, request: pytest.FixtureRequest, rights_of_plugins: dict[str, Rights]
+) -> Iterator[Any]:
+    """Start hosts as ever, and see at the end which of their rights they have used."""
+    hosts: list[HostUnderTest] = []
+
+    def start_host(*plugins: object, **options: Any) -> HostUnderTest:
+        server = options.get("sandbox")
+        if server is not None and not server.rbac:
+            # A test whose sandbox has no roles is about something else.
+            options.setdefault("least_privilege", False)
+        host: HostUnderTest = ctrlhost_host(*plugins, **options)
+        hosts.append(host)
+        return host
+
+    yield start_host
+    rights = rights_of_plugins[request.path.relative_to(HERE).parts[0]]
+    for host in hosts:
+        if host.account is not None:
+            unused = set(host.unused_rights())
+            rights.granted |= host.account.granted
+            rights.used |= host.account.granted - unused

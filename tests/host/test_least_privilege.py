@@ -1,0 +1,95 @@
+"""Hosts that may do only what `ctrlhost manifests` would let them do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plugin_modules import config_map, plugin_of
+
+import ctrlhost
+from ctrlhost import For, Forbidden, Permission
+from ctrlhost.sandbox import Sandbox
+
+MINE = For("v1", "ConfigMap", label_selector="mine")
+CREATE = Permission("", ["configmaps"], ["create", "delete"])
+
+
+def copier(caught: list[str], *permissions: Permission) -> Any:
+    """A plugin that copies each of its ConfigMaps, and keeps what the server says if it may not."""
+
+    def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> None:
+        try:
+            ctx.client.create(config_map(f"copy-of-{request.name}"))
+        except Forbidden as error:
+            caught.append(error.message)
+
+    return plugin_of(
+        lambda plugin: plugin.add_controller("c", reconcile, MINE), permissions=lambda settings: permissions
+    )
+
+
+def test_a_right_that_a_plugin_does_not_ask_for_is_missing(ctrlhost_host) -> None:
+    caught: list[str] = []
+    host = ctrlhost_host(copier(caught), least_privilege=True)
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert len(caught) == 1
+    assert caught[0].startswith("configmaps is forbidden: User ")
+    assert 'cannot create resource "configmaps" in API group "" in the namespace "default"' in caught[0]
+    assert host.client.find("v1", "ConfigMap", "copy-of-ann", "default") is None
+
+
+def test_what_it_asks_for_is_enough_and_what_it_does_not_use_is_told(ctrlhost_host) -> None:
+    caught: list[str] = []
+    host = ctrlhost_host(copier(caught, CREATE), least_privilege=True)
+    host.client.create(config_map("ann", labels={"mine": "1"}))
+    host.run_until_idle()
+    assert host.client.get("v1", "ConfigMap", "copy-of-ann", "default")
+    assert caught == []
+    unused = host.unused_rights()
+    assert ("", "configmaps", "delete") in unused
+    assert ("", "configmaps", "create") not in unused
+    assert ("", "configmaps", "watch") not in unused
+
+
+def test_limits_hold_behind_a_proxy_too(ctrlhost_host, faults) -> None:
+    caught: list[str] = []
+    with Sandbox(rbac=True) as server:
+        host = ctrlhost_host(copier(caught), sandbox=server, through=faults(server), least_privilege=True)
+        host.client.create(config_map("ann", labels={"mine": "1"}))
+        host.run_until_idle()
+        assert len(caught) == 1
+        assert host.stop()
+
+
+def test_a_sandbox_without_rbac_can_not_limit_anybody(ctrlhost_host, sandbox) -> None:
+    with pytest.raises(ValueError, match="needs a sandbox that was made with `rbac=True`"):
+        ctrlhost_host(copier([]), sandbox=sandbox, least_privilege=True)
+    host = ctrlhost_host(copier([]), sandbox=sandbox)
+    with pytest.raises(RuntimeError, match="was not started with `least_privilege=True`"):
+        host.unused_rights()
+    with pytest.raises(RuntimeError, match="was made without RBAC"):
+        sandbox.rights_used("ann")
+
+
+class TestWithTheFixtureOverridden:
+    """As a conftest.py of an author would."""
+
+    @pytest.fixture
+    def ctrlhost_least_privilege(self) -> bool:
+        return True
+
+    def test_every_host_is_limited_and_every_sandbox_asks_its_roles(self, ctrlhost_host, sandbox) -> None:
+        caught: list[str] = []
+        for host in (ctrlhost_host(copier(caught)), ctrlhost_host(copier(caught), sandbox=sandbox)):
+            host.client.create(config_map("ann", labels={"mine": "1"}))
+            host.run_until_idle()
+        assert len(caught) == 2
+
+    def test_a_host_may_be_left_out(self, ctrlhost_host) -> None:
+        caught: list[str] = []
+        host = ctrlhost_host(copier(caught), least_privilege=False)
+        host.client.create(config_map("ann", labels={"mine": "1"}))
+        host.run_until_idle()
+        assert caught == []
