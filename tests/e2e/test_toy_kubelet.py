@@ -70,7 +70,9 @@ def test_a_pod_becomes_a_daemon_that_is_restarted_probed_and_ended(
         assert ready()
 
         client.delete("v1", "Pod", "node-0", namespace)
-        assert client.get("v1", "Pod", "node-0", namespace)["metadata"]["deletionTimestamp"]
+        # A fake daemon ends in no time, and its pod with it.
+        left = client.find("v1", "Pod", "node-0", namespace)
+        assert left is None or left["metadata"]["deletionTimestamp"]
         eventually(lambda: client.find("v1", "Pod", "node-0", namespace) is None)
         assert not pod.runs
 
