@@ -51,6 +51,7 @@ $(VENV)/.plugins: $(VENV)/.core $(PLUGINS)
 GO_SOURCES := tests/go/go.mod tests/go/go.sum tests/go/build
 CONTROLPLANE := tests/go/bin/controlplane
 PEERS := tests/go/bin/peers
+CLIENTS := tests/go/bin/clients
 PYTEST := $(BIN)/python -m pytest
 
 $(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
@@ -58,6 +59,9 @@ $(CONTROLPLANE): $(GO_SOURCES) $(wildcard tests/go/controlplane/*.go)
 
 $(PEERS): $(GO_SOURCES) $(wildcard tests/go/peers/*.go)
 	PYTHON=$(PYTHON) tests/go/build peers
+
+$(CLIENTS): $(GO_SOURCES) $(wildcard tests/go/clients/*.go)
+	PYTHON=$(PYTHON) tests/go/build clients
 
 .PHONY: demo test test-fast test-rust loom test-python bitcoind controlplane controlplane-build
 demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves it running
@@ -73,7 +77,7 @@ loom: ## Explore the interleavings of the queue's core, up to a bound
 	  cargo test --quiet --locked --package ctrlhost-core --test queue_loom
 
 # Where bitcoind can not be had its tests are skipped, and say so; in CI that is a failure.
-test-python: venv $(CONTROLPLANE)
+test-python: venv $(CONTROLPLANE) $(CLIENTS)
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet
 
@@ -95,7 +99,7 @@ test-fast: venv ## The tests that need neither the real control plane nor a whee
 bitcoind: ## Get bitcoind for the end-to-end tests, from Debian's packages into .cache
 	@tests/bitcoind/fetch
 
-controlplane-build: $(CONTROLPLANE)
+controlplane-build: $(CONTROLPLANE) $(CLIENTS)
 
 controlplane: $(CONTROLPLANE) ## Start a real kube-apiserver for yourself; prints its kubeconfig
 	@mkdir -p .cache && $(CONTROLPLANE) serve .cache/controlplane

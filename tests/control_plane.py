@@ -99,8 +99,6 @@ class KubeApiserver:
             directory.mkdir(parents=True, exist_ok=True)
             policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [*audit, {"level": "None"}]}
             (directory / "audit-policy.yaml").write_text(json.dumps(policy))
-        self._audited: list[dict[str, Any]] = []
-        self._read = 0
         self.url = ""
         self.kubeconfig = directory / "kubeconfig"
         self._process: subprocess.Popen[bytes] | None = None
@@ -144,14 +142,7 @@ class KubeApiserver:
     def audited(self) -> list[dict[str, Any]]:
         """The requests that the audit policy chose, as the server noted them; each that was answered is there."""
         log = self.directory / "audit.log"
-        if log.exists():
-            with log.open("rb") as stream:
-                stream.seek(self._read)
-                # What has no line end yet is still being written.
-                *lines, rest = stream.read().split(b"\n")
-                self._read = stream.tell() - len(rest)
-            self._audited += [json.loads(line) for line in lines]
-        return list(self._audited)
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     def written(self, namespace: str) -> list[Written]:
         return sorted(

@@ -60,6 +60,7 @@ def builtin_kinds() -> list[Kind]:
             "pods",
             short_names=("po",),
             categories=("all",),
+            generation=True,
             returns_object=True,
             subresources=(
                 Subresource("binding", ("create",), kind="Binding"),

@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
-from ctrlhost.sandbox.kinds import ALL_VERBS, FieldPath, Kind, Scale, Subresource, content_hash
+from ctrlhost.sandbox.kinds import FieldPath, Kind, Scale, Subresource, content_hash
 from ctrlhost.sandbox.shapes import Shape, builtin
 from ctrlhost.sandbox.structural import shape_of
 
 Crd = Mapping[str, Any]
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""In the order in which discovery lists them for custom kinds."""
 _WRITES = frozenset({"create", "patch", "update"})
 
 
@@ -90,6 +92,8 @@ def _kind(
     subresources = version.get("subresources") or {}
     listed: list[Subresource] = []
     scale = None
+    if "status" in subresources:
+        listed.append(Subresource("status"))
     if "scale" in subresources:
         paths = subresources["scale"]
         scale = Scale(
@@ -98,8 +102,6 @@ def _kind(
             simple_path(paths.get("labelSelectorPath", "")),
         )
         listed.append(Subresource("scale", group="autoscaling", version="v1", kind="Scale"))
-    if "status" in subresources:
-        listed.append(Subresource("status"))
     warning = ""
     if version.get("deprecated"):
         warning = version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
@@ -119,7 +121,7 @@ def _kind(
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         list_kind=list_kind,
-        verbs=tuple(verb for verb in ALL_VERBS if not terminating or verb not in _WRITES),
+        verbs=tuple(verb for verb in _VERBS if not terminating or verb not in _WRITES),
         subresources=tuple(listed),
         scale=scale,
         table=f"{group}/{plural}",

@@ -144,6 +144,10 @@ def _service(obj: Object) -> None:
         if spec.get("clusterIP") != "None" or spec.get("selector"):
             spec.setdefault("ipFamilies", ["IPv4"])
             spec.setdefault("ipFamilyPolicy", "SingleStack")
+        else:
+            # Its endpoints are written by hand, in any family.
+            spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
+            spec.setdefault("ipFamilyPolicy", "RequireDualStack")
     if kind in ("NodePort", "LoadBalancer"):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":

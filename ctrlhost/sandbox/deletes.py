@@ -77,7 +77,10 @@ def delete(engine: Engine, call: Call, options: DeleteOptions) -> Written:
         if not call.dry_run:
             engine.store.remove(engine.store.table(call.kind.table), snapshot)
             strategy.deleted(engine, old)
-        return _answer(call, old, gone=True)
+        if strategy.graceful:
+            ended = {"deletionTimestamp": times.now(), "deletionGracePeriodSeconds": 0}
+            obj["metadata"].update(ended)
+        return _answer(call, obj, gone=True)
     metadata = obj["metadata"]
     metadata["deletionTimestamp"] = times.seconds(time.time() + grace)
     metadata["deletionGracePeriodSeconds"] = grace
@@ -94,16 +97,17 @@ def _check(call: Call, snapshot: Snapshot, options: DeleteOptions) -> None:
     kind = call.kind
     why = ""
     if options.uid and options.uid != snapshot.uid:
-        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({snapshot.uid})"
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({snapshot.uid}). "
+            "The object might have been deleted and then recreated"
+        )
     elif options.version and options.version != str(snapshot.revision):
         why = (
             f"the ResourceVersion in the precondition ({options.version}) does not match "
-            f"the ResourceVersion in record ({snapshot.revision})"
+            f"the ResourceVersion in record ({snapshot.revision}). The object might have been modified"
         )
     if why:
-        failure = status.conflict(kind.plural, kind.group, call.name, why)
-        failure.kind = kind.kind
-        raise failure
+        raise status.conflict(kind.kind, kind.group, call.name, why)
 
 
 def _repeat(engine: Engine, call: Call, snapshot: Snapshot, old: Object, options: DeleteOptions) -> Written:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -152,8 +154,14 @@ def _resource(kind: Kind) -> dict[str, Any]:
     if kind.categories:
         entry["categories"] = list(kind.categories)
     if not kind.virtual:
-        entry["storageVersionHash"] = content_hash(kind.table.encode())[:12]
+        entry["storageVersionHash"] = _storage_version_hash(kind)
     return entry
+
+
+def _storage_version_hash(kind: Kind) -> str:
+    """Give the hash by which clients tell that a kind is stored in another version now."""
+    stored = f"{kind.group}/{kind.version}/{kind.kind}".encode()
+    return base64.b64encode(hashlib.sha256(stored).digest()[:8]).decode()
 
 
 def _subresource(kind: Kind, index: int) -> dict[str, Any]:

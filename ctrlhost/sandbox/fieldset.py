@@ -120,7 +120,7 @@ def _compare(shape: Shape, old: Any, new: Any, path: Path, changed: FieldSet, re
 
 def _add_all(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
     """Add a value and everything in it; a container that came or went counts itself."""
-    if not (shape.value_struct or shape.written) or not is_granular(shape, value):
+    if not value or not (shape.value_struct or shape.written) or not is_granular(shape, value):
         found.add(path)
     if value and is_granular(shape, value):
         for element, child, item in children(shape, value):

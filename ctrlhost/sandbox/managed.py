@@ -92,11 +92,17 @@ def read(entries: Any) -> list[Manager]:
 
 def write(obj: Object, managers: list[Manager]) -> None:
     """Store the entries that still have a field."""
-    entries = [manager.as_dict() for manager in managers if manager.fields]
+    kept = sorted((manager for manager in managers if manager.fields), key=_order)
+    entries = [manager.as_dict() for manager in kept]
     if entries:
         obj["metadata"]["managedFields"] = entries
     else:
         obj["metadata"].pop("managedFields", None)
+
+
+def _order(manager: Manager) -> tuple[str, ...]:
+    """Appliers first, then the oldest."""
+    return (manager.operation, manager.time, manager.name, manager.api_version, manager.subresource)
 
 
 def trackable(kind: Kind, obj: Object, subresource: str = "") -> Object:

@@ -46,7 +46,7 @@ class Query(dict[str, list[str]]):
         if not text:
             return None
         if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or len(text) > 19:
-            raise bad_request(f"strconv.ParseInt: parsing {text!r}: invalid syntax ({name})")
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
         return int(text)
 
 

@@ -102,7 +102,9 @@ def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     if "deletionTimestamp" in old:
         added = [name for name in metadata.get("finalizers") or () if name not in (old.get("finalizers") or ())]
         if added:
-            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+            listed = ", ".join(f'"{name}"' for name in added)
+            text = "no new finalizers can be added if the object is being deleted, "
+            text += f"found new finalizers []string{{{listed}}}"
             causes.append(status.forbidden_field("metadata.finalizers", text))
     return causes
 

@@ -23,15 +23,28 @@ MAX_ANNOTATIONS = 262_144
 
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-    "and must start and end with an alphanumeric character"
+    "and must start and end with an alphanumeric character "
+    "(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    "and must start and end with an alphanumeric character"
+    "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _1035_TEXT = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
-    "start with an alphabetic character, and end with an alphanumeric character"
+    "start with an alphabetic character, and end with an alphanumeric character "
+    "(e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_KEY_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 
 
@@ -90,15 +103,9 @@ def label_causes(labels: dict[str, Any], field: str) -> list[Cause]:
     causes = []
     for key, value in labels.items():
         if not is_qualified(key):
-            causes.append(
-                invalid_value(field, key, "name part must consist of alphanumeric characters, '-', '_' or '.'")
-            )
+            causes.append(invalid_value(field, key, _KEY_TEXT))
         if not isinstance(value, str) or not is_label_value(value):
-            causes.append(
-                invalid_value(
-                    field, value, "a valid label must be an empty string or consist of alphanumeric characters"
-                )
-            )
+            causes.append(invalid_value(field, value, _VALUE_TEXT))
     return causes
 
 

@@ -42,7 +42,7 @@ _SCALARS: Mapping[str, Mapping[str, Any]] = {
     "microtime": {"type": "string", "format": "date-time"},
     "quantity": {"type": "string"},
     "int-or-string": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
-    "any": {},
+    "any": {"type": "object"},
 }
 _ROOT = {
     "apiVersion": {"type": "string", "description": "The version of the schema that this object is written in."},

@@ -51,7 +51,7 @@ def strategic_merge(shape: Shape, original: Any, patch: dict[str, Any]) -> dict[
         elif key.startswith(_ORDER) and type(value) is list and key[len(_ORDER) :] not in patch:
             name = key[len(_ORDER) :]
             if type(result.get(name)) is list:
-                result[name] = _ordered(shape.child(name) or ANY, result[name], value)
+                result[name] = _ordered(shape.child(name) or ANY, result[name], value, result[name])
     return result
 
 
@@ -59,7 +59,7 @@ def _merge_list(shape: Shape, original: Any, patch: list[Any], order: list[Any] 
     base: list[Any] = original if type(original) is list else []
     if shape.merge_scalars and not shape.merge_key:
         merged = [*base, *(item for item in patch if item not in base)]
-        return _ordered(shape, merged, order)
+        return _ordered(shape, merged, patch if order is None else order, base)
     if not shape.merge_key:
         return [_plain(item) for item in patch]
     key, element = shape.merge_key, shape.element or ANY
@@ -78,7 +78,7 @@ def _merge_list(shape: Shape, original: Any, patch: list[Any], order: list[Any] 
             result.append(strategic_merge(element, None, item))
         else:
             result[index] = strategic_merge(element, result[index], item)
-    return _ordered(shape, result, order)
+    return _ordered(shape, result, patch if order is None else order, base)
 
 
 def _plain(value: Any) -> Any:
@@ -88,23 +88,20 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _ordered(shape: Shape, items: list[Any], order: list[Any] | None) -> list[Any]:
-    """Put the items that `order` names into its order; the others stay behind the neighbour they had."""
-    if not order:
-        return items
+def _ordered(shape: Shape, items: list[Any], order: list[Any], before: list[Any]) -> list[Any]:
+    """Put the items that `order` names into its order. The others keep theirs, and stand before a named one only where
+    both were there `before` in that order; so what is new comes first."""
     key = shape.merge_key
 
     def identity(item: Any) -> Any:
         return item.get(key) if key and type(item) is dict else item
 
-    wanted = [identity(item) for item in order]
-    listed = sorted((item for item in items if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
+    wanted, old = [identity(item) for item in order], [identity(item) for item in before]
+    named = sorted((item for item in items if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
+    others = [item for item in items if identity(item) not in wanted]
     result: list[Any] = []
-    position = 0
-    for item in items:
-        if identity(item) in wanted:
-            result.append(listed[position])
-            position += 1
-        else:
-            result.append(item)
-    return result
+    while named and others:
+        left, right = identity(others[0]), identity(named[0])
+        first = left in old and right in old and old.index(left) < old.index(right)
+        result.append(others.pop(0) if first else named.pop(0))
+    return result + others + named

@@ -107,7 +107,8 @@ def bind(engine: Engine, call: Call, node: str) -> None:
     snapshot = reads.find(engine, call)
     old, pod = views.load(call.kind, snapshot), views.load(call.kind, snapshot)
     if pod["spec"].get("nodeName"):
-        raise status.conflict("pods", "", call.name, f"pod {call.name} is already assigned to node {node!r}")
+        why = f'pod {call.name} is already assigned to node "{node}"'
+        raise status.conflict("pods/binding", "", call.name, why)
     pod["spec"]["nodeName"] = node
     conditions = [item for item in pod["status"].get("conditions") or () if item["type"] != "PodScheduled"]
     conditions.append(

@@ -75,6 +75,7 @@ def create(engine: Engine, call: Call, body: Any) -> Written:
     _name(engine, call, metadata)
     meta.begin(metadata, generation=kind.generation)
     strategy = strategy_of(kind)
+    asked = copy.deepcopy(obj.get("spec")) if strategy.hands_out else None
     admission.default_object(call, obj)
     strategy.prepare_create(engine, call, obj)
     causes = name_causes(kind.name_rule, metadata.get("name", "")) + metadata_causes(metadata, call.warnings)
@@ -88,7 +89,7 @@ def create(engine: Engine, call: Call, body: Any) -> Written:
         strategy.discard(engine, obj)
         prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
         raise status.already_exists(kind.plural, kind.group, name, prefix)
-    managed.track_create(call, obj)
+    managed.track_create(call, obj if asked is None else strategy.tracked(obj, asked))
     if call.dry_run:
         strategy.discard(engine, obj)
         return Written(201, obj)
@@ -192,7 +193,7 @@ def replace(
         raise status.invalid(kind.kind, kind.group, call.name, causes)
     if "managedFields" in before:
         metadata["managedFields"] = copy.deepcopy(before["managedFields"])
-    if admission.generation_grows(kind, obj, old):
+    if call.subresource not in ("status", "binding") and admission.generation_grows(kind, obj, old):
         metadata["generation"] = before.get("generation", 0) + 1
     if manage is not None:
         manage(obj, old)

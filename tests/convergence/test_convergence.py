@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.control_plane import ControlPlane, KubeApiserver
+from tests.control_plane import ControlPlane
 from tests.convergence.world import World
 
 #: Per server. With two of them a run of all tests has twenty thousand.
@@ -41,17 +41,3 @@ def test_informers_agree_with_the_server_after_every_storm(control_plane: Contro
         assert proxy.total >= FAULTS
         assert world.writes > 0
         assert all(each.story.words and each.reconciler.runs for each in world.watching)
-
-
-@pytest.mark.timeout(300)
-def test_informers_agree_after_a_server_was_killed_and_its_history_compacted_in_a_storm(
-    own_kube_apiserver: KubeApiserver, faults: Any
-) -> None:
-    def crash() -> None:
-        own_kube_apiserver.kill()
-        own_kube_apiserver.start()
-
-    proxy = faults(own_kube_apiserver)
-    with World(own_kube_apiserver, proxy) as world:
-        for number, meanwhile in enumerate((own_kube_apiserver.compact, crash, own_kube_apiserver.compact)):
-            world.round(proxy.seed + number, A_ROUND, meanwhile=meanwhile)

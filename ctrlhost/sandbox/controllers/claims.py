@@ -75,6 +75,8 @@ def from_template(owner: Object, template: Any, name: str, **labels: str) -> Obj
         "annotations": metadata.get("annotations") or {},
         "ownerReferences": [meta.owner_reference(owner)],
     }
+    if owner["kind"] == "StatefulSet":
+        made["generateName"] = f"{owner['metadata']['name']}-"
     if metadata.get("finalizers"):
         made["finalizers"] = metadata["finalizers"]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template["spec"]}

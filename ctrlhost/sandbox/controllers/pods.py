@@ -87,6 +87,8 @@ class PodController(Controller):
         return True
 
     def _schedule(self, pod: Object) -> None:
+        if pod["spec"].get("schedulerName", "default-scheduler") != "default-scheduler":
+            return
         if "deletionTimestamp" in pod["metadata"] or pod["spec"].get("schedulingGates"):
             return
         for node in self.listed(self.kind("", "Node")):

@@ -125,7 +125,8 @@ class DeploymentController(Controller):
         revision = str(_revision(current))
         if annotations.get(REVISION) != revision:
             deployment["metadata"]["annotations"] = {**annotations, REVISION: revision}
-            deployment.update(self.update(self.kind("apps", "Deployment"), deployment))
+            # Through its status, so that the generation does not rise.
+            deployment.update(self.update(self.kind("apps", "Deployment"), deployment, "status"))
         return current
 
     def _made(self, deployment: Object, name: str, revision: int) -> Object:
@@ -196,12 +197,18 @@ class DeploymentController(Controller):
         updated = _sum([one for one in sets if one["metadata"]["name"] == name], "replicas")
         wanted = deployment["spec"].get("replicas", 1)
         missing = max(wanted - total["availableReplicas"], 0)
+        asked = sum(one["spec"].get("replicas", 0) for one in sets)
         rolling = deployment["spec"]["strategy"].get("rollingUpdate") or {}
         allowed = share(rolling.get("maxUnavailable", 0), wanted, up=False)
-        status = {**total, "updatedReplicas": updated, "unavailableReplicas": missing}
+        status = {
+            **total,
+            "updatedReplicas": updated,
+            "unavailableReplicas": max(asked - total["availableReplicas"], 0),
+        }
         done = updated == wanted == total["replicas"] and not missing
         before = {item["type"]: item for item in (deployment.get("status") or {}).get("conditions") or ()}
         good = missing <= allowed
+        paused = deployment["spec"].get("paused")
         conditions = [
             _condition(
                 before,
@@ -210,7 +217,9 @@ class DeploymentController(Controller):
                 "MinimumReplicasAvailable" if good else "MinimumReplicasUnavailable",
                 f"Deployment {'has' if good else 'does not have'} minimum availability.",
             ),
-            _condition(
+            _condition(before, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
+            if paused
+            else _condition(
                 before,
                 "Progressing",
                 "True",
@@ -218,12 +227,27 @@ class DeploymentController(Controller):
                 f'ReplicaSet "{name}" {"has successfully progressed" if done else "is progressing"}.',
             ),
         ]
+        if paused and not before:
+            conditions.reverse()
         deployment["status"] = {
             **{field: value for field, value in status.items() if value},
+            "terminatingReplicas": _sum(sets, "terminatingReplicas"),
             "observedGeneration": deployment["metadata"]["generation"],
-            "conditions": conditions,
+            "conditions": _in_order(before, conditions),
         }
         self.update(kind, deployment, "status")
+
+
+def _in_order(before: dict[str, Any], conditions: list[Object]) -> list[Object]:
+    """Leave conditions where they stood; those that changed go to the end."""
+
+    def place(condition: Object) -> int:
+        old = before.get(condition["type"])
+        if old is None or any(old[field] != condition[field] for field in ("status", "reason")):
+            return len(before)
+        return list(before).index(condition["type"])
+
+    return sorted(conditions, key=place)
 
 
 def _sum(sets: list[Object], field: str) -> int:

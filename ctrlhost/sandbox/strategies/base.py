@@ -14,11 +14,21 @@ if TYPE_CHECKING:
 class Strategy:
     """The rule. Methods that are given an object may change it, unless they say otherwise."""
 
+    hands_out = False
+    """Whether `prepare_create` gives the object what nobody manages."""
+
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
         """Set what the server sets at creation; defaults are in place, status is gone."""
 
     def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
         """Carry over what an update leaves alone."""
+
+    graceful = False
+    """Whether objects are deleted after a time of grace, be it none."""
+
+    def tracked(self, obj: Object, sent: Object) -> Object:
+        """Give what of a new object its creator manages; `sent` is its spec as it came. Changes nothing."""
+        return obj
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Say what is wrong with the object."""

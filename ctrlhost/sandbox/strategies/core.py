@@ -22,6 +22,11 @@ _SECRET_KEYS = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
 
+_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+
 
 class Namespaces(BuiltinStrategy):
     """A namespace outlives its deletion until it is empty."""
@@ -51,7 +56,8 @@ class Namespaces(BuiltinStrategy):
         return bool((obj.get("spec") or {}).get("finalizers"))
 
     def begin_deletion(self, engine: Engine, obj: Object) -> None:
-        """Show that it is going."""
+        """Show that it is going. It has no grace period."""
+        del obj["metadata"]["deletionGracePeriodSeconds"]
         obj.setdefault("status", {})["phase"] = "Terminating"
 
 
@@ -65,7 +71,7 @@ class _Data(BuiltinStrategy):
         for field in ("data", "binaryData"):
             for key, value in (obj.get(field) or {}).items():
                 if not key or len(key) > 253 or not all(char.isalnum() or char in "-_." for char in key) or ".." in key:
-                    text = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+                    text = _KEY_TEXT
                     causes.append(status.invalid_value(f"{field}[{key}]", key, text))
                 size += len(value)
         for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():

@@ -54,7 +54,8 @@ class Crds(BuiltinStrategy):
         return causes
 
     def begin_deletion(self, engine: Engine, obj: Object) -> None:
-        """Hold the CRD until its objects are gone."""
+        """Hold the CRD until its objects are gone. It has no grace period."""
+        del obj["metadata"]["deletionGracePeriodSeconds"]
         crd_lifecycle.begin_deletion(obj)
 
     def holds_deletion(self, engine: Engine, obj: Object) -> bool:

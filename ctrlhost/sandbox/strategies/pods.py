@@ -14,15 +14,33 @@ if TYPE_CHECKING:
 
 _MUTABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
 
+_ADMITTED = ("priority", "preemptionPolicy", "tolerations", "serviceAccountName", "serviceAccount")
+
 
 class Pods(BuiltinStrategy):
     """A pod's spec hardly changes, and a scheduled pod is deleted in two steps."""
 
     kept_metadata = ("ownerReferences", "deletionTimestamp")
+    graceful = True
+    hands_out = True
 
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
-        """Set the first phase and the quality of service."""
+        """Set the first phase and the quality of service, and what admission gives every pod."""
+        _admit(obj["spec"])
         obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+
+    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+        """Keep the priority that admission gave."""
+        for name in ("priority", "preemptionPolicy"):
+            if name in old["spec"]:
+                obj["spec"].setdefault(name, old["spec"][name])
+
+    def tracked(self, obj: Object, sent: Object) -> Object:
+        """Leave out what admission gave: its creator did not ask for it."""
+        spec = {key: value for key, value in obj["spec"].items() if key not in _ADMITTED or key in sent}
+        if sent.get("tolerations"):
+            spec["tolerations"] = sent["tolerations"]
+        return {**obj, "spec": spec}
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Allow only the changes that a running pod can take."""
@@ -46,6 +64,20 @@ class Pods(BuiltinStrategy):
             return 0
         grace = spec.get("terminationGracePeriodSeconds", 30) if wanted is None else wanted
         return 1 if grace < 0 else int(grace)
+
+
+def _admit(spec: dict[str, Any]) -> None:
+    """Give a pod its priority, and five minutes on a node that does not answer."""
+    spec.setdefault("priority", 0)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    tolerations = list(spec.get("tolerations") or ())
+    for trouble in ("not-ready", "unreachable"):
+        key = f"node.kubernetes.io/{trouble}"
+        if not any(
+            item.get("key", "") in ("", key) and item.get("effect", "") in ("", "NoExecute") for item in tolerations
+        ):
+            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+    spec["tolerations"] = tolerations
 
 
 def _frozen(spec: dict[str, Any]) -> dict[str, Any]:

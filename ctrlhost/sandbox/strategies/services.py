@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.status import Cause
 
 NODE_PORTS = range(30000, 32768)
+_HANDED_OUT = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
 class Services(BuiltinStrategy):
     """The store of taken addresses lives in the engine; a holder is known by its uid."""
+
+    hands_out = True
 
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
         """Hand out what was not asked for by name."""
@@ -47,6 +50,19 @@ class Services(BuiltinStrategy):
         if not call.dry_run:
             self._allocate(engine, obj)
 
+    def tracked(self, obj: Object, sent: Object) -> Object:
+        """Leave out what was handed out: its creator did not ask for it."""
+        spec = {key: value for key, value in obj["spec"].items() if key not in _HANDED_OUT or key in sent}
+        if "ports" in spec:
+            asked = {_port_key(port): "nodePort" in port for port in sent.get("ports") or ()}
+            spec["ports"] = [
+                port
+                if any(asked.get(key) for key in (_port_key(port), (port.get("port"), None)))
+                else {key: value for key, value in port.items() if key != "nodePort"}
+                for port in spec["ports"]
+            ]
+        return {**obj, "spec": spec}
+
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Check the addresses and ports that were asked for."""
         spec, uid = obj["spec"], obj["metadata"]["uid"]
@@ -71,6 +87,10 @@ class Services(BuiltinStrategy):
             before = old["spec"].get("clusterIP", "")
             if before and before != address and old["spec"].get("type") != "ExternalName":
                 causes.append(status.invalid_value("spec.clusterIPs[0]", [address], "may not change once set"))
+        given = _ingress(obj)
+        if given and spec.get("type") != "LoadBalancer" and (old is None or given != _ingress(old)):
+            text = "may only be used when `spec.type` is 'LoadBalancer'"
+            causes.append(status.forbidden_field("status.loadBalancer.ingress", text))
         for index, port in enumerate(spec.get("ports") or ()):
             node_port = port.get("nodePort")
             if not node_port:
@@ -112,6 +132,10 @@ class Services(BuiltinStrategy):
                 if not port.get("nodePort"):
                     port["nodePort"] = _free_port(engine, port, chosen)
                 chosen.add(_node_key(port))
+
+
+def _ingress(obj: Object) -> Any:
+    return ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress")
 
 
 def hold(engine: Engine, obj: Object) -> None:

@@ -10,7 +10,7 @@ import (
 
 // The controllers that the tests need to be real; no node or cloud exists, so the others would only make noise.
 const controllers = "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller," +
-	"replicaset-controller,serviceaccount-controller,endpointslice-controller"
+	"replicaset-controller,daemonset-controller,serviceaccount-controller,endpointslice-controller"
 
 func runControllers(dir string) error {
 	l, err := open(dir)

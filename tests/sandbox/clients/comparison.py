@@ -1,0 +1,158 @@
+"""The same steps on the sandbox and on a real kube-apiserver, and what came back laid side by side.
+
+Answers are compared as lines of text in which everything that must differ (uids, times, versions, addresses, random
+names) has been replaced. A line that only one server gave has to be in the table of docs/sandbox.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import json
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import ctrlhost
+
+PAGE = Path(__file__).parents[3] / "docs" / "sandbox.md"
+HEADING = "## Differences that the comparison finds"
+SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]"
+
+#: What controllers call themselves.
+CONTROLLERS = re.compile(r"\b(controlplane|sandbox-(deployment|replicaset|statefulset|daemonset|kubelet))\b")
+REPLACED: list[tuple[re.Pattern[str], str]] = [
+    (re.compile(r"https?://[\w.:\[\]-]+"), "SERVER"),
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UID"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?(Z|[+-]\d{4}|[+-]\d\d:\d\d)( UTC)?)?"), "TIME"),
+    (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "TIME"),
+    (re.compile(r"((?:resourceVersion|Resource Version)\"?:? *\"?'?)\d+"), r"\1VERSION"),
+    (re.compile(rf"\b([a-z]+)-{SUFFIX}{{8,10}}-{SUFFIX}{{5}}\b"), r"\1-HASH-RANDOM"),
+    (re.compile(rf"(hash=|hash: |hash\": \")({SUFFIX}|\d){{6,10}}\b"), r"\1HASH"),
+    (re.compile(rf"\b(web|ssa|set|each|daemon|run|revised)-({SUFFIX}|\d){{8,10}}\b"), r"\1-HASH"),
+    (re.compile(rf"\b(web|set|each|daemon|run|revised|svc|lb)-{SUFFIX}{{5}}\b"), r"\1-RANDOM"),
+    (re.compile(r"\b(10|127|198)(\.\d{1,3}){3}\b"), "ADDRESS"),
+    (re.compile(r"\b3[0-2]\d{3}\b"), "NODEPORT"),
+    (re.compile(r"(?<![\w.-])((\d+[smhd])+|<invalid>|<unknown>)( ago)?(?![\w.-])"), "AGE"),
+    (re.compile(r"(continue\"?:? ?\"?)[\w-]{20,}"), r"\1TOKEN"),
+]
+
+
+def normalise(answer: Any) -> list[str]:
+    """Give an answer as lines without what differs from run to run; what is no text becomes YAML with sorted keys."""
+    text = answer if isinstance(answer, str) else yaml.safe_dump(_sorted_managers(_plain(answer)), width=10_000)
+    for pattern, replacement in REPLACED:
+        text = pattern.sub(replacement, text)
+    # The width of a column follows its longest cell; what leads a line is structure and stays.
+    lines = [re.sub(r"(?<=\S)( {2,}|\t+)", "  ", line).rstrip() for line in text.splitlines()]
+    return [line.rstrip(",") for line in lines if line]
+
+
+def _plain(answer: Any) -> Any:
+    return json.loads(CONTROLLERS.sub("CONTROLLER", json.dumps(answer, default=str)))
+
+
+def _sorted_managers(value: Any) -> Any:
+    """Put the entries of managers into an order that depends neither on their names nor on the second."""
+    if isinstance(value, list):
+        return [_sorted_managers(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _sorted_managers(item) for key, item in value.items()}
+    if "managedFields" in found:
+        found["managedFields"].sort(key=lambda entry: (entry["operation"], entry["manager"], str(entry["fieldsV1"])))
+    return found
+
+
+@dataclass(slots=True)
+class Server:
+    """One of the two, and what its steps have given so far."""
+
+    kind: str
+    url: str
+    kubeconfig: Path
+    client: ctrlhost.Client
+    namespace: str = ""
+    steps: list[tuple[str, list[str]]] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    """Steps that ended otherwise than the test says, whatever the other server did."""
+
+    def note(self, step: str, answer: Any) -> None:
+        """Keep the answer of a step for the comparison."""
+        self.steps.append((step, normalise(answer)))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A row of the table: a line that only one of the two gives, as patterns in the manner of a shell."""
+
+    where: str
+    real: str
+    sandbox: str
+    why: str
+
+    def explains(self, where: str, sign: str, line: str) -> bool:
+        """Tell whether the row speaks of this line, which only `sign` (- real, + sandbox) gave."""
+        pattern = self.real if sign == "-" else self.sandbox
+        return bool(pattern) and fnmatch.fnmatchcase(where, self.where) and fnmatch.fnmatchcase(line.strip(), pattern)
+
+
+def listed() -> list[Difference]:
+    """Read the table of known differences."""
+    text = PAGE.read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
+    rows = [line.strip().strip("|").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    return [Difference(*(_cell(cell) for cell in row[:3]), why=row[3].strip()) for row in rows]
+
+
+def _cell(text: str) -> str:
+    """Give the pattern in a cell; brackets and stars that stand for themselves are written as in the answer."""
+    inner = text.strip().strip("`")
+    return "" if inner in ("", "-") else inner.replace("[", "[[]").replace("\\*", "[*]")
+
+
+class Comparison:
+    """Runs steps on both servers and fails with what differs and is not listed."""
+
+    def __init__(self, sandbox: Server, real: Server, differences: list[Difference], used: set[Difference]) -> None:
+        self.sandbox, self.real = sandbox, real
+        self._differences, self._used = differences, used
+
+    def __call__(self, name: str, steps: Callable[[Server], object], *, at_once: bool = True) -> None:
+        """Run the steps on both, then compare; `name` and the step are what the table calls `where`."""
+        with ThreadPoolExecutor(2 if at_once else 1) as pool:
+            runs = [pool.submit(steps, server) for server in (self.real, self.sandbox)]
+            for run in runs:
+                run.result()
+        self.compare(name)
+
+    def compare(self, name: str) -> None:
+        """Compare what both have noted since the last time."""
+        real, sandbox = self.real.steps.copy(), self.sandbox.steps.copy()
+        self.real.steps.clear()
+        self.sandbox.steps.clear()
+        assert [step for step, _ in real] == [step for step, _ in sandbox]
+        report = [f"{server.kind}: {line}" for server in (self.real, self.sandbox) for line in server.unexpected]
+        self.real.unexpected.clear()
+        self.sandbox.unexpected.clear()
+        for (step, expected), (_, found) in zip(real, sandbox, strict=True):
+            where = f"{name}: {step}"
+            if lines := self._unexplained(where, expected, found):
+                report += [f"{where}", *lines]
+        assert not report, "only in the real kube-apiserver (-) or the sandbox (+):\n" + "\n".join(report)
+
+    def _unexplained(self, where: str, expected: list[str], found: list[str]) -> list[str]:
+        lines = []
+        for line in difflib.ndiff(expected, found):
+            sign, text = line[0], line[2:]
+            if sign not in "+-":
+                continue
+            rows = [row for row in self._differences if row.explains(where, sign, text)]
+            self._used.update(rows)
+            if not rows:
+                lines.append(f"  {sign} {text}")
+        return lines

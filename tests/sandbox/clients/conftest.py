@@ -1,0 +1,74 @@
+"""One sandbox and one real control plane for the session, each with its controllers and the same toy kubelet's pods."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ctrlhost
+from ctrlhost.sandbox import Options, Sandbox
+from tests.control_plane import KubeApiserver, require_kube_apiserver
+from tests.sandbox.clients import kubelet
+from tests.sandbox.clients.comparison import Comparison, Difference, Server, listed
+from tests.waiting import eventually
+
+_serial = itertools.count(1)
+CONTROLLERS = ("gc", "namespace", "workloads", "service")
+
+
+@pytest.fixture(scope="session")
+def sandbox_server() -> Iterator[Server]:
+    """A sandbox with all its controllers, whose pods start at once."""
+    options = Options(pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
+    with Sandbox(controllers=CONTROLLERS, options=options) as server:
+        client = ctrlhost.Client.load(kubeconfig=str(server.kubeconfig))
+        yield Server("sandbox", server.url, Path(server.kubeconfig), client)
+
+
+@pytest.fixture(scope="session")
+def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A kube-apiserver with kube-controller-manager, and a toy scheduler and kubelet."""
+    require_kube_apiserver()
+    with KubeApiserver(tmp_path_factory.mktemp("real-clients")) as server:
+        server.start_controllers()
+        with kubelet.running(server.kubeconfig):
+            eventually(
+                lambda: server.client.find("v1", "ServiceAccount", "default", "default"), 60, "the controllers run"
+            )
+            yield Server("kube-apiserver", server.url, server.kubeconfig, server.client)
+
+
+@pytest.fixture(scope="session")
+def differences() -> list[Difference]:
+    """The differences that docs/sandbox.md lists."""
+    return listed()
+
+
+@pytest.fixture(scope="session")
+def used_differences() -> set[Difference]:
+    """Those that a comparison of this session has met."""
+    return set()
+
+
+@pytest.fixture
+def compare(
+    sandbox_server: Server, real_server: Server, differences: list[Difference], used_differences: set[Difference]
+) -> Comparison:
+    """Both servers, with a namespace of the test's own that has the same name on both."""
+    name = f"clients-{next(_serial)}"
+    for server in (sandbox_server, real_server):
+        server.namespace = name
+        server.steps.clear()
+        server.unexpected.clear()
+        server.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for server in (sandbox_server, real_server):
+        eventually(lambda server=server: server.client.find("v1", "ServiceAccount", "default", name), 60)
+    return Comparison(sandbox_server, real_server, differences, used_differences)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Look last at what the comparisons have used."""
+    items.sort(key=lambda item: item.name == "test_every_listed_difference_is_there")
