@@ -128,7 +128,8 @@ def test_waking_those_who_wait_ends_where_waking_everybody_does(
         assert disagreements(world) == []
         assert double_owners(world) == []
     assert ours.objects.keys() == reference.objects.keys()
-    assert ours.syncs <= reference.syncs
+    # Another winner among the waiters may lead to another sync, in each step one; it never makes a pass over the group.
+    assert ours.syncs <= reference.syncs + len(history)
 
 
 @behaviour("naming/J4")
