@@ -144,7 +144,8 @@ def _special(shape: Shape, value: Any, path: str, kind: str) -> Any:
     try:
         return times.canonical(value, micros=micros)
     except ValueError as error:
-        raise bad_request(f'{kind}: {path}: parsing time "{value}" as RFC 3339 failed') from error
+        wanted = "RFC 3339 with exactly six digits of a fraction" if micros else "RFC 3339"
+        raise bad_request(f'{kind}: {path}: parsing time "{value}" as {wanted} failed') from error
 
 
 def quantity(text: str) -> str:

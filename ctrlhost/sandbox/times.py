@@ -49,7 +49,13 @@ def epoch(text: str) -> float:
 
 
 def canonical(text: str, *, micros: bool = False) -> str:
-    """Rewrite a time in UTC, with six digits of its fraction or none; ValueError for what is no time."""
+    """Rewrite a time in UTC, with six digits of its fraction or none; ValueError for what is no such time.
+
+    A MicroTime has exactly six digits, as Kubernetes wants them from everybody who writes one.
+    """
+    match = _RFC3339.fullmatch(text)
+    if micros and (match is None or len(match[7] or "") != 6):
+        raise ValueError(text)
     try:
         moment = parse(text)
     except OverflowError as error:

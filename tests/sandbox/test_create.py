@@ -239,6 +239,12 @@ def event(ns: str, **more: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("time", ["2026-01-01T12:00:00Z", "2026-01-01T12:00:00.5Z", "2026-01-01T12:00:00.5000000Z"])
+def test_a_microtime_has_six_digits(api: Api, ns: str, time: str) -> None:
+    refused = api.post(f"/apis/events.k8s.io/v1/namespaces/{ns}/events", event(ns, eventTime=time)).expect(400)
+    assert "exactly six digits" in refused["message"]
+
+
 @pytest.mark.behaviour("sandbox/CT-31")
 @pytest.mark.behaviour("sandbox/CT-32")
 def test_an_event_is_one_object_in_two_groups(api: Api, ns: str) -> None:
