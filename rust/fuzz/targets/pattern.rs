@@ -1,0 +1,14 @@
+//! A pattern of a schema, and a text to match: neither makes it panic, and none takes long.
+#![no_main]
+
+use ctrlhost_core::pattern::Pattern;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &str| {
+    let (pattern, text) = input
+        .split_once('\n')
+        .unwrap_or((input, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"));
+    if let Ok(pattern) = Pattern::new(pattern) {
+        let _ = pattern.is_match(text.as_bytes());
+    }
+});
