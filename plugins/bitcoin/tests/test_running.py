@@ -67,9 +67,13 @@ def test_events_that_are_refused_change_nothing_and_equal_ones_are_counted(
     world.idle()
     world.after(30, 0.5)
     # One Event for all of them: the first is created, the second makes it a series, whose end tells how many they were.
-    world.after(400, 20)
-    (event,) = world.events("CreateFailed")
-    assert (event.get("series") or {}).get("count") == 5
+
+    def counted() -> bool:
+        world.clock.advance(20)
+        (event,) = world.events("CreateFailed")
+        return (event.get("series") or {}).get("count") == 5
+
+    eventually(counted, what="the end of a series of five")
     patches = [one for one in replica.writes(events=True) if "/events/" in one.path]
     assert {one.method for one in patches} == {"PATCH"}
     assert world.svc()["spec"]["clusterIP"] == "None"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.sandbox.clients.shell import Shell
+from tests.waiting import eventually
 
 Object = dict[str, Any]
 
@@ -58,6 +59,8 @@ def define(shell: Shell) -> str:
     name = f"widgets.{group(shell)}"
     shell("create", "-f", "-", objects=[widget_crd(shell)])
     shell("wait", "crd", name, "--for=condition=Established", "--timeout=20s")
+    # A real server publishes the schema some time after it serves the kind.
+    eventually(lambda: shell.run("explain", name)[0] == 0, what=f"the schema of {name}")
     return name
 
 
