@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "Run plugins until asked to stop.",
     "plugins": "List the plugins that are installed.",
     "crds": "Print the CustomResourceDefinitions of plugins.",
+    "models": "Print typed models of a custom kind, from its CRD.",
     "manifests": "Print what a cluster needs to run plugins: Deployment, RBAC, CRDs.",
     "sandbox": "Run the embedded API server alone.",
     "version": "Print the version.",

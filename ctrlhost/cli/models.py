@@ -1,0 +1,37 @@
+"""`ctrlhost models`: typed structs from the schema of a CRD."""
+
+from __future__ import annotations
+
+from typing import IO
+
+import click
+
+
+@click.command("models")
+@click.argument("crd", type=click.File("r", encoding="utf-8"))
+@click.option("--version", "version", help="Version of the CRD; without it the one that is stored.")
+def command(crd: IO[str], version: str | None) -> None:
+    """Print a Python module of typed models for a CustomResourceDefinition.
+
+    CRD is a YAML or JSON file with one CustomResourceDefinition, `-` for standard input. The structs take what
+    `Object.decode` gives: `obj.decode(Foo)`.
+    """
+    import yaml
+
+    from ctrlhost.errors import ConfigError
+    from ctrlhost.typed_models import models_of
+
+    try:
+        documents = [one for one in yaml.safe_load_all(crd) if one is not None]
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{crd.name} is neither YAML nor JSON: {' '.join(str(error).split())}") from None
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise ConfigError(f"{crd.name} has to hold one CustomResourceDefinition, and holds {len(documents)} documents")
+    try:
+        text = models_of(documents[0], version)
+    except (KeyError, TypeError, AttributeError, StopIteration) as error:
+        raise ConfigError(
+            f"{crd.name} is no complete CustomResourceDefinition: {error}",
+            hint="`kubectl apply --dry-run=server` says more",
+        ) from None
+    click.echo(text, nl=False)
