@@ -60,7 +60,8 @@ def define(shell: Shell) -> str:
     shell("create", "-f", "-", objects=[widget_crd(shell)])
     shell("wait", "crd", name, "--for=condition=Established", "--timeout=20s")
     # A real server publishes the schema some time after it serves the kind.
-    eventually(lambda: shell.run("explain", name)[0] == 0, what=f"the schema of {name}")
+    schema = f"/openapi/v3/apis/{group(shell)}/v1"
+    eventually(lambda: shell.run("get", "--raw", schema)[0] == 0, what=schema)
     return name
 
 
