@@ -28,6 +28,8 @@ def json_patch(document: Any, operations: Any) -> Any:
         if type(operation) is not dict:
             raise bad_request("json: cannot unmarshal value into Go value of type jsonpatch.Operation")
         _operate(holder, operation)
+    if type(holder[""]) not in (dict, list):
+        raise PatchError("no document is left")
     return holder[""]
 
 
@@ -37,6 +39,9 @@ def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
         raise PatchError("missing path")
     if name in _WITH_VALUE and "value" not in operation:
         raise PatchError("missing value")
+    if not path and name in ("add", "remove", "move", "copy"):
+        # Upstream's library takes the whole document only to be replaced or tested.
+        raise PatchError(f"{name} of the whole document")
     pointer = _pointer(path)
     if name == "add":
         _add(holder, pointer, copy.deepcopy(operation["value"]))
@@ -50,7 +55,7 @@ def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
         _test(holder, pointer, operation["value"])
     elif name in _WITH_FROM:
         source = operation.get("from")
-        if type(source) is not str:
+        if type(source) is not str or not source:
             raise PatchError("missing from")
         value = _get(holder, _pointer(source))
         if name == "move":

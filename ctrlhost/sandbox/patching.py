@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import applying, negotiation, reads, status, views, writes
+from ctrlhost.sandbox import applying, meta, negotiation, reads, status, views, writes
 from ctrlhost.sandbox.call import Call, Object, bad_option
 from ctrlhost.sandbox.patches import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.shapes import ANY, of_kind
@@ -40,13 +40,26 @@ def patch(engine: Engine, call: Call, media: str, body: bytes) -> writes.Written
     old = views.load(call.kind, snapshot)
     # The patch works on a copy of its own, since it shares what it leaves alone with the result.
     obj = changed(call.kind, views.load(call.kind, snapshot), media, document)
-    if type(obj) is not dict or type(obj.get("metadata")) is not dict:
+    if type(obj) is not dict:
         raise bad_request("the patch does not leave an object")
     writes.decode_type(call, obj)
-    metadata = obj["metadata"]
-    if metadata.get("name") != call.name or metadata.get("namespace", "") != call.namespace:
-        raise bad_request("the name or namespace of an object can not be changed by a patch")
+    _check_names(call, meta.metadata_of(obj))
     return writes.replace(engine, call, snapshot, old, obj)
+
+
+def _check_names(call: Call, metadata: Object) -> None:
+    """Refuse another name or namespace than the object has; a namespace that the patch took away comes back."""
+    name = metadata.get("name")
+    if not name:
+        text = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(text)
+    if name != call.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+    if call.kind.namespaced and not metadata.get("namespace"):
+        metadata["namespace"] = call.namespace
+    elif metadata.get("namespace", "") != call.namespace:
+        text = "the namespace of the provided object does not match the namespace sent on the request"
+        raise bad_request(text)
 
 
 def changed(kind: Kind, old: Object, media: str, document: Any) -> Any:

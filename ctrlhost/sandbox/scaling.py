@@ -74,16 +74,18 @@ def patch(engine: Engine, call: Call, media: str, body: bytes) -> Object:
     document = negotiation.decode_json(body)
     if media != patching.JSON_PATCH and type(document) is not dict:
         raise bad_request("the patch must be an object")
-    wanted = patching.changed(call.kind, old, media, document)
-    if type(wanted) is not dict:
-        raise bad_request("the patch does not leave an object")
-    return _write(engine, call, wanted)
+    return _write(engine, call, patching.changed(call.kind, old, media, document))
 
 
 def _write(engine: Engine, call: Call, scale: Any) -> Object:
     kind = call.kind
     assert kind.scale is not None
-    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if type(scale) is not dict:
+        raise bad_request("the body or the patch does not leave an object")
+    spec = {} if scale.get("spec") is None else scale["spec"]
+    if type(spec) is not dict:
+        raise bad_request("json: cannot unmarshal value into Go struct field Scale.spec of type v1.ScaleSpec")
+    replicas = spec.get("replicas", 0)
     if type(replicas) is not int:
         raise bad_request("json: cannot unmarshal value into Go struct field ScaleSpec.spec.replicas of type int32")
     if replicas < 0:

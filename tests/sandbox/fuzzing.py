@@ -6,10 +6,11 @@ import copy
 import gzip
 import json
 import random
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from tests.sandbox.conftest import crd_body
 from tests.sandbox.objects import apps, config_map, core, deployment, lease, pod, service, stateful_set
@@ -18,6 +19,8 @@ NAMESPACE, GROUP = "fuzz", "fuzz.t.example.org"
 CUSTOM = f"/apis/{GROUP}/v1/namespaces/{NAMESPACE}/widgets"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MAGIC = b"k8s\x00"
+# The one valid request that reaches beyond the fuzz's own things.
+REMOVES_EVERY_CRD = re.compile(rb"\s*DELETE\s[^?\s]*/customresourcedefinitions/*(\?|\s|$)", re.IGNORECASE)
 METHODS = [
     "GET", "POST", "PUT", "PATCH", "DELETE", "GET", "POST", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PURGE",
     "get",
@@ -61,7 +64,9 @@ class Fuzz:
             (self._fitting, self._sensible, self._mangled, self._broken_framing, self._huge),
             weights=(40, 30, 12, 15, 3),
         )[0]
-        return make()
+        while REMOVES_EVERY_CRD.match(unquote_to_bytes((made := make())[:1000])):
+            pass
+        return made
 
     # requests
 
@@ -81,6 +86,7 @@ class Fuzz:
                 ("PATCH", f"{collection}/{name}", TYPES[5]),
                 ("PATCH", f"{collection}/{name}?fieldManager=f&force={pick(('true', 'false'))}", TYPES[6]),
                 ("PATCH", f"{collection}/{name}/status", TYPES[4]),
+                ("PATCH", f"{collection}/{name}/scale", pick(TYPES[3:7])),
                 ("DELETE", f"{collection}/{name}", ""),
                 ("GET", f"{collection}?{pick(QUERIES)}={quote(pick(QUERY_VALUES))}", ""),
             )

@@ -61,11 +61,27 @@ def test_json_patch_has_all_operations(api: Api, ns: str) -> None:
         op("add", "/none/deep", value=1),
         op("add", "/data/k/deep", value=1),
         op("jump", "/data/k"),
+        op("remove", ""),
+        op("add", "", value=config_map()),
+        op("test", "", value=None),
+        op("replace", "", value=None),
+        op("move", "/data", **{"from": ""}),
+        op("copy", "", **{"from": "/data"}),
     ],
 )
 def test_a_json_patch_that_does_not_fit(api: Api, ns: str, patch: dict[str, Any]) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     api.patch(core(ns, "configmaps", "a"), [patch], JSON_PATCH).fails(422, "Invalid")
+
+
+def test_a_json_patch_may_replace_the_whole_object(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map()).expect(201)
+    path = core(ns, "configmaps", "a")
+    whole = op("replace", "", value={**config_map(data={"new": "1"}), "apiVersion": "v1", "kind": "ConfigMap"})
+    found = api.patch(path, [whole], JSON_PATCH).expect(200)
+    assert found["data"] == {"new": "1"}
+    answer = api.patch(path, [op("remove", "/metadata")], JSON_PATCH).fails(400, "BadRequest")
+    assert "the name of the object (a based on URL) was undeterminable" in answer["message"]
 
 
 @pytest.mark.behaviour("sandbox/PA-03")
@@ -210,3 +226,21 @@ def test_patches_do_not_conflict(api: Api, ns: str) -> None:
         thread.join()
     assert answers == [200] * 20
     assert len(api.get(core(ns, "configmaps", "a")).json()["data"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        (JSON_PATCH, [op("replace", "/spec", value=4)]),
+        (JSON_PATCH, [op("replace", "", value=[])]),
+        (JSON_PATCH, [op("remove", "")]),
+        (JSON_PATCH, [op("replace", "/metadata", value=4)]),
+        ("application/merge-patch+json", {"spec": []}),
+        ("application/apply-patch+yaml", []),
+        ("application/apply-patch+yaml", "text"),
+    ],
+)
+def test_a_patch_of_a_scale_that_leaves_none(api: Api, deploy: str, media: str, body: Any) -> None:
+    answer = api.patch(f"{deploy}/scale?fieldManager=t", body, media)
+    assert answer.status in (400, 422), answer.body
+    assert api.get(f"{deploy}/scale").expect(200)["spec"] == {}
