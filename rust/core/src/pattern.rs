@@ -5,6 +5,7 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
+mod escape;
 mod rewrite;
 
 /// Sizes in bytes that a compiled pattern may have, tried in turn: they tell how much one step over a text costs.

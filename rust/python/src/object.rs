@@ -60,11 +60,11 @@ impl Object {
 
     fn map_view<'py>(&self, py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, MapView>> {
         // Absent is the same as empty; the view then looks at nothing.
-        Bound::new(py, MapView::window(Window::new(&self.0, value)))
+        Bound::new(py, MapView::over(Window::new(&self.0, value)))
     }
 
     fn as_view(&self) -> MapView {
-        MapView::window(Window::new(&self.0, self.0.value()))
+        MapView::over(Window::new(&self.0, self.0.value()))
     }
 }
 

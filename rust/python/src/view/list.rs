@@ -1,0 +1,113 @@
+//! The sequence over a list inside a cached object.
+
+use ctrlhost_core::json::read::Value;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList, PySlice};
+
+use super::{Window, element, equal, no_change, reduced, repr, view};
+use crate::json::to_python;
+
+/// A read-only sequence over a list inside a cached object.
+#[pyclass(frozen, sequence, module = "ctrlhost._core")]
+pub(crate) struct ListView(Window);
+
+impl ListView {
+    pub(crate) fn over(window: Window) -> Self {
+        Self(window)
+    }
+
+    pub(crate) fn value(&self) -> Value<'_> {
+        self.0.value()
+    }
+
+    fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for inner in self.value().elements() {
+            list.append(view(py, &self.0.object, inner)?)?;
+        }
+        Ok(list)
+    }
+}
+
+#[pymethods]
+impl ListView {
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if index.is_instance_of::<PySlice>() {
+            return self.all(py)?.into_any().get_item(index);
+        }
+        let found = element(self.value(), index.extract()?);
+        match found {
+            Some(inner) => view(py, &self.0.object, inner),
+            None => Err(PyIndexError::new_err("list index out of range")),
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        self.value().elements().count()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.all(py)?.try_iter()
+    }
+
+    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.all(py)?.call_method0("__reversed__")
+    }
+
+    fn __contains__<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        self.all(py)?.contains(value)
+    }
+
+    fn index<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<usize> {
+        self.all(py)?.index(value)
+    }
+
+    fn count<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.all(py)?.call_method1("count", (value,))
+    }
+
+    fn __setitem__(&self, _index: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(no_change("list"))
+    }
+
+    fn __delitem__(&self, _index: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(no_change("list"))
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        equal(py, self.value(), other)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        repr(py, self.value())
+    }
+
+    fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, self.value())
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(
+        &self,
+        py: Python<'py>,
+        _memo: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, self.value())
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        reduced::<PyList>(py, self.value())
+    }
+}

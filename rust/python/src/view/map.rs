@@ -1,0 +1,174 @@
+//! The mapping over an object inside a cached object.
+
+use std::sync::Arc;
+
+use ctrlhost_core::json::read::{Kind, Value};
+use ctrlhost_core::object;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
+
+use super::{Window, equal, follow, no_change, or_none, reduced, repr, view};
+use crate::json::{key_to_python, to_python};
+
+/// The members of an object, the last of each name, as key and value.
+fn items<'py>(
+    py: Python<'py>,
+    object: &Arc<object::Object>,
+    value: Value<'_>,
+) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
+    let all = PyDict::new(py);
+    for (key, inner) in value.members() {
+        all.set_item(key_to_python(py, key), view(py, object, inner)?)?;
+    }
+    all.iter()
+        .map(|(key, inner)| Ok((key.cast_into()?, inner)))
+        .collect()
+}
+/// A read-only mapping over an object inside a cached object.
+#[pyclass(frozen, mapping, module = "ctrlhost._core")]
+pub(crate) struct MapView(Window);
+
+impl MapView {
+    pub(crate) fn value(&self) -> Value<'_> {
+        match self.0.value() {
+            value if value.kind() == Kind::Object => value,
+            _ => Value("{}"), // What is absent, or no mapping, is an empty one.
+        }
+    }
+
+    pub(crate) fn over(window: Window) -> Self {
+        Self(window)
+    }
+
+    /// What stands under a key; nothing under one that is no text.
+    fn find(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Value<'_>>> {
+        match key.cast::<PyString>() {
+            Ok(name) => Ok(self.value().get(&name.to_cow()?)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    pub(crate) fn key_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(
+            py,
+            items(py, &self.0.object, self.value())?
+                .into_iter()
+                .map(|(key, _)| key),
+        )
+    }
+
+    pub(crate) fn value_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(
+            py,
+            items(py, &self.0.object, self.value())?
+                .into_iter()
+                .map(|(_, value)| value),
+        )
+    }
+
+    pub(crate) fn item_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, items(py, &self.0.object, self.value())?)
+    }
+}
+
+#[pymethods]
+impl MapView {
+    pub(crate) fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self.find(key)? {
+            Some(inner) => view(py, &self.0.object, inner),
+            None => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    #[pyo3(signature = (key, default=None))]
+    pub(crate) fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // Not by way of the KeyError: PyO3 detaches to look into an error, and coming back can take a while.
+        match self.find(key)? {
+            Some(inner) => view(py, &self.0.object, inner),
+            None => Ok(or_none(py, default)),
+        }
+    }
+
+    #[pyo3(signature = (*path, default=None))]
+    fn get_path<'py>(
+        &self,
+        py: Python<'py>,
+        path: &Bound<'py, PyTuple>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match follow(self.value(), path)? {
+            Some(inner) => view(py, &self.0.object, inner),
+            None => Ok(or_none(py, default)),
+        }
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.find(key)?.is_some())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(items(py, &self.0.object, self.value())?.len())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.keys(py)?.try_iter()
+    }
+
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.key_list(py)
+    }
+
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.value_list(py)
+    }
+
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.item_list(py)
+    }
+
+    fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(no_change("object"))
+    }
+
+    fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(no_change("object"))
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        equal(py, self.value(), other)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        repr(py, self.value())
+    }
+
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, self.value())
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(
+        &self,
+        py: Python<'py>,
+        _memo: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, self.value())
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        reduced::<PyDict>(py, self.value())
+    }
+}
