@@ -1,39 +1,35 @@
-"""The transport over urllib3: one pool of connections to one API server, shared by all threads of a host."""
+"""The transport over urllib3: connections to one API server, shared by all threads of a host.
+
+Whole requests go over connections of urllib3 by the short way of `ctrlhost.client.lines`; streams, and everything that
+goes through a proxy, by urllib3's own.
+"""
 
 from __future__ import annotations
 
 import logging
 import socket
-import ssl
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
 from urllib3.connection import HTTPConnection
-from urllib3.exceptions import (
-    HTTPError,
-    InsecureRequestWarning,
-    MaxRetryError,
-    NewConnectionError,
-    ProtocolError,
-    ProxyError,
-    ReadTimeoutError,
-    SSLError,
-)
+from urllib3.exceptions import InsecureRequestWarning, ProtocolError
 
 from ctrlhost._core import __version__
 from ctrlhost.client.answers import error_from_answer
 from ctrlhost.client.body import BodyStream
+from ctrlhost.client.exchange import LARGEST_BODY
+from ctrlhost.client.lines import Lines
 from ctrlhost.client.metrics import ClientMetrics
 from ctrlhost.client.no_proxy import bypasses_proxy
 from ctrlhost.client.transport import Query, Response, Stream, StreamTimeouts
+from ctrlhost.client.transport_errors import as_transport_errors
 from ctrlhost.errors import TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ctrlhost.client.connection import Connection
 
@@ -42,13 +38,13 @@ log = logging.getLogger(__name__)
 DEFAULT_TIMEOUT = 30.0
 """Seconds for a whole request that names no timeout of its own."""
 
-_LARGEST_BODY = 256 * 1024 * 1024
 _LARGEST_ERROR = 1024 * 1024
 _PIECE = 256 * 1024
+_FIXED = {"Accept": "application/json", "User-Agent": f"ctrlhost/{__version__}"}
 
 
 class Urllib3Transport:
-    """Sends requests through a pool that keeps up to `pool_size` idle connections and opens more where needed."""
+    """Sends requests, keeps up to `pool_size` idle connections and opens more where needed."""
 
     def __init__(self, connection: Connection, *, pool_size: int = 32, metrics: ClientMetrics | None = None) -> None:
         """Take the connection as described; nothing is sent yet."""
@@ -60,7 +56,9 @@ class Urllib3Transport:
         self._lock = threading.Lock()
         self._stamp: object = None
         self._manager: urllib3.PoolManager | None = None
-        self._pool: urllib3.HTTPConnectionPool | None = None
+        self._senders: tuple[urllib3.PoolManager | urllib3.HTTPConnectionPool, str, Lines] | None = None
+        proxy = connection.configuration.proxy
+        self._proxied = bool(proxy) and not bypasses_proxy(self._base, connection.configuration.no_proxy or "")
         if not connection.configuration.verify_ssl and self._base.startswith("https:"):
             log.warning("the certificate of %s is not verified, as configured", self._base)
             # Said once, and not with every connection.
@@ -80,10 +78,12 @@ class Urllib3Transport:
         limit = DEFAULT_TIMEOUT if timeout is None else timeout
         deadline = time.monotonic() + limit
         what = f"{method} {self._base}{path}"
-        with _as_transport_errors(what):
+        with as_transport_errors(what):
+            if not self._proxied:
+                return self._over_lines(method, path + encode_query(query), body, headers or {}, deadline, what)
             response = self._send(method, path, query, body, headers, urllib3.Timeout(total=limit))
             try:
-                data = _read_all(response, deadline, _LARGEST_BODY, what)
+                data = _read_all(response, deadline, LARGEST_BODY, what)
             except BaseException:
                 response.close()
                 raise
@@ -101,7 +101,7 @@ class Urllib3Transport:
         """GET and give the body as it arrives; see `Transport.stream`."""
         limits = timeouts or StreamTimeouts()
         what = f"GET {self._base}{path}"
-        with _as_transport_errors(what):
+        with as_transport_errors(what):
             response = self._open(path, query, headers, limits.connect)
             if response.status != 200:
                 try:
@@ -114,9 +114,31 @@ class Urllib3Transport:
     def close(self) -> None:
         """Drop the idle connections; the transport can still be used and opens new ones."""
         with self._lock:
-            self._pool = None
-            if self._manager is not None:
+            if self._senders is not None and self._manager is not None:
+                self._senders[2].retire()
                 self._manager.clear()
+                self._senders = None
+
+    def _over_lines(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], deadline: float, what: str
+    ) -> Response:
+        """Send without a proxy, and once more if the server refused credentials that have changed meanwhile."""
+        credentials = self._connection.credentials
+        attempt = 1
+        while True:
+            # Asked first, since this may bring a new certificate.
+            authorization = credentials.authorization()
+            sent = headers if authorization is None else {**headers, "Authorization": authorization}
+            lines = self._current()[2]
+            started, began, code = time.perf_counter(), 0.0, "<error>"
+            try:
+                response, began = lines.request(method, target, sent, body, deadline, what)
+                code = str(response.status)
+            finally:
+                self.metrics.observe(method, self._host, code, (began or time.perf_counter()) - started)
+            if response.status != 401 or attempt == 2 or not credentials.refused():
+                return response
+            attempt = 2
 
     def _open(self, path: str, query: Query | None, headers: Mapping[str, str] | None, limit: float) -> Any:
         """Send a GET, and once more if the server had closed the idle connection that was used for it."""
@@ -153,7 +175,7 @@ class Urllib3Transport:
     def _send_once(
         self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], timeout: urllib3.Timeout
     ) -> Any:
-        pool, prefix = self._current_pool()
+        pool, prefix, _lines = self._current()
         started = time.perf_counter()
         code = "<error>"
         try:
@@ -173,7 +195,7 @@ class Urllib3Transport:
         finally:
             self.metrics.observe(method, self._host, code, time.perf_counter() - started)
 
-    def _current_pool(self) -> tuple[urllib3.PoolManager | urllib3.HTTPConnectionPool, str]:
+    def _current(self) -> tuple[urllib3.PoolManager | urllib3.HTTPConnectionPool, str, Lines]:
         """Give what sends, made anew when a certificate or the CA was replaced, and what it needs before a path.
 
         There is but one server, so its connections are not looked up for each request. A proxy's manager is asked
@@ -181,22 +203,22 @@ class Urllib3Transport:
         """
         stamp = self._connection.stamp()
         with self._lock:
-            if self._manager is None or (stamp != self._stamp and stamp is not None):
-                self._manager, self._pool, self._stamp = self._make_manager(), None, stamp
-            if self._manager.proxy is not None:
-                return self._manager, self._base
-            if self._pool is None:
-                self._pool = self._manager.connection_from_url(self._base)
-            return self._pool, self._path
+            current = self._senders
+            if current is None or (stamp != self._stamp and stamp is not None):
+                if current is not None:
+                    current[2].retire()
+                options = self._options()
+                manager, lines = self._make_manager(options), Lines(self._base, _FIXED, self._pool_size, options)
+                current = (manager, self._base, lines)
+                if not self._proxied:
+                    current = (manager.connection_from_url(self._base), self._path, lines)
+                self._manager, self._senders, self._stamp = manager, current, stamp
+            return current
 
-    def _make_manager(self) -> urllib3.PoolManager:
+    def _options(self) -> dict[str, Any]:
+        """Give what urllib3 needs to know to make a connection."""
         configuration = self._connection.configuration
-        options: dict[str, Any] = {
-            "num_pools": 4,
-            "maxsize": self._pool_size,
-            "block": False,
-            "socket_options": _socket_options(),
-        }
+        options: dict[str, Any] = {"socket_options": _socket_options()}
         context = self._connection.tls_context()
         if context is not None:
             options["ssl_context"] = context
@@ -205,14 +227,19 @@ class Urllib3Transport:
                 options["assert_hostname"] = configuration.tls_server_name if configuration.verify_ssl else False
             elif not configuration.verify_ssl:
                 options["assert_hostname"] = False
+        return options
+
+    def _make_manager(self, options: Mapping[str, Any]) -> urllib3.PoolManager:
+        configuration = self._connection.configuration
+        pools = {"num_pools": 4, "maxsize": self._pool_size, "block": False, **options}
         proxy = configuration.proxy
-        if proxy and not bypasses_proxy(self._base, configuration.no_proxy or ""):
+        if self._proxied:
             if proxy.startswith("socks"):
                 from urllib3.contrib.socks import SOCKSProxyManager
 
-                return SOCKSProxyManager(proxy, **options)
-            return urllib3.ProxyManager(proxy, proxy_headers=configuration.proxy_headers, **options)
-        return urllib3.PoolManager(**options)
+                return SOCKSProxyManager(proxy, **pools)
+            return urllib3.ProxyManager(proxy, proxy_headers=configuration.proxy_headers, **pools)
+        return urllib3.PoolManager(**pools)
 
 
 def encode_query(query: Query | None) -> str:
@@ -226,7 +253,7 @@ def encode_query(query: Query | None) -> str:
 
 
 def _headers(headers: Mapping[str, str] | None, authorization: str | None) -> dict[str, str]:
-    sent = {"Accept": "application/json", "User-Agent": f"ctrlhost/{__version__}", **(headers or {})}
+    sent = {**_FIXED, **(headers or {})}
     if authorization is not None:
         sent["Authorization"] = authorization
     return sent
@@ -257,40 +284,3 @@ def _socket_options() -> list[tuple[int, int, int]]:
         if hasattr(socket, name):
             options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
     return [(level, option, value) for level, option, value in options if isinstance(value, int)]
-
-
-@contextmanager
-def _as_transport_errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (HTTPError, OSError, ValueError, AttributeError) as error:
-        if isinstance(error, MaxRetryError) and isinstance(error.reason, Exception):
-            raise _transport_error(what, error.reason) from error
-        raise _transport_error(what, error) from error
-
-
-def _transport_error(what: str, error: Exception) -> TransportError:
-    if isinstance(error, NewConnectionError | ConnectionRefusedError):
-        return TransportError(f"{what}: can not connect: {_root(error)}", sent=False)
-    if isinstance(error, SSLError | ssl.SSLError):
-        hint = (
-            "the CA of the server goes into `certificate-authority` of the kubeconfig"
-            if "CERTIFICATE_VERIFY" in str(error)
-            else None
-        )
-        return TransportError(f"{what}: TLS failed: {_root(error)}", sent=False, hint=hint)
-    if isinstance(error, ProxyError):
-        return TransportError(f"{what}: the proxy failed: {_root(error)}", sent=False)
-    if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
-        return TransportError(f"{what}: no connection in time", sent=False)
-    if isinstance(error, ReadTimeoutError | TimeoutError):
-        return TransportError(f"{what}: no answer in time")
-    return TransportError(f"{what}: {_root(error)}")
-
-
-def _root(error: BaseException) -> str:
-    """Say the first cause in few words: urllib3 wraps errors in each other's texts."""
-    seen: BaseException = error
-    while seen.__cause__ is not None or (seen.args and isinstance(seen.args[-1], BaseException)):
-        seen = seen.__cause__ if seen.__cause__ is not None else seen.args[-1]
-    return getattr(seen, "strerror", None) or str(seen) or type(seen).__name__
