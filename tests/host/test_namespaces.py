@@ -98,9 +98,12 @@ def test_a_limit_to_namespaces_makes_no_second_informer_of_a_cluster_scoped_cust
     seen = Seen()
     hooks: dict[str, Any] = {"crds": lambda: [CRD]} if known else {}
 
+    def idle(ctx: ctrlhost.Context, request: Request) -> None:
+        pass
+
     def setup(plugin: ctrlhost.PluginContext) -> None:
         plugin.add_controller("c", seen, For("host.test/v1", "Zone"), Owns("v1", "ConfigMap"))
-        plugin.add_controller("d", Seen(), Watches("host.test/v1", "Zone", map=lambda obj: [Request("d")]))
+        plugin.add_controller("d", idle, Watches("host.test/v1", "Zone", map=lambda obj: [Request("d")]))
 
     host = ctrlhost_host(plugin_of(setup, **hooks), namespaces=("default", "kube-system"))
     if not known:

@@ -317,6 +317,24 @@ def test_bookmarks_move_the_version_forward_only(informer: SharedInformer) -> No
     assert informer.feed_watch(bookmark("opaque")).resource_version == "opaque"
 
 
+def test_changes_that_arrive_in_one_piece_with_the_end_of_a_streaming_list_move_the_version(
+    informer: SharedInformer,
+) -> None:
+    annotations = {"k8s.io/initial-events-end": "true"}
+    end = {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "10", "annotations": annotations}}
+    informer.begin_list()
+    changed = frame("MODIFIED", typed(pod("a", 11))) + frame("DELETED", typed(pod("b", 12)))
+    progress = informer.feed_watch(
+        frame("ADDED", typed(pod("a", 4))) + frame("ADDED", typed(pod("b", 3))) + frame("BOOKMARK", end) + changed
+    )
+    assert progress.initial_events_end
+    assert progress.resource_version == "12"
+    informer.replace(progress.resource_version)
+    informer.process()
+    assert set(content(informer)) == {"ns/a"}
+    assert informer.last_resource_version == "12"
+
+
 def test_an_object_over_the_cap_is_an_error_before_it_is_complete() -> None:
     informer = SharedInformer("pods", "v1", "Pod", max_object_bytes=10_000)
     fits = typed(pod("a", text="x" * 9_000))

@@ -214,6 +214,14 @@ impl Intake {
             counters.events.fetch_add(1, Ordering::Relaxed);
             progress.events += 1;
             let key = object.key().clone();
+            // What a server streams first comes in any order of versions; a change after that is the newest there is.
+            if staged.is_none() || progress.initial_events_end {
+                let version = object.resource_version();
+                if !version.is_empty() {
+                    resource_version.clear();
+                    resource_version.push_str(&version);
+                }
+            }
             if let Some(staged) = staged {
                 if frame.kind == FrameKind::Deleted {
                     staged.remove(&key);
@@ -221,11 +229,6 @@ impl Intake {
                     staged.insert(object);
                 }
                 return true;
-            }
-            let version = object.resource_version();
-            if !version.is_empty() {
-                resource_version.clear();
-                resource_version.push_str(&version);
             }
             match frame.kind {
                 FrameKind::Added => fifo.add(key, object.clone()),
