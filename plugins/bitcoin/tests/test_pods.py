@@ -144,6 +144,7 @@ def test_a_status_that_was_emptied_by_hand_is_written_again(net: Any) -> None:
     live = net.client.get(*NET, NAME, "test")
     wanted = live.pop("status")
     net.client.replace(live, "status")
+    net.idle()
     net.after(31)
     assert {one["type"] for one in net.status()["conditions"]} == {one["type"] for one in wanted["conditions"]}
     assert net.status()["nodes"] == wanted["nodes"]
