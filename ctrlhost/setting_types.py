@@ -110,6 +110,7 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 def _decode(kind: type, value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Duration):
         return kind(value)
+    # What msgspec asks of a hook that does not know a type.
     raise NotImplementedError(f"settings can not be of the type {kind!r}")
 
 

@@ -14,3 +14,18 @@ def eventually(condition: Callable[[], Any], timeout: float = 30.0, what: str = 
         assert time.monotonic() < deadline, f"not within {timeout:g} s: {what or condition}"
         time.sleep(pause)
     return found
+
+
+def eventually_equal(look: Callable[[], Any], wanted: Any, timeout: float = 60.0) -> None:
+    """Wait until a look gives what is wanted; fail with what it gave last."""
+    found: list[Any] = []
+
+    def equal() -> bool:
+        found[:] = [look()]
+        return bool(found[0] == wanted)
+
+    try:
+        eventually(equal, timeout, pause=0.02)
+    except AssertionError:
+        assert found[0] == wanted, f"still not after {timeout:g} s"
+        raise

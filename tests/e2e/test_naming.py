@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost_naming
@@ -13,9 +12,10 @@ import pytest
 from ctrlhost import Client
 from ctrlhost.configuration import Configuration
 from ctrlhost.host import Host
+from tests.waiting import eventually_equal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.control_plane import ControlPlane, KubeApiserver
 
@@ -37,14 +37,6 @@ def names(spelled: str) -> dict[str, Any]:
 def spell(raw: dict[str, Any]) -> str:
     text = "/".join(raw.get(key) or "" for key in ("plural", "singular", "kind", "listKind"))
     return text + (f"[{', '.join(raw['shortNames'])}]" if raw.get("shortNames") else "")
-
-
-def wait_for(look: Callable[[], Any], wanted: Any) -> None:
-    """Wait until a look gives what is wanted; fail with what it gave last."""
-    deadline = time.monotonic() + LIMIT
-    while (found := look()) != wanted:
-        assert time.monotonic() < deadline, f"wanted {wanted!r}, found {found!r}"
-        time.sleep(0.02)
 
 
 class Group:
@@ -92,7 +84,7 @@ class Group:
             self.wait_until_judged(wanted["plural"])
 
     def wait_until_judged(self, plural: str) -> None:
-        wait_for(lambda: self.condition(plural, "NamesAccepted") is not None, True)
+        eventually_equal(lambda: self.condition(plural, "NamesAccepted") is not None, True)
 
     def edit(self, plural: str, **changed: Any) -> None:
         self.client.patch(API, KIND, f"{plural}.{self.name}", None, {"spec": {"names": changed}})
@@ -100,7 +92,7 @@ class Group:
     def delete(self, plural: str) -> None:
         """Delete a CRD and wait until it is gone, which its names are only then."""
         self.client.delete(API, KIND, f"{plural}.{self.name}")
-        wait_for(lambda: self.client.find(API, KIND, f"{plural}.{self.name}"), None)
+        eventually_equal(lambda: self.client.find(API, KIND, f"{plural}.{self.name}"), None)
 
     def status(self, plural: str) -> dict[str, Any]:
         found: dict[str, Any] = self.client.get(API, KIND, f"{plural}.{self.name}")["status"]
@@ -116,7 +108,7 @@ class Group:
         return spell(self.status(plural).get("acceptedNames") or {}), conflict
 
     def expect(self, plural: str, accepted: str, conflict: str = "") -> None:
-        wait_for(lambda: self.outcome(plural), (accepted, conflict))
+        eventually_equal(lambda: self.outcome(plural), (accepted, conflict))
 
     def findings(self) -> dict[str, str]:
         """Give what the plugin finds, by plural."""
@@ -125,7 +117,7 @@ class Group:
 
     def expect_findings(self, **wanted: str) -> None:
         """Wait until the plugin finds this and nothing else: it agrees with every judgement of the server."""
-        wait_for(self.findings, wanted)
+        eventually_equal(self.findings, wanted)
 
     def close(self) -> None:
         self.host.stop(10)
@@ -212,7 +204,7 @@ def test_a_swap_between_two_is_a_cycle_until_one_steps_out(group: Group) -> None
 @behaviour("naming/X28")
 def test_a_conflict_of_an_established_crd_leaves_it_served(group: Group) -> None:
     group.create("as/a/A/AList[x]", "bs/b/B/BList[y]")
-    wait_for(lambda: (group.condition("bs", "Established") or {}).get("status"), "True")
+    eventually_equal(lambda: (group.condition("bs", "Established") or {}).get("status"), "True")
     group.edit("bs", shortNames=["x", "w"])
     group.expect("bs", "bs/b/B/BList[y]", 'ShortNamesConflict "x" is already in use')
     assert (group.condition("bs", "Established") or {})["status"] == "True"
@@ -246,7 +238,7 @@ def test_repair_cures_what_kube_apiserver_leaves_and_the_server_goes_on_from_the
 
         repairer.start()
         observer.expect("bs", "bs/b/B/BList")
-        wait_for(lambda: (observer.condition("bs", "Established") or {}).get("status"), "True")
+        eventually_equal(lambda: (observer.condition("bs", "Established") or {}).get("status"), "True")
         observer.expect_findings()
         assert repairer.written() == 1
     finally:
@@ -287,7 +279,7 @@ def test_enforce_by_force_agrees_with_kube_apiserver_s_own_controller(kube_apise
             # Two that decide at the same time may each give a freed name to another CRD, as two kube-apiservers may.
             return {k: v for k, v in group.findings().items() if v in {"drift", "pending"}}
 
-        wait_for(odd, {})
+        eventually_equal(odd, {})
         assert not group.naming.guard.lost(group.name)
         # Whatever is not said to be in conflict has the names that it asks for.
         in_conflict = {one.partition(".")[0] for one in group.findings()}

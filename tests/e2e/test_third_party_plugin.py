@@ -7,13 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ctrlhost import Client, NotFound, TransportError
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,27 +97,33 @@ def test_a_plugin_installed_with_pip_does_its_work_beside_ours(
 ) -> None:
     process, kubeconfig = sandbox_run
     client = Client.load(kubeconfig)
-    created = False
-    deadline = time.monotonic() + 60
-    while True:
+
+    def said() -> str:
+        text: str = (tmp_path / "log").read_text(encoding="utf-8")
+        return text
+
+    def created() -> bool:
+        # The kind is served once its CRD is established.
+        assert process.poll() is None, said()
         try:
-            if not created:
-                client.create(FOO)
-                created = True
-            deployment = client.get("apps/v1", "Deployment", "example-foo", "default")
-            break
+            client.create(FOO)
         except (NotFound, TransportError):
-            # The kind is served once its CRD is established; the Deployment comes once the plugin has seen the Foo.
-            log = (tmp_path / "log").read_text(encoding="utf-8")
-            assert process.poll() is None, log
-            assert time.monotonic() < deadline, log
-            time.sleep(0.05)
+            return False
+        return True
+
+    def made() -> dict[str, Any] | None:
+        # The Deployment comes once the plugin has seen the Foo.
+        assert process.poll() is None, said()
+        return client.find("apps/v1", "Deployment", "example-foo", "default")
+
+    eventually(created, 60, "the kind Foo")
+    deployment = eventually(made, 60, "the Deployment of the Foo")
     client.close()
 
     assert deployment["spec"]["replicas"] == 2
     assert deployment["metadata"]["ownerReferences"][0]["kind"] == "Foo"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0, (tmp_path / "log").read_text(encoding="utf-8")
+    assert process.wait(30) == 0, said()
 
 
 def test_the_sample_imports_only_public_names() -> None:

@@ -1,14 +1,18 @@
-"""Fixtures that the tests of the work queue share."""
+"""Fixtures that the tests of the work queue share, and those of informers on a stub API server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from informer_rig import Rig
+from stub_api_server import StubApiServer
 
 from ctrlhost.workqueue import WorkQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from ctrlhost.testing import ManualClock
 
 
@@ -22,3 +26,30 @@ def clock(manual_clock: ManualClock) -> ManualClock:
 def work_queue(clock: ManualClock, request: pytest.FixtureRequest) -> WorkQueue:
     """A queue with metrics, called as its test."""
     return WorkQueue(request.node.name, clock=clock)
+
+
+@pytest.fixture
+def server() -> Iterator[StubApiServer]:
+    """An API server that answers what the test tells it to."""
+    with StubApiServer() as running:
+        yield running
+
+
+@pytest.fixture
+def rig_with(server: StubApiServer) -> Iterator[Callable[..., Rig]]:
+    """Make informers with options on the stub server, or on another that the option `server` names."""
+    made: list[Rig] = []
+
+    def make(**options: object) -> Rig:
+        made.append(Rig(options.pop("server", server), **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture
+def rig(rig_with: Callable[..., Rig]) -> Rig:
+    """An informer of pods on the stub server."""
+    return rig_with()

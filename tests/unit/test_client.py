@@ -42,12 +42,6 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 @pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
-
-
-@pytest.fixture
 def client(server):
     with_pool = Client(server.url)
     yield with_pool

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list
+from stub_api_server import Frames, Json, event, pod, pod_list
 
 from ctrlhost.client import Client
 from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
@@ -9,12 +9,6 @@ from tests.waiting import eventually
 
 PODS = "/api/v1/pods"
 FAST = ReflectorOptions(watch_list=False, backoff=BackoffOptions(base=0.001, cap=0.01))
-
-
-@pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
 
 
 @pytest.fixture

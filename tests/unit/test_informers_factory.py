@@ -33,12 +33,6 @@ PAGED = ReflectorOptions(watch_list=False, backoff=QUICK)
 
 
 @pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
-
-
-@pytest.fixture
 def client(server):
     return Client(server.url)
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from informer_rig import QUICK, Rig
-from stub_api_server import Failure, Frames, Json, StubApiServer, error_event, event, pod, pod_list, serve
+from stub_api_server import Failure, Frames, Json, error_event, event, pod, pod_list, serve
 
 from ctrlhost.client import Client
 from ctrlhost.errors import CtrlhostError
@@ -14,30 +14,6 @@ from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.informers.dispatcher import handler_name
 from ctrlhost.testing import ManualClock
 from tests.waiting import eventually
-
-
-@pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
-
-
-@pytest.fixture
-def rig_with(server):
-    made: list[Rig] = []
-
-    def make(**options):
-        made.append(Rig(server, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.stop()
-
-
-@pytest.fixture
-def rig(rig_with):
-    return rig_with()
 
 
 class Heard:

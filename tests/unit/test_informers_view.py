@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from informer_rig import PODS, QUICK
-from stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list, serve
+from stub_api_server import Frames, Json, event, pod, pod_list, serve
 
 from ctrlhost import predicates
 from ctrlhost.client import Client
@@ -15,12 +15,6 @@ from ctrlhost.workqueue import WorkQueue
 from tests.waiting import eventually
 
 PAGED = ReflectorOptions(watch_list=False, backoff=QUICK)
-
-
-@pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
 
 
 @pytest.fixture

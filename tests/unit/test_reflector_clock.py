@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from informer_rig import Rig
-from stub_api_server import Failure, Frames, Json, StubApiServer, event, pod, pod_list
+from stub_api_server import Failure, Frames, Json, event, pod, pod_list
 
 from ctrlhost.informers import BackoffOptions
 from ctrlhost.testing import ManualClock
@@ -14,25 +13,6 @@ from tests.waiting import eventually
 
 FIRST = Json(pod_list(1, pod("foo", 1)))
 LEAP = 1_000_000.0
-
-
-@pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
-
-
-@pytest.fixture
-def rig_with(server):
-    made: list[Rig] = []
-
-    def make(**options):
-        made.append(Rig(server, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.stop()
 
 
 def test_a_leap_neither_ends_a_watch_nor_lists_again(rig_with):

@@ -30,32 +30,6 @@ from ctrlhost.testing import ManualClock
 from tests.waiting import eventually
 
 
-@pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
-
-
-@pytest.fixture
-def rig(server):
-    made = Rig(server)
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def rig_with(server):
-    made: list[Rig] = []
-
-    def make(**options):
-        made.append(Rig(server, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.stop()
-
-
 @pytest.mark.behaviour("informers/RE9")
 @pytest.mark.behaviour("informers/WL5")
 def test_the_first_list_may_be_of_any_version_and_the_watch_goes_on_from_it(rig):

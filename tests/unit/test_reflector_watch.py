@@ -25,30 +25,6 @@ from tests.waiting import eventually
 STILL = BackoffOptions(jitter=0)
 
 
-@pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
-
-
-@pytest.fixture
-def rig_with(server):
-    made: list[Rig] = []
-
-    def make(**options):
-        made.append(Rig(options.pop("server", server), **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.stop()
-
-
-@pytest.fixture
-def rig(rig_with):
-    return rig_with()
-
-
 FIRST = [Json(pod_list(1, pod("foo", 1), pod("bar", 1)))]
 
 

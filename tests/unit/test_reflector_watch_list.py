@@ -2,17 +2,11 @@ from __future__ import annotations
 
 import pytest
 from informer_rig import Rig
-from stub_api_server import Failure, Frames, Json, StubApiServer, bookmark, error_event, event, pod, pod_list
+from stub_api_server import Failure, Frames, Json, bookmark, error_event, event, pod, pod_list
 
 from ctrlhost.informers import BackoffOptions
 from ctrlhost.testing import ManualClock
 from tests.waiting import eventually
-
-
-@pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
 
 
 @pytest.fixture
@@ -26,11 +20,6 @@ def rig_with(server):
     yield make
     for each in made:
         each.stop()
-
-
-@pytest.fixture
-def rig(rig_with):
-    return rig_with()
 
 
 NONE = [Failure(500, "InternalError", "nobody should list")]

@@ -1,11 +1,11 @@
-//! Locks: `parking_lot`'s, or `loom`'s when every interleaving is explored (`--cfg loom`).
+//! Locks: `parking_lot`'s, or `loom`'s when every interleaving is explored (the feature `loom`).
 //!
 //! Neither poisons, so that a panic in one thread leaves the queue usable for the others.
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 mod wait {
     use std::time::Duration;
 
@@ -26,7 +26,7 @@ mod wait {
     }
 }
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 mod wait {
     use std::time::Duration;
 
@@ -98,7 +98,7 @@ mod wait {
     }
 }
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use wait::{Condvar, Mutex, MutexGuard};
 
 pub(crate) use wait::sleep;

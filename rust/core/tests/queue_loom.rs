@@ -1,5 +1,4 @@
-//! Every interleaving, up to a bound, of a few threads on one queue: `RUSTFLAGS="--cfg loom" cargo test --test queue_loom`.
-#![cfg(loom)]
+//! Every interleaving, up to a bound, of a few threads on one queue: `cargo test --features loom --test queue_loom`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
