@@ -73,7 +73,8 @@ test-rust:
 	cargo test --quiet --locked --package ctrlhost-core
 
 loom: ## Explore the interleavings of the queue's core, up to a bound
-	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom \
+	  cargo test --quiet --locked --package ctrlhost-core --test queue_loom
 
 # Where bitcoind can not be had its tests are skipped, and say so; in CI that is a failure.
 test-python: venv $(CONTROLPLANE) $(CLIENTS)
