@@ -103,8 +103,12 @@ def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float
     host = Host(HostSettings(listen=""), [module], client=client)
     if beside:
         threading.Thread(target=compute, daemon=True).start()
+    # As `ctrlhost run` does.
+    sys.setswitchinterval(host.settings.switch_interval)
     host.start()
     assert host.factory is not None
+    while not host.factory.informers():
+        time.sleep(0.001)
     (pods,) = host.factory.informers()
     begun, last = time.perf_counter(), str(FIRST_REVISION + events)
     while pods.last_resource_version != last and time.perf_counter() - begun < LIMIT:

@@ -412,6 +412,27 @@ class ListMeta:
     @property
     def count(self) -> int: ...
 
+# The body of an HTTP/1.1 answer while it arrives: takes its framing off. For one thread; it must not be asked anything
+# while another one receives.
+@final
+class Body:
+    # `length` counts where it is not chunked; None: the end of the connection is the end of the body.
+    def __new__(cls, *, chunked: bool, length: int | None = None) -> Self: ...
+    # Whether all of it came.
+    @property
+    def done(self) -> bool: ...
+    # Give the payload in a piece of the connection, cut anywhere. ValueError: the framing is broken.
+    def feed(self, piece: bytes) -> bytes: ...
+    # The connection ended. ValueError: too early.
+    def end(self) -> None: ...
+    # Read from a duplicate of this socket from now on; False where that can not be done.
+    def take_socket(self, fd: int) -> bool: ...
+    # Close the duplicate.
+    def drop_socket(self) -> None: ...
+    # Give the next payload off the socket, b"" at the end. TimeoutError after `idle` seconds of silence; OSError;
+    # ValueError: cut, or the framing is broken. Not on Windows.
+    def receive(self, idle: float) -> bytes: ...
+
 @final
 class WatchProgress:
     # Objects added, modified or deleted by this piece of the stream.
@@ -433,6 +454,10 @@ class WatchProgress:
     # The Status of an ERROR frame; what follows it was not read.
     @property
     def error(self) -> dict[str, Any] | None: ...
+    # What ended the stream after that, where it was followed: DecodeError, OSError, ValueError (the framing) or
+    # TimeoutError.
+    @property
+    def failed(self) -> Exception | None: ...
 
 # The engine of one informer: bytes in, store up to date, handlers told. One thread feeds and processes; every other
 # call may come from any thread. It has no thread of its own. Nothing here holds the interpreter while it works.
@@ -466,6 +491,11 @@ class SharedInformer:
     # Bytes of a watch stream, cut anywhere; frames end with a newline. Between `begin_list` and `replace` the objects
     # are staged, for streaming lists. DecodeError: a frame is malformed; those before it were taken.
     def feed_watch(self, chunk: bytes) -> WatchProgress: ...
+    # `feed_watch` and `process` in one, of a piece of a body with its framing.
+    def follow(self, body: Body, piece: bytes) -> WatchProgress: ...
+    # The same with what comes off the body's socket: until something is to be said, or for `linger` seconds while there
+    # are only events for queues. TimeoutError in `failed` after `idle` seconds of silence. Not on Windows.
+    def follow_socket(self, body: Body, idle: float, linger: float) -> WatchProgress: ...
     # The stream ended. DecodeError: in the middle of a frame.
     def end_watch(self) -> WatchProgress: ...
     # Bring the store up to date and tell the handlers; gives the number of keys.

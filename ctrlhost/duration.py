@@ -31,7 +31,7 @@ class Duration(float):
         """Write the duration as settings take it: `90.0` is `1m30s`."""
         left = round(float(self) * 1000)
         if left == 0:
-            return "0s"
+            return f"{float(self) * 1000:g}ms" if self else "0s"
         parts = []
         for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)):
             count, left = divmod(left, size)

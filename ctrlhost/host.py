@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.clock import SystemClock
 from ctrlhost.configuration import Configuration
 from ctrlhost.inspection import Inspection
+from ctrlhost.interpreter import switching_after
 from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager, installed_plugins, name_of
 
@@ -295,7 +296,8 @@ class Host:
         """
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
-            return self._run()
+            with switching_after(self.settings.switch_interval):
+                return self._run()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

@@ -62,6 +62,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     resync: Duration | None = None
     """Hand every cached object to its handlers again after this time; without it never."""
 
+    switch_interval: Duration = Duration("0.5ms")
+    """How long a thread that only computes may keep all others waiting, each time that one of them wants to go on."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severity of log lines."""
 
@@ -69,7 +72,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How log lines look; `auto` is the console form on a terminal and JSON elsewhere."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no namespace, and times of an election that can not work together."""
+        """Refuse what is no namespace, and times that can not work, alone or together."""
+        if not self.switch_interval:
+            raise ValueError("`switch_interval` is longer than no time")
         check_namespaces(self.namespaces)
         check_namespaces(tuple(filter(None, [self.leader_elect_resource_namespace])), names=True)
         from ctrlhost.leader_election import LeaderElectionConfig

@@ -1,72 +1,32 @@
 """The body of a streamed answer, taken off the socket with one system call per piece.
 
 A watch sends one small chunk per event. Reading chunk by chunk through http.client costs three reads and as many
-Python calls for each; here a piece is whatever one `recv` brings, and the chunks in it are cut out together.
+Python calls for each; here a piece is whatever one `recv` brings, and the core cuts the chunks in it out together. A
+plain socket it even reads itself: nobody waits for the interpreter then, who only passes events on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ctrlhost.errors import TransportError
+from urllib3.util.wait import wait_for_read
+
+from ctrlhost._core import Body
+from ctrlhost.errors import CtrlhostError, TransportError
+
+if TYPE_CHECKING:
+    from ctrlhost.informers.engine import Engine, WatchProgress
 
 _PIECE = 256 * 1024
-_LONGEST_SIZE_LINE = 1024
+_RECORD = 16 * 1024
 
 
 class _Raw(Protocol):
     def read1(self, size: int = -1, /) -> bytes: ...
-
-
-class Chunks:
-    """Takes chunked transfer coding apart, cut anywhere."""
-
-    def __init__(self) -> None:
-        """Expect the first chunk's size."""
-        self.done = False
-        self._rest = b""
-        self._missing = 0
-        self._trailer = False
-
-    def feed(self, piece: bytes) -> bytes:
-        """Give the payload in the bytes so far that was not given before; ValueError if the coding is broken."""
-        data = self._rest + piece if self._rest else piece
-        out: list[bytes] = []
-        at, end = 0, len(data)
-        while at < end and not self.done:
-            if self._missing > 2:
-                take = min(self._missing - 2, end - at)
-                out.append(data[at : at + take])
-                self._missing -= take
-                at += take
-                continue
-            if self._missing:
-                take = min(self._missing, end - at)
-                if data[at : at + take] != b"\r\n"[2 - self._missing : 2 - self._missing + take]:
-                    raise ValueError("a chunk does not end where its size says")
-                self._missing -= take
-                at += take
-                continue
-            newline = data.find(b"\r\n", at)
-            if newline < 0:
-                if end - at > _LONGEST_SIZE_LINE:
-                    raise ValueError("a chunk's size is no number")
-                break
-            line = data[at:newline]
-            at = newline + 2
-            if self._trailer:
-                self.done = not line
-                continue
-            size = int(line.split(b";", 1)[0].strip() or b"x", 16)
-            if size < 0:
-                raise ValueError("a chunk's size is negative")
-            self._trailer = size == 0
-            self._missing = size + 2 if size else 0
-        self._rest = data[at:]
-        return out[0] if len(out) == 1 else b"".join(out)
 
 
 class BodyStream:
@@ -80,58 +40,120 @@ class BodyStream:
         self._http = http
         self._raw: _Raw = http.fp
         self._sock = _socket_of(http.fp)
-        if self._sock is not None:
-            self._sock.settimeout(idle)
         self._what = what
-        self._chunks = Chunks() if http.chunked else None
-        self._left: int | None = http.length
+        self._body = Body(chunked=http.chunked, length=http.length)
         self._idle = idle
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._ended = False
+        #: What came together with the headers.
+        self._first = b""
+        #: Whether the core reads the socket itself. TLS is Python's.
+        self._native = type(self._sock) is socket.socket and self._body.take_socket(self._sock.fileno())
+        #: Whether what there is can be told from what is to be waited for.
+        self._gathers = isinstance(self._sock, ssl.SSLSocket)
+        #: What ended the stream, after what was told last.
+        self._failed: Exception | None = None
+        if self._sock is not None:
+            self._sock.settimeout(0.0 if self._native or self._gathers else idle)
+        if self._native or self._gathers:
+            # From here on nobody but us reads the socket. What is wrong with it, the first read says.
+            with contextlib.suppress(OSError):
+                self._first = self._raw.read1(_PIECE)
 
     def read(self) -> bytes:
         """Give the next bytes, b"" at the end; see `Stream.read`."""
-        if self._left == 0:
-            self._give_back()
-        while not self._closed.is_set():
+        while not self._over():
             try:
-                piece = self._raw.read1(_PIECE)
-                data = self._payload(piece)
-            except TimeoutError as error:
-                self._fail(f"nothing arrived for {self._idle:g} s", error)
-            except (OSError, ValueError, AttributeError) as error:
-                # AttributeError: the ssl module's answer to a read of a socket that another thread shut down.
-                self._fail(str(error) or type(error).__name__, error)
+                if self._native and not self._first:
+                    data = self._body.receive(self._idle)
+                else:
+                    data = self._body.feed(self._piece())
+            except Exception as error:  # noqa: BLE001 - sorted there
+                self._fail(error)
             else:
-                if self._ended:
-                    self._give_back()
                 if data:
+                    self._over()
                     return data
         return b""
 
-    def _payload(self, piece: bytes) -> bytes:
-        if self._chunks is not None:
+    def follow(self, engine: Engine, linger: float) -> WatchProgress | None:
+        """Hand what arrives to the engine and on to its handlers, until something is to be said; None at the end.
+
+        Events alone are passed on for up to `linger` seconds without a return, where the core reads the socket itself.
+        """
+        while not self._over():
+            if self._failed is not None:
+                self._fail(self._failed)
+                continue
+            try:
+                if self._native and not self._first:
+                    progress = engine.follow_socket(self._body, self._idle, linger)
+                else:
+                    progress = engine.follow(self._body, self._piece())
+            except Exception as error:  # noqa: BLE001 - sorted there
+                self._fail(error)
+            else:
+                self._failed = progress.failed
+                if self._failed is None or progress.events or progress.bookmarks or progress.skipped:
+                    return progress
+        return None
+
+    def _piece(self) -> bytes:
+        """Give the next bytes off the connection, framing and all; b"" where its end is the body's."""
+        piece, self._first = self._first, b""
+        if not piece:
+            piece = self._gathered() if self._gathers else self._raw.read1(_PIECE)
             if not piece:
-                raise ValueError("the connection was cut in the middle of the stream")
-            data = self._chunks.feed(piece)
-            self._ended = self._chunks.done
-            return data
-        if self._left is not None:
-            piece = piece[: self._left]
-            if not piece and self._left:
-                raise ValueError(f"the connection was cut {self._left} bytes before the end")
-            self._left -= len(piece)
-            self._ended = self._left == 0
-        elif not piece:
-            # Without a length the end of the connection is the end of the body.
-            self._ended = True
+                self._body.end()
         return piece
 
-    def _fail(self, problem: str, error: Exception) -> None:
+    def _gathered(self) -> bytes:
+        """Give all that there is on a TLS connection, and wait for it only if there is nothing.
+
+        Python decrypts no more than 16 KiB at a time. To hand on each of them by itself would mean to wait for the
+        interpreter after each, beside a thread that computes.
+        """
+        sock: Any = self._sock
+        pieces: list[bytes] = []
+        left = _PIECE
+        while left > 0:
+            try:
+                piece = sock.read(_RECORD)
+            except ssl.SSLWantReadError:
+                if pieces:
+                    break
+                if not wait_for_read(sock, self._idle):
+                    raise TimeoutError from None
+                continue
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _over(self) -> bool:
+        """Say whether nothing more comes, and let go of what is not needed then; for the thread that reads."""
+        if not self._closed.is_set() and self._body.done:
+            self._give_back()
+        over = self._closed.is_set()
+        if over and self._native:
+            self._native = False
+            self._body.drop_socket()
+        return over
+
+    def _fail(self, error: Exception) -> None:
+        """Raise what ended the stream, unless somebody closed it."""
         if self._closed.is_set():
             return
         self.close()
+        self._over()
+        if isinstance(error, TimeoutError):
+            problem = f"nothing arrived for {self._idle:g} s"
+        elif isinstance(error, OSError | ValueError | AttributeError) and not isinstance(error, CtrlhostError):
+            # AttributeError: the ssl module's answer to a read of a socket that another thread shut down.
+            problem = str(error) or type(error).__name__
+        else:
+            raise error
         raise TransportError(f"{self._what}: {problem}") from error
 
     def _give_back(self) -> None:
@@ -146,7 +168,7 @@ class BodyStream:
     def set_idle(self, seconds: float) -> None:
         """Bound the silence anew; see `Stream.set_idle`."""
         self._idle = seconds
-        if self._sock is not None:
+        if self._sock is not None and not (self._native or self._gathers):
             with contextlib.suppress(OSError):
                 self._sock.settimeout(seconds)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from ctrlhost._core import Body
 
 
 class ListMeta(Protocol):
@@ -56,6 +59,10 @@ class WatchProgress(Protocol):
     def error(self) -> dict[str, Any] | None:
         """The `Status` of an ERROR frame."""
 
+    @property
+    def failed(self) -> Exception | None:
+        """What ended the stream after that."""
+
 
 class Engine(Protocol):
     """Bytes in, cache up to date; `ctrlhost._core.SharedInformer`. Feeding is for one thread at a time."""
@@ -82,6 +89,15 @@ class Engine(Protocol):
     def feed_watch(self, chunk: bytes, /) -> WatchProgress:
         """Take more of a watch stream."""
 
+    def follow(self, body: Body, piece: bytes, /) -> WatchProgress:
+        """Take a piece of the body of a watch, with its framing, and tell the handlers at once."""
+
+    def follow_socket(self, body: Body, idle: float, linger: float, /) -> WatchProgress:
+        """Do so with what the body's socket brings, and wait for it `idle` seconds at most.
+
+        Events that only go to queues are passed on for `linger` seconds before it returns.
+        """
+
     def end_watch(self) -> WatchProgress:
         """Finish a watch stream; an error if it was cut in the middle of a frame."""
 
@@ -90,3 +106,11 @@ class Engine(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """Give counts since the start; `skipped` objects that were left out, and `last_skip`, why the last one was."""
+
+
+@runtime_checkable
+class FollowedStream(Protocol):
+    """A stream that hands its bytes to an engine itself, and comes back only when something is to be said."""
+
+    def follow(self, engine: Engine, linger: float) -> WatchProgress | None:
+        """Pass on what comes, for `linger` seconds at most while there are only events; None at the end."""

@@ -6,10 +6,13 @@ import contextlib
 import enum
 import logging
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.answers import error_from_status
+from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
+from ctrlhost.informers.engine import FollowedStream
 from ctrlhost.informers.list_log import ListLog
 from ctrlhost.informers.position import is_unavailable
 
@@ -32,6 +35,9 @@ _TRIES = 8
 _SILENCES = 2
 _SHORT = 1.0
 """A watch that ends sooner, without an event, is a sign that something is wrong, not the end of its time."""
+
+_LINGER = 0.05
+"""Seconds for which events go to queues without a word here."""
 
 
 class Stopped(Exception):
@@ -86,6 +92,8 @@ class Watcher:
         self._fed = fed
         self._note = note
         self._skips = skips
+        # A clock that is moved by hand may be looked at right after an event, and has to tell when it came.
+        self._linger = _LINGER if isinstance(clock, SystemClock) else 0.0
         #: Somebody wants a new list although the watch is fine.
         self.list_wanted = threading.Event()
         #: An ERROR frame that came in the same piece as the end of the initial events.
@@ -206,10 +214,9 @@ class Watcher:
         left_over, self._left_over = self._left_over, None
         error: Exception | None = None if left_over is None else error_from_status(left_over)
         try:
-            while error is None and (chunk := stream.read()):
+            follow = partial(stream.follow, self._engine, self._linger) if isinstance(stream, FollowedStream) else None
+            while error is None and (progress := follow() if follow else self._fed_by(stream)) is not None:
                 silent = False
-                progress = self._engine.feed_watch(chunk)
-                self._engine.process()
                 self._fed()
                 self._heard(progress)
                 self._position.last = self._status.resource_version = progress.resource_version
@@ -233,6 +240,15 @@ class Watcher:
             self._silent = 0
             return End.RELIST, error
         return self._decide(error, went_well), error
+
+    def _fed_by(self, stream: Stream) -> WatchProgress | None:
+        """Pass on what comes next, up to the handlers; None at the end of the stream."""
+        chunk = stream.read()
+        if not chunk:
+            return None
+        progress = self._engine.feed_watch(chunk)
+        self._engine.process()
+        return progress
 
     def _finish(self, error: Exception | None) -> Exception | None:
         """Tell the engine that the stream is over; a frame that was cut is the error, unless there is one already."""

@@ -22,8 +22,8 @@ from stub_api_server import (
 )
 
 import ctrlhost
+from ctrlhost import _core
 from ctrlhost.client import Client, Write
-from ctrlhost.client.body import Chunks
 from ctrlhost.client.urllib3_transport import Urllib3Transport
 from ctrlhost.errors import (
     AlreadyExists,
@@ -479,7 +479,7 @@ def test_a_stream_that_is_closed_before_its_end_takes_its_connection_with_it(ser
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
 def test_chunks_may_be_cut_anywhere(size):
     coded = b"5;x=y\r\nhello\r\n1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n"
-    chunks = Chunks()
+    chunks = _core.Body(chunked=True)
     out = b"".join(chunks.feed(coded[at : at + size]) for at in range(0, len(coded), size))
     assert (out, chunks.done) == (b"hello 0123456789", True)
 
@@ -487,4 +487,4 @@ def test_chunks_may_be_cut_anywhere(size):
 @pytest.mark.parametrize("coded", [b"x\r\n", b"5\r\nhelloXX", b"-5\r\n", b"\r\n", b"1" * 2000])
 def test_broken_chunks_are_refused(coded):
     with pytest.raises(ValueError, match=r".+"):
-        Chunks().feed(coded)
+        _core.Body(chunked=True).feed(coded)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -8,6 +9,7 @@ import pytest
 
 from ctrlhost import ConfigError, Duration
 from ctrlhost.configuration import Configuration
+from ctrlhost.interpreter import switching_after
 from ctrlhost.settings import HostSettings
 
 
@@ -143,6 +145,15 @@ def test_a_wrong_file_is_refused_and_named(toml, text, message):
     error = refusal(file=toml(text))
     assert message in str(error)
     assert "ctrlhost.toml" in str(error)
+
+
+def test_threads_take_turns_as_the_host_says_and_as_before_once_it_has_ended():
+    with pytest.raises(ConfigError, match="switch_interval"):
+        Configuration.gather(None, {}, ["host.switch_interval=0s"]).host()
+    before = sys.getswitchinterval()
+    with switching_after(HostSettings(switch_interval=Duration("2ms")).switch_interval):
+        assert sys.getswitchinterval() == pytest.approx(0.002)
+    assert sys.getswitchinterval() == before
 
 
 def test_a_missing_file_is_refused(tmp_path):

@@ -3,6 +3,7 @@
 //! Plain Rust without Python. Every time is read through a [`clock`], so tests never sleep.
 #![forbid(unsafe_code)]
 
+pub mod body;
 pub mod clock;
 pub mod decode;
 pub mod delta;

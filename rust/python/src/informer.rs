@@ -3,63 +3,25 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use ctrlhost_core::clock::seconds;
 use ctrlhost_core::decode::MAX_OBJECT_BYTES;
 use ctrlhost_core::handlers::{self, QueueHandler, SharedListener};
 use ctrlhost_core::index::{IndexFunc, NamespaceIndex};
 use ctrlhost_core::informer::{self, Config, Handler, HandlerId, Resync, Transform};
-use ctrlhost_core::json::read::Value;
 use ctrlhost_core::object::Projection;
 use ctrlhost_core::store::Store;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use crate::body::Body;
 use crate::errors;
 use crate::handlers::sink;
-use crate::json::to_python;
 use crate::listener::Listener;
 use crate::mappings::{predicate, read_mapping};
+use crate::progress::{ListMeta, WatchProgress};
 use crate::store::Indexer;
 use crate::transform::PyTransform;
-
-/// What a list page says beside its items.
-#[pyclass(frozen, get_all, module = "ctrlhost._core")]
-pub(crate) struct ListMeta {
-    resource_version: String,
-    continue_: String,
-    remaining_item_count: Option<i64>,
-    count: u64,
-}
-
-/// What a piece of a watch stream brought.
-#[pyclass(frozen, get_all, module = "ctrlhost._core")]
-pub(crate) struct WatchProgress {
-    events: u64,
-    bookmarks: u64,
-    plain_bookmarks: u64,
-    skipped: u64,
-    resource_version: String,
-    initial_events_end: bool,
-    error: Option<Py<PyAny>>,
-}
-
-impl WatchProgress {
-    fn wrap(py: Python<'_>, progress: informer::WatchProgress) -> PyResult<Self> {
-        let error = progress
-            .error
-            .map(|text| to_python(py, Value(&text)).map(Bound::unbind))
-            .transpose()?;
-        Ok(Self {
-            events: progress.events,
-            bookmarks: progress.bookmarks,
-            plain_bookmarks: progress.plain_bookmarks,
-            skipped: progress.skipped,
-            resource_version: progress.resource_version,
-            initial_events_end: progress.initial_events_end,
-            error,
-        })
-    }
-}
 
 /// Which part of each object is kept: None, `"metadata"`, or paths.
 fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Projection>> {
@@ -248,6 +210,27 @@ impl SharedInformer {
             .work(py, "feed_watch", |engine| engine.feed_watch(chunk))?
             .map_err(|error| self.malformed(py, &error))?;
         WatchProgress::wrap(py, progress)
+    }
+
+    fn follow(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<WatchProgress> {
+        let followed = self.work(py, "follow", |engine| body.follow(engine, piece))?;
+        WatchProgress::of_followed(py, followed, |error| self.malformed(py, error))
+    }
+
+    #[cfg(unix)]
+    fn follow_socket(
+        &self,
+        py: Python<'_>,
+        body: &Body,
+        idle: f64,
+        linger: f64,
+    ) -> PyResult<WatchProgress> {
+        let (idle, linger) = (seconds(idle), seconds(linger));
+        let followed = self.work(py, "follow_socket", |engine| {
+            body.follow_socket(engine, idle, linger)
+        })?;
+        let followed = followed.ok_or_else(|| PyValueError::new_err("the body has no socket"))?;
+        WatchProgress::of_followed(py, followed, |error| self.malformed(py, error))
     }
 
     fn end_watch(&self, py: Python<'_>) -> PyResult<WatchProgress> {

@@ -9,6 +9,7 @@
     reason = "Python calls methods, whether or not they look at the object"
 )]
 
+mod body;
 mod clock;
 mod delta_fifo;
 mod errors;
@@ -23,6 +24,7 @@ mod mappings;
 mod measured;
 mod object;
 mod pattern;
+mod progress;
 mod queue;
 mod queue_arguments;
 mod queue_batch;
@@ -74,9 +76,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<mappings::ByLabel>()?;
     module.add_class::<mappings::ByIndex>()?;
     module.add_class::<measured::Measured>()?;
-    module.add_class::<informer::ListMeta>()?;
-    module.add_class::<informer::WatchProgress>()?;
+    module.add_class::<progress::ListMeta>()?;
+    module.add_class::<progress::WatchProgress>()?;
     module.add_class::<informer::SharedInformer>()?;
+    module.add_class::<body::Body>()?;
     module.add_class::<listener::Listener>()?;
     module.add_class::<pattern::Pattern>()?;
     Ok(())

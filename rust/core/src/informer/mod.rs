@@ -4,6 +4,7 @@
 //! something beyond the border is called, except `process` itself, which keeps handlers from being added in the middle
 //! of a batch: one that is added late hears of every object once, neither twice nor never.
 
+mod follow;
 mod intake;
 mod registry;
 mod staged;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+pub use follow::{FollowError, Followed};
 use intake::Intake;
 pub use intake::WatchProgress;
 use registry::Registry;
@@ -278,6 +280,12 @@ impl SharedInformer {
     pub fn remove_handler(&self, id: HandlerId) {
         let removed = self.registry.lock().remove(id);
         drop(removed);
+    }
+
+    /// Whether somebody has to be woken when there is news.
+    #[cfg(unix)]
+    fn has_listeners(&self) -> bool {
+        self.registry.lock().has_listeners()
     }
 
     /// How many handlers there are.

@@ -79,6 +79,12 @@ impl Registry {
         self.entries.len()
     }
 
+    #[cfg(unix)]
+    pub(super) fn has_listeners(&self) -> bool {
+        let listens = |entry: &Entry| matches!(entry.handler, Handler::Listener(_));
+        self.entries.iter().any(listens)
+    }
+
     pub(super) fn add(
         &mut self,
         handler: Handler,

@@ -1,0 +1,212 @@
+//! The body of an HTTP/1.1 answer while it arrives: its framing taken off, without a copy.
+//!
+//! A watch sends a small chunk or two for each event. What one read of the socket brings may hold many of them, and is
+//! handed on as the payloads in it.
+
+#[cfg(unix)]
+mod socket;
+
+#[cfg(unix)]
+pub use socket::{Received, Socket};
+
+/// The longest line that says a chunk's size, with its extensions, and the longest line of a trailer.
+const LONGEST_LINE: usize = 1024;
+
+/// The framing is broken, or the body was cut.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BodyError(pub String);
+
+impl BodyError {
+    fn new(what: &str) -> Self {
+        Self(what.to_owned())
+    }
+}
+
+/// How the end of a body is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    /// So many bytes are missing.
+    Length(u64),
+    /// The end of the connection.
+    Connection,
+    /// Chunked: a line with a size, or of the trailer, comes next.
+    Line { trailer: bool },
+    /// Chunked: so many bytes of a chunk are missing.
+    Chunk(u64),
+    /// Chunked: the line end after a chunk, of which so many bytes were seen.
+    ChunkEnd(usize),
+    /// Everything came.
+    Done,
+}
+
+/// Takes the framing off a body, cut anywhere.
+#[derive(Debug)]
+pub struct Body {
+    framing: Framing,
+    /// A line that was cut.
+    line: Vec<u8>,
+}
+
+impl Body {
+    /// A body in chunked transfer coding.
+    pub fn chunked() -> Self {
+        Self::framed(Framing::Line { trailer: false })
+    }
+
+    /// A body of so many bytes; None where the end of the connection is its end.
+    pub fn of_length(length: Option<u64>) -> Self {
+        Self::framed(match length {
+            Some(0) => Framing::Done,
+            Some(length) => Framing::Length(length),
+            None => Framing::Connection,
+        })
+    }
+
+    fn framed(framing: Framing) -> Self {
+        Self {
+            framing,
+            line: Vec::new(),
+        }
+    }
+
+    /// Whether all of it came.
+    pub fn is_done(&self) -> bool {
+        self.framing == Framing::Done
+    }
+
+    /// Take more bytes off the connection and hand on the payloads in them, in order. What follows the end is dropped.
+    ///
+    /// # Errors
+    /// The framing is broken. The payloads before that were handed on.
+    pub fn feed(
+        &mut self,
+        piece: &[u8],
+        on_payload: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), BodyError> {
+        let mut rest = piece;
+        while !rest.is_empty() && !self.is_done() {
+            rest = match self.framing {
+                Framing::Done => return Ok(()),
+                Framing::Connection => {
+                    on_payload(rest);
+                    return Ok(());
+                }
+                Framing::Length(missing) => {
+                    let (payload, after) = split(rest, missing);
+                    on_payload(payload);
+                    let missing = missing - payload.len() as u64;
+                    self.framing = if missing == 0 {
+                        Framing::Done
+                    } else {
+                        Framing::Length(missing)
+                    };
+                    after
+                }
+                Framing::Chunk(missing) => {
+                    let (payload, after) = split(rest, missing);
+                    on_payload(payload);
+                    let missing = missing - payload.len() as u64;
+                    self.framing = if missing == 0 {
+                        Framing::ChunkEnd(0)
+                    } else {
+                        Framing::Chunk(missing)
+                    };
+                    after
+                }
+                Framing::ChunkEnd(seen) => self.end_chunk(rest, seen)?,
+                Framing::Line { trailer } => self.read_line(rest, trailer)?,
+            };
+        }
+        Ok(())
+    }
+
+    fn end_chunk<'a>(&mut self, rest: &'a [u8], seen: usize) -> Result<&'a [u8], BodyError> {
+        let missing = b"\r\n".get(seen..).unwrap_or_default();
+        let (found, after) = split(rest, missing.len() as u64);
+        if !missing.starts_with(found) {
+            return Err(BodyError::new("a chunk does not end where its size says"));
+        }
+        self.framing = match seen + found.len() {
+            2 => Framing::Line { trailer: false },
+            seen => Framing::ChunkEnd(seen),
+        };
+        Ok(after)
+    }
+
+    fn read_line<'a>(&mut self, rest: &'a [u8], trailer: bool) -> Result<&'a [u8], BodyError> {
+        let (part, after) = match memchr::memchr(b'\n', rest) {
+            Some(end) => rest.split_at(end + 1),
+            None => (rest, &[][..]),
+        };
+        if self.line.len() + part.len() > LONGEST_LINE {
+            return Err(BodyError::new("a chunk's size is no number"));
+        }
+        // As a rule the line is there as a whole, and is not copied.
+        let held;
+        let line = if self.line.is_empty() && part.ends_with(b"\n") {
+            part
+        } else {
+            self.line.extend_from_slice(part);
+            if !part.ends_with(b"\n") {
+                return Ok(after);
+            }
+            held = std::mem::take(&mut self.line);
+            &held
+        };
+        let line = line
+            .strip_suffix(b"\r\n")
+            .ok_or_else(|| BodyError::new("a line of the chunked coding has no end"))?;
+        self.framing = if trailer {
+            if line.is_empty() {
+                Framing::Done
+            } else {
+                Framing::Line { trailer }
+            }
+        } else {
+            match size_of(line).ok_or_else(|| BodyError::new("a chunk's size is no number"))? {
+                0 => Framing::Line { trailer: true },
+                size => Framing::Chunk(size),
+            }
+        };
+        Ok(after)
+    }
+
+    /// The connection ended.
+    ///
+    /// # Errors
+    /// The body is not complete.
+    pub fn end(&mut self) -> Result<(), BodyError> {
+        match self.framing {
+            Framing::Done => {}
+            Framing::Connection => self.framing = Framing::Done,
+            Framing::Length(missing) => {
+                return Err(BodyError(format!(
+                    "the connection was cut {missing} bytes before the end"
+                )));
+            }
+            _ => {
+                return Err(BodyError::new(
+                    "the connection was cut in the middle of the stream",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first `at` bytes, as far as there are so many, and the others.
+fn split(bytes: &[u8], at: u64) -> (&[u8], &[u8]) {
+    bytes.split_at(usize::try_from(at).map_or(bytes.len(), |at| at.min(bytes.len())))
+}
+
+/// The size that a line says, whose extensions mean nothing to us.
+fn size_of(line: &[u8]) -> Option<u64> {
+    let digits = line.split(|&byte| byte == b';').next()?.trim_ascii();
+    let hexadecimal = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
+    u64::from_str_radix(
+        std::str::from_utf8(digits).ok().filter(|_| hexadecimal)?,
+        16,
+    )
+    .ok()
+}

@@ -1,0 +1,178 @@
+//! The framing of a body, and following a watch from a socket to a queue's handler.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctrlhost_core::body::{Body, Socket};
+use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
+use ctrlhost_core::informer::{Config, FollowError, Handler, Resync, SharedInformer};
+use ctrlhost_core::store::Store;
+use parking_lot::Mutex;
+
+const CODED: &[u8] = b"5;x=y\r\nhello\r\n1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\nafter";
+const LONG: Duration = Duration::from_secs(60);
+
+fn payload(body: &mut Body, pieces: &[&[u8]]) -> Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    for piece in pieces {
+        body.feed(piece, &mut |part| out.extend_from_slice(part))
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(out)
+}
+
+#[test]
+fn chunks_that_are_cut_anywhere_give_the_same_payload() {
+    for cut in 0..CODED.len() {
+        let mut body = Body::chunked();
+        let (one, other) = CODED.split_at(cut);
+        assert_eq!(
+            payload(&mut body, &[one, other]).unwrap(),
+            b"hello 0123456789"
+        );
+        assert!(body.is_done());
+    }
+}
+
+#[test]
+fn a_framing_that_makes_no_sense_is_refused() {
+    let long = [b'1'; 2000];
+    for coded in [
+        b"x\r\n".as_slice(),
+        b"5\r\nhelloXX",
+        b"-5\r\n",
+        b"+5\r\n",
+        b"\r\n",
+        b"5\n",
+        &long,
+    ] {
+        assert!(
+            payload(&mut Body::chunked(), &[coded]).is_err(),
+            "{coded:?}"
+        );
+    }
+}
+
+#[test]
+fn a_body_that_is_cut_is_no_whole_one() {
+    let mut chunked = Body::chunked();
+    assert_eq!(payload(&mut chunked, &[b"5\r\nhel"]).unwrap(), b"hel");
+    assert!(chunked.end().is_err());
+
+    let mut sized = Body::of_length(Some(5));
+    assert_eq!(payload(&mut sized, &[b"hel"]).unwrap(), b"hel");
+    let cut = sized.end().unwrap_err().to_string();
+    assert_eq!(cut, "the connection was cut 2 bytes before the end");
+    assert_eq!(payload(&mut sized, &[b"lo and more"]).unwrap(), b"lo");
+    assert!(sized.is_done() && sized.end().is_ok());
+
+    let mut endless = Body::of_length(None);
+    assert_eq!(payload(&mut endless, &[b"hello"]).unwrap(), b"hello");
+    assert!(!endless.is_done() && endless.end().is_ok() && endless.is_done());
+}
+
+#[derive(Default)]
+struct Names(Mutex<Vec<String>>);
+
+impl RequestSink for Names {
+    fn add_requests(&self, requests: &[RequestRef<'_>], _: Option<i32>) {
+        let names = requests.iter().map(|request| request.name.to_owned());
+        self.0.lock().extend(names);
+    }
+}
+
+fn watching() -> (SharedInformer, Arc<Names>) {
+    let config = Config {
+        resource: "pods".into(),
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        list_kind: None,
+        projection: None,
+        transform: None,
+        max_object_bytes: 1 << 20,
+        resync: 0.0,
+    };
+    let informer = SharedInformer::new(config, Arc::new(Store::new()));
+    let names = Arc::new(Names::default());
+    let handler = QueueHandler {
+        sink: names.clone(),
+        mapping: Mapping::Object,
+        predicates: Vec::new(),
+        priority: None,
+        low_priority: None,
+    };
+    informer.add_handler(Handler::Queue(handler), Resync::Never, 0.0);
+    (informer, names)
+}
+
+fn chunk(kind: &str, name: &str, version: u32) -> Vec<u8> {
+    let object = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);
+    let frame = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
+    format!("{:x}\r\n{frame}\r\n", frame.len()).into_bytes()
+}
+
+fn connected() -> (UnixStream, Socket) {
+    let (server, client) = UnixStream::pair().unwrap();
+    (server, Socket::new(client.into()).unwrap())
+}
+
+#[test]
+fn events_from_a_socket_are_with_the_handlers_when_the_call_returns() {
+    let (informer, names) = watching();
+    let (mut server, mut socket) = connected();
+    let mut body = Body::chunked();
+    for (name, version) in [("a", 1), ("b", 2), ("c", 3)] {
+        server.write_all(&chunk("ADDED", name, version)).unwrap();
+    }
+    let followed = informer.follow_socket(&mut body, &mut socket, LONG, LONG);
+    assert!(followed.error.is_none());
+    assert_eq!(
+        (
+            followed.progress.events,
+            &*followed.progress.resource_version
+        ),
+        (3, "3")
+    );
+    assert_eq!(*names.0.lock(), ["a", "b", "c"]);
+    assert_eq!(informer.last_resource_version(), "3");
+}
+
+#[test]
+fn what_is_to_be_said_ends_the_call_however_long_it_might_linger() {
+    let (informer, names) = watching();
+    let (mut server, mut socket) = connected();
+    let mut body = Body::chunked();
+    server.write_all(&chunk("ADDED", "a", 1)).unwrap();
+    server.write_all(&chunk("BOOKMARK", "", 7)).unwrap();
+    let followed = informer.follow_socket(&mut body, &mut socket, LONG, LONG);
+    assert_eq!(
+        (followed.progress.events, followed.progress.bookmarks),
+        (1, 1)
+    );
+    assert_eq!(followed.progress.resource_version, "7");
+
+    server.write_all(b"5\r\n{\"a\":\r\n").unwrap();
+    server.write_all(&chunk("ADDED", "b", 8)).unwrap();
+    let followed = informer.follow_socket(&mut body, &mut socket, LONG, LONG);
+    assert!(matches!(followed.error, Some(FollowError::Decode(_))));
+    assert_eq!(*names.0.lock(), ["a"]);
+}
+
+#[test]
+fn a_connection_that_ends_or_falls_silent_is_told_after_what_came_before() {
+    let (informer, _) = watching();
+    let (mut server, mut socket) = connected();
+    let mut body = Body::chunked();
+    let followed = informer.follow_socket(&mut body, &mut socket, Duration::ZERO, LONG);
+    assert!(matches!(followed.error, Some(FollowError::Idle)));
+
+    server.write_all(&chunk("ADDED", "a", 1)).unwrap();
+    drop(server);
+    let followed = informer.follow_socket(&mut body, &mut socket, LONG, LONG);
+    assert_eq!(followed.progress.events, 1);
+    assert!(matches!(followed.error, Some(FollowError::Body(_))));
+}

@@ -1,0 +1,64 @@
+//! What an informer's engine says of the bytes that it was fed.
+
+use ctrlhost_core::informer;
+use ctrlhost_core::json::read::Value;
+use pyo3::prelude::*;
+
+use crate::body;
+use crate::json::to_python;
+
+/// What a list page says beside its items.
+#[pyclass(frozen, get_all, module = "ctrlhost._core")]
+pub(crate) struct ListMeta {
+    pub(crate) resource_version: String,
+    pub(crate) continue_: String,
+    pub(crate) remaining_item_count: Option<i64>,
+    pub(crate) count: u64,
+}
+
+/// What a piece of a watch stream brought.
+#[pyclass(frozen, get_all, module = "ctrlhost._core")]
+pub(crate) struct WatchProgress {
+    pub(crate) events: u64,
+    pub(crate) bookmarks: u64,
+    pub(crate) plain_bookmarks: u64,
+    pub(crate) skipped: u64,
+    pub(crate) resource_version: String,
+    pub(crate) initial_events_end: bool,
+    pub(crate) error: Option<Py<PyAny>>,
+    pub(crate) failed: Option<Py<PyAny>>,
+}
+
+impl WatchProgress {
+    pub(crate) fn wrap(py: Python<'_>, progress: informer::WatchProgress) -> PyResult<Self> {
+        let error = progress
+            .error
+            .map(|text| to_python(py, Value(&text)).map(Bound::unbind))
+            .transpose()?;
+        Ok(Self {
+            events: progress.events,
+            bookmarks: progress.bookmarks,
+            plain_bookmarks: progress.plain_bookmarks,
+            skipped: progress.skipped,
+            resource_version: progress.resource_version,
+            initial_events_end: progress.initial_events_end,
+            error,
+            failed: None,
+        })
+    }
+
+    /// What was followed; `malformed` makes the error of a frame.
+    pub(crate) fn of_followed(
+        py: Python<'_>,
+        followed: informer::Followed,
+        malformed: impl FnOnce(&ctrlhost_core::decode::DecodeError) -> PyErr,
+    ) -> PyResult<Self> {
+        let failed = followed
+            .error
+            .map(|error| body::ended(&error, malformed).into_value(py).into_any());
+        Ok(Self {
+            failed,
+            ..Self::wrap(py, followed.progress)?
+        })
+    }
+}
