@@ -67,7 +67,7 @@ class WritingClient(Client):
         for one in followed:
             one.begin(key)
         try:
-            answer = super()._write(verb, target, query, content, content_type=content_type, timeout=timeout)
+            answer, raw = self._carry_out(verb, target, query, content, content_type=content_type, timeout=timeout)
             if verb == "delete" and not _remains(answer):
                 uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
                 for one in followed:
@@ -77,7 +77,7 @@ class WritingClient(Client):
                 if self._echoes is not None and content_type != "application/json-patch+json":
                     self._echoes.wrote(target.resource.kind, known, content, answer)
                 for one in followed:
-                    one.wrote(answer)
+                    one.wrote(answer, raw)
             return answer
         finally:
             for one in followed:

@@ -69,8 +69,8 @@ class WrittenKind:
         with self._landed:
             self._landed.wait_for(lambda: key not in self._flying, seconds)
 
-    def wrote(self, answer: dict[str, Any]) -> None:
-        """Remember the server's answer to a create, replace, patch or apply."""
+    def wrote(self, answer: dict[str, Any], raw: bytes | None = None) -> None:
+        """Remember the server's answer to a create, replace, patch or apply; `raw` is the same as it came."""
         version = _version(answer["metadata"].get("resourceVersion"))
         if version is None:
             return
@@ -78,7 +78,7 @@ class WrittenKind:
         from ctrlhost.selected import selects
 
         outside = not selects(self.informer, answer)
-        entry = Entry(Object(answer), version, answer["metadata"].get("uid", ""), outside)
+        entry = Entry(Object(answer if raw is None else raw), version, answer["metadata"].get("uid", ""), outside)
         self._remember(_key(answer["metadata"]), entry)
 
     def deleted(self, key: tuple[str, str], uid: str) -> None:

@@ -20,7 +20,7 @@ from ctrlhost.errors import NotFound
 if TYPE_CHECKING:
     import os
 
-    from ctrlhost.client.transport import Query, Transport
+    from ctrlhost.client.transport import Query, Response, Transport
 
 
 import copy
@@ -312,11 +312,25 @@ class Client:
         content_type: str = "application/json",
         timeout: float | None,
     ) -> dict[str, Any]:
-        path = target.path(collection=verb == "create" and target.subresource is None)
-        written = self._call(_METHODS[verb], path, query, content, content_type=content_type, timeout=timeout)
+        return self._carry_out(verb, target, query, content, content_type=content_type, timeout=timeout)[0]
+
+    def _carry_out(
+        self,
+        verb: WriteVerb,
+        target: Target,
+        query: Query | None,
+        content: Any,
+        *,
+        content_type: str,
+        timeout: float | None,
+    ) -> tuple[dict[str, Any], bytes]:
+        """Write, and give the answer as a dict and as the server sent it."""
+        method, path = _METHODS[verb], target.path(collection=verb == "create" and target.subresource is None)
+        response = self._ask(method, path, query, content, content_type=content_type, timeout=timeout)
+        written = decode_object(response, f"{method} {path}")
         if self._on_write is not None:
             self._on_write(Write(verb, target, written))
-        return written
+        return written, response.body
 
     def _call(
         self,
@@ -325,14 +339,18 @@ class Client:
         query: Query | None = None,
         content: Any = None,
         *,
-        content_type: str = "application/json",
         timeout: float | None = None,
     ) -> dict[str, Any]:
+        response = self._ask(method, path, query, content, content_type="application/json", timeout=timeout)
+        return decode_object(response, f"{method} {path}")
+
+    def _ask(
+        self, method: str, path: str, query: Query | None, content: Any, *, content_type: str, timeout: float | None
+    ) -> Response:
         body = None if content is None else msgspec.json.encode(content)
         headers = {} if body is None else {"Content-Type": content_type}
         limit = DEFAULT_TIMEOUT if timeout is None else timeout
-        response = self._caller.call(method, path, query, body, headers, limit)
-        return decode_object(response, f"{method} {path}")
+        return self._caller.call(method, path, query, body, headers, limit)
 
 
 def _delete_options(

@@ -7,6 +7,7 @@ thousand calls in Python and two packets; here it is one write, mostly one read,
 from __future__ import annotations
 
 import re
+import ssl
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,13 @@ def request_bytes(method: str, target: str, fixed: str, headers: Mapping[str, st
     return head if body is None else head + body
 
 
+def _bound(sock: Any, deadline: float) -> None:
+    """Bound the next call on a socket. Setting it anew lets go of the interpreter, so a bound that will do stays."""
+    left, known = max(deadline - time.monotonic(), 0.001), sock.gettimeout()
+    if known is None or not 0.98 * left <= known <= 1.02 * left:
+        sock.settimeout(left)
+
+
 class Exchange:
     """Sends one request and takes its answer apart; the methods `on_…` are the parser's."""
 
@@ -68,13 +76,13 @@ class Exchange:
     def run(self, connection: HTTPConnection, request: bytes, deadline: float, what: str) -> Response:
         """Give the answer; TransportError if there is none by `deadline`, OSError if the connection breaks."""
         sock: Any = connection.sock
-        sock.settimeout(max(deadline - time.monotonic(), 0.001))
+        _bound(sock, deadline)
         # A server may answer and hang up before it has read everything.
-        with suppress(BrokenPipeError, ConnectionResetError):
+        with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             sock.sendall(request)
         parser, received = self._parser, 0
         while not self._complete:
-            sock.settimeout(max(deadline - time.monotonic(), 0.001))
+            _bound(sock, deadline)
             try:
                 piece = sock.recv(_PIECE)
             except TimeoutError as error:

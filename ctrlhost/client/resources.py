@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client.transport import Transport
 
+_PLAIN = re.compile(r"[a-zA-Z0-9._~-]+").fullmatch
 USUAL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -59,7 +61,7 @@ def segment(text: str, what: str) -> str:
     """Percent-encode one segment of a path; `.` and `..` would lead elsewhere whatever the encoding."""
     if text in ("", ".", ".."):
         raise ValueError(f"{what} {text!r} can not stand in a URL")
-    return quote(text, safe="")
+    return text if _PLAIN(text) else quote(text, safe="")
 
 
 class _ApiResource(msgspec.Struct):

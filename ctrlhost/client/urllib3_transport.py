@@ -6,6 +6,7 @@ goes through a proxy, by urllib3's own.
 
 from __future__ import annotations
 
+import functools
 import logging
 import socket
 import threading
@@ -244,12 +245,20 @@ class Urllib3Transport:
 
 def encode_query(query: Query | None) -> str:
     """Write the parameters as the part of a URL that begins with `?`; nothing for none."""
+    if not query:
+        return ""
     pairs = [
         (name, str(value).lower() if isinstance(value, bool) else str(value))
-        for name, value in (query or {}).items()
+        for name, value in query.items()
         if value is not None
     ]
-    return "?" + urlencode(pairs) if pairs else ""
+    return _encoded(tuple(pairs)) if pairs else ""
+
+
+@functools.lru_cache(maxsize=256)
+def _encoded(pairs: tuple[tuple[str, str], ...]) -> str:
+    """Most requests have the same parameters as one before."""
+    return "?" + urlencode(pairs)
 
 
 def _headers(headers: Mapping[str, str] | None, authorization: str | None) -> dict[str, str]:

@@ -39,6 +39,10 @@ class HostProcess:
             self._news.notify_all()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         """Everything the host logged so far."""
         with self._news:

@@ -88,7 +88,7 @@ class Cluster(RuleBasedStateMachine):
 
     def publish(self) -> None:
         self.lanes.clear_slow()
-        self.passes.enqueue(lambda request, priority: self.enqueue(request))
+        self.passes.enqueue(lambda requests, priority: [self.enqueue(request) for request in requests])
         for name in self.objects:
             self.allowed[name] += 1
 

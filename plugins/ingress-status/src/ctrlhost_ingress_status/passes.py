@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _INDEX = "ctrlhost_ingress_status/class and addresses"
 _SLOW = -100
+#: So many are queued in one step; the first of them are written while the others are still looked for.
+_CHUNK = 500
 STATES = ("current", "pending", "foreign_class")
 
 
@@ -47,11 +50,11 @@ class Passes:
                     yield ctrlhost.Request(name, namespace)
 
     def enqueue(self, enqueue: Callable[..., None], classes: frozenset[str] | None = None) -> int:
-        """Have all of them updated, in the slow lane, and give their number; `enqueue` is the controller's."""
-        count = 0
-        for request in self.wanting(classes):
-            enqueue(request, priority=_SLOW)
-            count += 1
+        """Have all of them updated, in the slow lane, and give their number; `enqueue` takes many at once."""
+        count, wanting = 0, self.wanting(classes)
+        while some := list(itertools.islice(wanting, _CHUNK)):
+            enqueue(some, priority=_SLOW)
+            count += len(some)
         return count
 
     def count(self) -> Mapping[str, int]:

@@ -114,7 +114,7 @@ class IngressStatus:
     def _publish(self) -> None:
         """Have everything updated that does not say what it should."""
         self.lanes.clear_slow()
-        count = self.passes.enqueue(self._writes.enqueue)
+        count = self.passes.enqueue(self._writes.enqueue_many)
         self._plugin.log.info("%d statuses are to be written", count)
 
     def _read_classes(self, ctx: ctrlhost.Context, _request: ctrlhost.Request) -> None:
@@ -122,7 +122,7 @@ class IngressStatus:
         new = ours - self.desired.ours
         self.desired.ours = ours
         if new and self.desired.elected:
-            self.passes.enqueue(self._writes.enqueue, new)
+            self.passes.enqueue(self._writes.enqueue_many, new)
 
 
 def _one_key(_obj: Object) -> Iterator[ctrlhost.Request]:
