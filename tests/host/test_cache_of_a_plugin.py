@@ -214,6 +214,8 @@ def test_an_index_finds_by_one_field_by_several_and_for_cluster_scoped_kinds(ctr
     host = ctrlhost_host(plugin_of(lambda plugin: plugin.add_controller("c", look, maps, spaces)))
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "shop"}}}
     host.client.create(space)
+    # Nobody is woken by a Namespace, so it has to be there before the rest.
+    host.run_until_idle()
     host.client.create(config_map("a", labels={"mine": "1"}, color="red", shape="round"))
     host.client.create(config_map("b", labels={"mine": "1"}, color="red", shape="flat"))
     host.client.create(config_map("c", labels={"mine": "1"}, color="blue", shape="round"))
