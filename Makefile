@@ -76,10 +76,13 @@ loom: ## Explore the interleavings of the queue's core, up to a bound
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom \
 	  cargo test --quiet --locked --package ctrlhost-core --test queue_loom
 
+# Tests mostly wait: `make test WORKERS=2` takes little more than half the time on two cores, with servers for each process.
+WORKERS ?= 1
+
 # Where bitcoind can not be had its tests are skipped, and say so; in CI that is a failure.
 test-python: venv $(CONTROLPLANE) $(CLIENTS)
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
-	$(PYTEST) --quiet
+	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
 # A build of the interpreter without the lock; `make test-free-threaded FREE_THREADED=…` takes another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)

@@ -16,6 +16,22 @@ if TYPE_CHECKING:
 _namespaces = itertools.count(1)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With `-n`, hand tests out in groups that share servers."""
+    from tests.distribution import Groups
+
+    return Groups(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `-n`, begin with what takes long."""
+    if hasattr(config, "workerinput"):
+        from tests.distribution import place
+
+        items.sort(key=lambda item: place(item.nodeid))
+
+
 @pytest.fixture(scope="session")
 def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
     """The one real kube-apiserver of the session; a test that kills or compacts one starts its own."""

@@ -145,7 +145,21 @@ class Odd(NamedTuple):
 
 
 SUBCLASSES = [Text("x"), Number(1), True, False, Colour.RED, Level.LOW]
-NO_KEYS = [None, 1.0, float("nan"), b"x", [], {}, set(), frozenset(), object(), object, Strange(), Odd([]), ("a", [1])]
+NO_KEYS = [
+    None,
+    1.0,
+    float("nan"),
+    b"x",
+    [],
+    {},
+    set(),
+    frozenset(),
+    pytest.param(object(), id="object"),
+    object,
+    Strange(),
+    Odd([]),
+    ("a", [1]),
+]
 
 
 @pytest.mark.parametrize("wrong", [*SUBCLASSES, *NO_KEYS, ("a", True), ((1.5,),)], ids=repr)
