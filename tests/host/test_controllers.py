@@ -10,38 +10,12 @@ import pytest
 from plugin_modules import config_map, plugin_of
 
 import ctrlhost
-from ctrlhost import Every, For, Owns, Request, Result, UndeclaredRead, Watches, predicates, written
+from ctrlhost import Every, For, Owns, Request, UndeclaredRead, Watches, predicates
 from ctrlhost.testing import ManualClock, NotIdle
-
-
-class Seen:
-    """A reconciler that keeps what it was asked for, and may do something each time."""
-
-    def __init__(self, act: Any = None) -> None:
-        self.requests: list[Request] = []
-        self.priorities: list[int] = []
-        self.act = act
-
-    def __call__(self, ctx: ctrlhost.Context, request: Request) -> Result | None:
-        self.requests.append(request)
-        self.priorities.append(ctx.priority)
-        return self.act(ctx, request) if self.act is not None else None
-
-    def names(self) -> list[str]:
-        return [request.name for request in self.requests]
-
-    def forget(self) -> None:
-        self.requests.clear()
-        self.priorities.clear()
-
-
-def controller(reconcile: Any, *sources: Any, **options: Any) -> Any:
-    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *sources, **options))
+from tests.host.reconcilers import Seen, controller
 
 
 # What wakes a controller.
-
-
 @pytest.mark.behaviour("workqueue/K52")
 @pytest.mark.behaviour("workqueue/K27")
 def test_changes_of_the_object_and_of_what_it_owns_wake_its_controller(ctrlhost_host) -> None:
@@ -191,8 +165,6 @@ def test_the_operator_can_narrow_the_namespaces(ctrlhost_host) -> None:
 
 
 # What a controller sees.
-
-
 def test_an_undeclared_kind_can_not_be_read(ctrlhost_host) -> None:
     errors: list[Exception] = []
 
@@ -241,117 +213,7 @@ def test_a_source_that_reads_metadata_gets_no_more(ctrlhost_host) -> None:
         got[0].to_dict()
 
 
-@pytest.mark.behaviour("informers/CR10")
-def test_get_sees_a_write_of_its_own_before_the_cache_does(ctrlhost_host) -> None:
-    seen: list[Any] = []
-
-    def write(ctx: ctrlhost.Context, request: Request) -> None:
-        if request.name != "ann" or seen:
-            return
-        other = Request("copy", request.namespace)
-        with host.faults.hold_watches():
-            ctx.client.create(config_map("copy", labels={"mine": "1"}, a="1"))
-            seen.append(ctx.get(other)["data"]["a"])
-            ctx.client.patch("v1", "ConfigMap", "copy", "default", {"data": {"a": "2"}})
-            seen.append(ctx.get(other)["data"]["a"])
-            ctx.client.replace({**ctx.get(other).to_dict(), "data": {"a": "3"}})
-            seen.append(ctx.get(other)["data"]["a"])
-            ctx.client.apply(config_map("copy", labels={"mine": "1"}, a="4"))
-            seen.append(ctx.get(other)["data"]["a"])
-            ctx.client.delete("v1", "ConfigMap", "copy", "default")
-            seen.append(ctx.get(other))
-
-    host = ctrlhost_host(controller(write, For("v1", "ConfigMap", label_selector="mine")))
-    host.client.create(config_map("ann", labels={"mine": "1"}))
-    host.run_until_idle()
-    assert seen == ["1", "2", "3", "4", None]
-    assert host.controllers["demo/c"].status().errors == 0
-
-
-@pytest.mark.behaviour("informers/CR10")
-def test_an_object_that_its_finalizer_keeps_is_seen_as_being_deleted(ctrlhost_host) -> None:
-    seen: list[Any] = []
-
-    def write(ctx: ctrlhost.Context, request: Request) -> None:
-        if seen:
-            return
-        with host.faults.hold_watches():
-            ctx.client.delete("v1", "ConfigMap", "ann", "default")
-            seen.append(ctx.get(request).deletion_timestamp)
-
-    host = ctrlhost_host(controller(write, For("v1", "ConfigMap", label_selector="mine")))
-    kept = config_map("ann", labels={"mine": "1"})
-    kept["metadata"]["finalizers"] = ["example.com/keep"]
-    host.client.create(kept)
-    host.run_until_idle()
-    assert seen[0] is not None
-
-
-@pytest.mark.behaviour("informers/CR10")
-def test_a_list_waits_for_a_write_of_its_own_and_is_retried_when_that_takes_too_long(
-    ctrlhost_host, manual_clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(written, "WAIT_SECONDS", 0.05)
-    lists: list[list[str]] = []
-
-    def write(ctx: ctrlhost.Context, request: Request) -> None:
-        if request.name != "ann":
-            return
-        if ctx.client.find("v1", "ConfigMap", "copy", "default") is None:
-            with host.faults.hold_watches():
-                ctx.client.create(config_map("copy", labels={"mine": "1"}))
-                ctx.lister("v1", "ConfigMap").list()
-        lists.append(sorted(obj.name for obj in ctx.lister("v1", "ConfigMap").list()))
-
-    host = ctrlhost_host(controller(write, For("v1", "ConfigMap", label_selector="mine")), clock=manual_clock)
-    host.client.create(config_map("ann", labels={"mine": "1"}))
-    host.run_until_idle()
-    assert host.controllers["demo/c"].status().last_error.startswith("Stale: ")
-    manual_clock.advance(1)
-    host.run_until_idle()
-    assert lists == [["ann", "copy"]]
-
-
-def count_up(ctx: ctrlhost.Context, request: Request) -> None:
-    """Write something into the object itself, once."""
-    obj = ctx.get(request)
-    if obj is not None and "seen" not in obj.annotations:
-        ctx.client.patch(
-            "v1", "ConfigMap", request.name, request.namespace, {"metadata": {"annotations": {"seen": "1"}}}
-        )
-
-
-@pytest.mark.parametrize(("suppress", "runs"), [(False, 2), (True, 1)])
-def test_the_echo_of_a_write_of_its_own_can_be_kept_from_waking_a_controller(
-    ctrlhost_host, suppress: bool, runs: int
-) -> None:
-    seen = Seen(count_up)
-    host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="mine"), suppress_echo=suppress))
-    host.client.create(config_map("ann", labels={"mine": "1"}))
-    host.run_until_idle()
-    assert seen.names() == ["ann"] * runs
-    host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"a": "1"}})
-    host.run_until_idle()
-    assert seen.names() == ["ann"] * (runs + 1)
-
-
-def test_an_echo_that_brings_another_ones_change_wakes(ctrlhost_host) -> None:
-    def act(ctx: ctrlhost.Context, request: Request) -> None:
-        if len(seen.requests) == 1:
-            with host.faults.hold_watches():
-                host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"theirs": "1"}})
-                count_up(ctx, request)
-
-    seen = Seen(act)
-    host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="mine"), suppress_echo=True))
-    host.client.create(config_map("ann", labels={"mine": "1"}))
-    host.run_until_idle()
-    assert len(seen.requests) > 1
-
-
 # Failures stay where they are.
-
-
 def test_a_plugin_that_fails_in_every_reconcile_leaves_the_others_running(
     ctrlhost_host, manual_clock: ManualClock
 ) -> None:
@@ -388,27 +250,7 @@ def test_a_reconciler_that_blocks_for_ever_holds_up_neither_others_nor_the_end(c
     never.set()
 
 
-def test_writes_are_refused_when_the_replica_does_not_lead(ctrlhost_host, manual_clock: ManualClock) -> None:
-    leading = [True]
-
-    def write(ctx: ctrlhost.Context, request: Request) -> None:
-        # The lease is lost while the reconcile runs.
-        leading[0] = False
-        ctx.client.create(config_map("copy"))
-
-    source = For("v1", "ConfigMap", label_selector="mine")
-    host = ctrlhost_host(controller(write, source), clock=manual_clock, start=False)
-    host.host._leading = lambda: leading[0]
-    host.start()
-    host.client.create(config_map("ann", labels={"mine": "1"}))
-    host.run_until_idle()
-    assert host.client.find("v1", "ConfigMap", "copy", "default") is None
-    assert "this replica does not lead" in host.controllers["demo/c"].status().last_error
-
-
 # Events, async, tasks.
-
-
 def test_events_of_a_reconcile_are_in_the_cluster(ctrlhost_host) -> None:
     def tell(ctx: ctrlhost.Context, request: Request) -> None:
         obj = ctx.get(request)
@@ -478,8 +320,6 @@ def test_a_task_runs_at_its_period_and_is_retried_when_it_fails(ctrlhost_host, m
 
 
 # Finalizers.
-
-
 def test_a_finalizer_is_added_once_and_removed_before_the_end(ctrlhost_host) -> None:
     name, cleaned = "example.com/demo", []
 

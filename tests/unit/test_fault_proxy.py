@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-import ctrlhost
 from ctrlhost import Client, Expired, Forbidden, ServerError, TooManyRequests, TransportError, Unauthorized
 from ctrlhost.client import StreamTimeouts
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import Fault, FaultProxy
+from tests.unit.proxied import MAPS, Watch, config_map, list_maps
 from tests.waiting import eventually
-
-MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture
@@ -39,41 +37,6 @@ def direct(sandbox: Sandbox) -> Iterator[Client]:
     made = Client.load(sandbox.kubeconfig)
     yield made
     made.close()
-
-
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default"},
-        "data": data,
-    }
-
-
-def list_maps(client: Client, timeout: float = 5.0) -> list[str]:
-    """List without the client's own second try."""
-    return [each["metadata"]["name"] for each in client.list("v1", "ConfigMap", "default", timeout=timeout)]
-
-
-class Watch:
-    """A watch of the config maps of a namespace, read by hand."""
-
-    def __init__(self, client: Client, idle: float = 5.0, **query: Any) -> None:
-        timeouts = StreamTimeouts(connect=5, idle=idle)
-        self.stream = client.transport.stream(MAPS, query={"watch": "1", **query}, timeouts=timeouts)
-        self._rest = b""
-
-    def frame(self) -> Any:
-        while b"\n" not in self._rest:
-            piece = self.stream.read()
-            if not piece:
-                return None
-            self._rest += piece
-        line, _, self._rest = self._rest.partition(b"\n")
-        return json.loads(line)
-
-    def names(self, count: int) -> list[str]:
-        return [self.frame()["object"]["metadata"]["name"] for _ in range(count)]
 
 
 def test_without_a_fault_everything_passes_through_tls_and_back(
@@ -332,53 +295,6 @@ def test_faults_hit_only_the_requests_that_they_name(proxy: FaultProxy, client: 
     with pytest.raises(ServerError):
         client.get("v1", "ConfigMap", "a", "default")
     assert proxy.left() == 0
-
-
-def outcomes(proxy: FaultProxy, kinds: dict[str, float]) -> list[str]:
-    proxy.storm(0.5, seed=42, kinds=kinds)
-    client = Client.load(proxy.kubeconfig)
-    for _ in range(60):
-        try:
-            list_maps(client)
-        except ctrlhost.CtrlhostError:
-            continue
-    proxy.calm()
-    client.close()
-    return [f"{each.fault} {each.verb} {each.path} {each.nth}" for each in proxy.log]
-
-
-def test_a_seed_gives_the_same_faults_again(faults: Any, sandbox: Sandbox) -> None:
-    kinds = {"answer": 1.0, "delay": 1.0, "truncate": 1.0}
-    first, second = outcomes(faults(sandbox), kinds), outcomes(faults(sandbox), kinds)
-    assert len(first) > 20
-    assert first == second
-    assert {line.partition("kind='")[2].partition("'")[0] for line in first} == set(kinds)
-
-
-def test_the_log_says_which_seed_drew_what(proxy: FaultProxy, client: Client) -> None:
-    proxy.next(Fault.answer(500), verb="list")
-    with pytest.raises(ServerError):
-        list_maps(client)
-    assert proxy.storm(1.0, kinds={"answer": 1}) == 1
-    with pytest.raises(ctrlhost.ApiError):
-        list_maps(client)
-    ordered, drawn = proxy.log
-    assert str(ordered) == f"#1 answer on list {MAPS} (1. of its kind, ordered)"
-    assert str(drawn) == f"#2 answer on list {MAPS} (2. of its kind, seed 1)"
-    assert (ordered.seed, drawn.seed) == (None, 1)
-
-
-def test_the_seed_comes_from_the_environment(
-    monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox, faults: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("CTRLHOST_SEED", "77")
-    assert faults(sandbox).seed == 77
-    assert "CTRLHOST_SEED=77" in capsys.readouterr().out
-
-
-def test_a_storm_of_what_does_not_exist_is_refused(proxy: FaultProxy) -> None:
-    with pytest.raises(ValueError, match="no kinds of faults: rain"):
-        proxy.storm(kinds={"rain": 1})
 
 
 def test_a_kubeconfig_with_a_client_certificate_works_through_the_proxy(proxy: FaultProxy, sandbox: Sandbox) -> None:

@@ -1,0 +1,46 @@
+"""What the tests of the fault proxy ask through it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ctrlhost import Client
+from ctrlhost.client import StreamTimeouts
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+        "data": data,
+    }
+
+
+def list_maps(client: Client, timeout: float = 5.0) -> list[str]:
+    """List without the client's own second try."""
+    return [each["metadata"]["name"] for each in client.list("v1", "ConfigMap", "default", timeout=timeout)]
+
+
+class Watch:
+    """A watch of the config maps of a namespace, read by hand."""
+
+    def __init__(self, client: Client, idle: float = 5.0, **query: Any) -> None:
+        timeouts = StreamTimeouts(connect=5, idle=idle)
+        self.stream = client.transport.stream(MAPS, query={"watch": "1", **query}, timeouts=timeouts)
+        self._rest = b""
+
+    def frame(self) -> Any:
+        while b"\n" not in self._rest:
+            piece = self.stream.read()
+            if not piece:
+                return None
+            self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        return json.loads(line)
+
+    def names(self, count: int) -> list[str]:
+        return [self.frame()["object"]["metadata"]["name"] for _ in range(count)]

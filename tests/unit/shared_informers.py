@@ -1,0 +1,68 @@
+"""What the tests of the engine of one informer feed it with, and how they read what it told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ctrlhost import Request
+from ctrlhost.cache import (
+    DeletedFinalStateUnknown,
+    Listener,
+    Object,
+    SharedInformer,
+)
+from ctrlhost.workqueue import WorkQueue
+
+
+def pod(name: str, version: int = 1, *, uid: str = "", **metadata: Any) -> dict[str, Any]:
+    spec = metadata.pop("spec", {"v": version})
+    meta = {"name": name, "namespace": "ns", "uid": uid or f"uid-{name}", "resourceVersion": str(version), **metadata}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def relist(informer: SharedInformer, *pods: dict[str, Any], version: int = 1) -> None:
+    informer.begin_list()
+    body = {"kind": "PodList", "metadata": {"resourceVersion": str(version)}, "items": list(pods)}
+    informer.feed_list(json.dumps(body).encode())
+    informer.replace(informer.end_page().resource_version)
+    informer.process()
+
+
+def watch(informer: SharedInformer, kind: str, *pods: dict[str, Any], process: bool = True) -> None:
+    for obj in pods:
+        informer.feed_watch(json.dumps({"type": kind, "object": obj}).encode() + b"\n")
+    if process:
+        informer.process()
+
+
+def told(listener: Listener) -> list[tuple[Any, ...]]:
+    """What was heard, as `("add", "a1", True)`, `("update", "a1", "a2")`, `("delete", "a2")`, `("gone", "a2")`."""
+    heard: list[tuple[Any, ...]] = []
+    while batch := listener.next(timeout=0):
+        for kind, old, new, initial in batch:
+            if kind == "add":
+                heard.append(("add", named(new), initial))
+            elif kind == "update":
+                heard.append(("update", named(old), named(new)))
+            elif isinstance(old, DeletedFinalStateUnknown):
+                heard.append(("gone", named(old.object)))
+            else:
+                heard.append(("delete", named(old)))
+    return heard
+
+
+def named(obj: Any) -> str:
+    assert isinstance(obj, Object)
+    return f"{obj.name}{obj.resource_version}"
+
+
+def queued(queue: WorkQueue) -> list[tuple[str, str, int]]:
+    """What a queue holds, as name, namespace and priority, in the order in which it is handed out."""
+    found = []
+    while len(queue):
+        request, priority = queue.get_with_priority(timeout=0)
+        assert isinstance(request, Request)
+        found.append((request.name, request.namespace, priority))
+        queue.done(request)
+    return found
