@@ -49,8 +49,11 @@ impl State {
             }
             deltas.push(delta);
         } else {
+            // Most keys see one or two deltas, so the second one costs no second allocation.
+            let mut deltas = Vec::with_capacity(2);
+            deltas.push(delta);
             self.queue.push_back(key.clone());
-            self.items.insert(key, vec![delta]);
+            self.items.insert(key, deltas);
         }
     }
 
