@@ -73,8 +73,7 @@ test-rust:
 	cargo test --quiet --locked --package ctrlhost-core
 
 loom: ## Explore the interleavings of the queue's core, up to a bound
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$${CARGO_TARGET_DIR:-target}/loom \
-	  cargo test --quiet --locked --package ctrlhost-core --test queue_loom
+	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom
 
 # Tests mostly wait: `make test WORKERS=2` takes little more than half the time on two cores, with servers for each process.
 WORKERS ?= 1

@@ -40,6 +40,8 @@ _EVENTS_TIMEOUT = 1.0
 
 #: A signal so soon after one is the same once more: Ctrl-C reaches a whole process group, and wrappers pass it on.
 _SAME_SIGNAL = 0.1
+#: How late a signal is heard of at worst, in seconds.
+_SIGNALS_SEEN = 0.5
 
 
 class StopRequested(BaseException):
@@ -315,8 +317,10 @@ class Host:
             self._starting = False
             self.stop(0)
             raise
+        # A signal that comes just before the wait is seen only after it, so no wait may be without a limit.
         with self._changes:
-            self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed())
+            while not self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed(), _SIGNALS_SEEN):
+                pass
         if self._signal:
             log.info("%s: stopping; once more ends at once", self._signal)
         failed = self._all_failed() and not self.stopping.is_set()
