@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 MAX_RECORDS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
+_BLOCK = 256 * 1024
 #: Questions that are POSTed; nothing is written.
 _REVIEWS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
@@ -70,13 +71,32 @@ class _Named(msgspec.Struct):
 _named = msgspec.json.Decoder(_Named)
 
 
+class _Shelf:
+    """Bodies, side by side in large blocks: kept one by one they would leave holes between the objects that stay."""
+
+    def __init__(self) -> None:
+        self._block = bytearray()
+        self._used = 0
+
+    def put(self, body: bytes) -> tuple[bytearray, int, int]:
+        """Copy a body; gives the block, which goes when nobody has it any more, and from where to where."""
+        start, end = self._used, self._used + len(body)
+        if end > len(self._block):
+            self._block = bytearray(max(_BLOCK, len(body)))
+            start, end = 0, len(body)
+        self._block[start:end] = body
+        self._used = end
+        return self._block, start, end
+
+
 class Audit:
     """The newest writes. The server's thread adds, any thread may read."""
 
     def __init__(self, file: Path | None = None) -> None:
         """Keep the newest records in memory; with `file` append every request to it, readable by its owner only."""
         self._lock = threading.Lock()
-        self._records: deque[AuditRecord] = deque()
+        self._records: deque[tuple[AuditRecord, bytearray, int, int]] = deque()
+        self._shelf = _Shelf()
         self._bytes = 0
         self._file: IO[bytes] | None = None
         if file is not None:
@@ -89,7 +109,8 @@ class Audit:
     def records(self) -> list[AuditRecord]:
         """Give the kept writes in the order in which they were answered."""
         with self._lock:
-            return list(self._records)
+            kept = list(self._records)
+        return [replace(record, body=bytes(block[start:end])) for record, block, start, end in kept]
 
     def close(self) -> None:
         """Close the file; the records stay."""
@@ -112,7 +133,7 @@ class Audit:
         if not name and code == 201 and isinstance(answer, Response):
             name = _name_of(answer.body)
         if not reads:
-            self._keep(self._record(request, asked, name, code, received, now - request.received))
+            self._keep(self._record(request, asked, name, code, received, now - request.received), request.body)
         if self._file is not None:
             stage = "ResponseComplete" if isinstance(answer, Response) else "ResponseStarted"
             self._write(_event(request, asked, name, code, stage, received, audit_id))
@@ -145,15 +166,16 @@ class Audit:
             name,
             code,
             bool(request.query.first("dryRun")),
-            request.body,
+            b"",
         )
 
-    def _keep(self, record: AuditRecord) -> None:
+    def _keep(self, record: AuditRecord, body: bytes) -> None:
         with self._lock:
-            self._records.append(record)
-            self._bytes += len(record.body)
+            self._records.append((record, *self._shelf.put(body)))
+            self._bytes += len(body)
             while len(self._records) > MAX_RECORDS or self._bytes > MAX_BYTES:
-                self._bytes -= len(self._records.popleft().body)
+                _, _, start, end = self._records.popleft()
+                self._bytes -= end - start
 
 
 def _name_of(body: bytes) -> str:

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
+from ctrlhost.sandbox.channel import Channel
 from ctrlhost.sandbox.messages import Handler, NotYet, Query, Request, Response, Stream
 from ctrlhost.sandbox.status import Failure, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ctrlhost.sandbox.channel import Outbox
 
 MAX_HEADERS = 64 * 1024
 MAX_BODY = 3 * 1024 * 1024
@@ -32,50 +35,15 @@ HEADER_SECONDS, BODY_SECONDS, STALL_SECONDS = 10.0, 60.0, 30.0
 _PHRASES = {int(status): status.phrase for status in HTTPStatus}
 
 
-class Channel:
-    """The way out for a stream: chunks are gathered and written once per turn of the loop."""
-
-    __slots__ = ("_connection", "_pending", "_scheduled", "ended")
-
-    def __init__(self, connection: Connection) -> None:
-        """Write to `connection`."""
-        self._connection = connection
-        self._pending: list[bytes] = []
-        self._scheduled = False
-        self.ended = False
-
-    def send(self, data: bytes) -> None:
-        """Queue `data`; a client that does not read while others do is cut off, it can resume by revision."""
-        if self.ended:
-            return
-        self._pending.append(data)
-        if not self._scheduled:
-            self._scheduled = True
-            self._connection.loop.call_soon(self._flush)
-
-    def end(self) -> None:
-        """Finish the body properly, after what was queued."""
-        if not self.ended:
-            self._flush()
-            self.ended = True
-            self._connection.stream_ended()
-
-    def _flush(self) -> None:
-        self._scheduled = False
-        if self._pending and not self.ended:
-            data = b"".join(self._pending)
-            self._pending.clear()
-            self._connection.write_chunk(data)
-
-
 class Connection(asyncio.Protocol):
     """One client's connection."""
 
-    def __init__(self, handler: Handler, connections: dict[Connection, None]) -> None:
-        """Answer with `handler`; `connections` holds all open ones, oldest first."""
+    def __init__(self, handler: Handler, connections: dict[Connection, None], outbox: Outbox) -> None:
+        """Answer with `handler`; `connections` holds all open ones, oldest first; streams write through `outbox`."""
         self.loop = asyncio.get_running_loop()
         self._handler = handler
         self._connections = connections
+        self._outbox = outbox
         self._parser = httptools.HttpRequestParser(self)
         self._transport = cast("asyncio.Transport", None)
         self._waiting: deque[tuple[Request, bool]] = deque()
@@ -121,7 +89,7 @@ class Connection(asyncio.Protocol):
         if stream is not None:
             stream.closed()
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Parse what came."""
         if self._phase == "refused":
             # The client finishes sending before it reads why it was refused.
@@ -227,14 +195,12 @@ class Connection(asyncio.Protocol):
         if late or (self._stalled is not None and now - self._stalled > STALL_SECONDS):
             self.abort()
 
-    def write_chunk(self, data: bytes) -> None:
-        """Write one chunk of a stream, or cut the connection if the client has left too much unread."""
-        if self._transport.is_closing():
-            return
-        if self._transport.get_write_buffer_size() > MAX_UNREAD:
+    def write_chunks(self, framed: bytes) -> None:
+        """Write chunks of a stream, or cut the connection if the client has left too much unread."""
+        if self._stalled is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
             self.abort()
-            return
-        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        elif not self._transport.is_closing():
+            self._transport.write(framed)
 
     def stream_ended(self) -> None:
         """Write the last chunk and take the next request."""
@@ -269,7 +235,7 @@ class Connection(asyncio.Protocol):
             return
         head = [*answer.headers, ("Content-Type", answer.content_type), ("Transfer-Encoding", "chunked")]
         self._transport.write(_head(200, head, keep_alive=self._keep_alive))
-        self._stream, self._channel = answer, Channel(self)
+        self._stream, self._channel = answer, Channel(self, self._outbox)
         answer.opened(self._channel)
 
     def _write(self, answer: Response) -> bool:
@@ -325,6 +291,6 @@ def _head(status: int, headers: list[tuple[str, str]], *, keep_alive: bool) -> b
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
 
 
-def listener(handler: Handler, connections: dict[Connection, None]) -> Callable[[], Connection]:
+def listener(handler: Handler, connections: dict[Connection, None], outbox: Outbox) -> Callable[[], Connection]:
     """Make connections for `loop.create_server`."""
-    return lambda: Connection(handler, connections)
+    return lambda: Connection(handler, connections, outbox)

@@ -12,7 +12,7 @@ from ctrlhost.sandbox.status import Failure, bad_request
 if TYPE_CHECKING:
     from ctrlhost.sandbox.attributes import Attributes
     from ctrlhost.sandbox.call import User
-    from ctrlhost.sandbox.http import Channel
+    from ctrlhost.sandbox.channel import Channel
 
 _FALSE = frozenset({"false", "0", "False", "FALSE"})
 

@@ -48,15 +48,20 @@ class Filter:
         """Tell whether all objects match."""
         return self.labels is None and not self.terms and not self.names
 
-    def matches(self, kind: Kind, snapshot: Snapshot) -> bool:
-        """Tell whether an object is selected."""
+    def matches(self, kind: Kind, snapshot: Snapshot, parsed: dict[Any, Any] | None = None) -> bool:
+        """Tell whether an object is selected; `parsed` keeps what was read for it, for the next filter."""
         if self.labels is not None and not self.labels(snapshot.labels):
             return False
         for name, equal in self.names:
             if (snapshot.name == name) is not equal:
                 return False
         if self.terms:
-            obj = views.load(kind, snapshot)
+            key = (id(kind), snapshot.revision)
+            obj = None if parsed is None else parsed.get(key)
+            if obj is None:
+                obj = views.load(kind, snapshot)
+                if parsed is not None:
+                    parsed[key] = obj
             return all((selectors.field_text(obj, path) == value) is equal for path, equal, value in self.terms)
         return True
 

@@ -74,7 +74,7 @@ def _dispatch(engine: Engine, request: Request, call: Call) -> Response | Stream
         return reviews.answer(engine, request, call)
     if call.verb == "watch":
         accepted = negotiation.accept(request.headers.get("accept", ""))
-        return Watch(engine, call, tables.presenter(kind, call, accepted), negotiation.JSON)
+        return Watch(engine, call, tables.form_of(kind, call, accepted), negotiation.JSON)
     accepted = negotiation.accept(request.headers.get("accept", ""))
     if call.verb == "get":
         snapshot = reads.get(engine, call, request.received)

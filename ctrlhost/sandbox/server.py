@@ -21,9 +21,11 @@ from ctrlhost.sandbox import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.audit import Audit, AuditRecord
 from ctrlhost.sandbox.call import ADMIN
+from ctrlhost.sandbox.channel import Outbox
 from ctrlhost.sandbox.engine import Engine, Options, choose_controllers
 from ctrlhost.sandbox.http import Connection, listener
 from ctrlhost.sandbox.persistence import Disk
+from ctrlhost.sandbox.tls_layer import layered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -281,9 +283,9 @@ class Sandbox:
         app = App(engine, tokens=None if certificates is None else {self.token: ADMIN}, audit=self._audit)
         connections: dict[Connection, None] = {}
         context = None if certificates is None else certificates.server_context()
-        server = await loop.create_server(
-            listener(app, connections), self._address, self._port, ssl=context, backlog=1024
-        )
+        plain = listener(app, connections, Outbox(loop))
+        make = plain if context is None else layered(context, plain)
+        server = await loop.create_server(make, self._address, self._port, backlog=1024)
         port = server.sockets[0].getsockname()[1]
         shown = f"[{self._address}]" if ":" in self._address else self._address
         engine.host = f"{shown}:{port}"

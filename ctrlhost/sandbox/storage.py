@@ -6,7 +6,8 @@ Everything here runs in the server's own thread, so nothing needs a lock and eac
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from sys import intern
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -22,7 +23,8 @@ MAX_EVENT_BYTES = 32 * 1024 * 1024
 MAX_TOTAL_EVENT_BYTES = 256 * 1024 * 1024
 MAX_OBJECT_BYTES = 1_572_864
 
-_encode = msgspec.json.Encoder().encode
+_NO_LABELS: dict[str, str] = {}
+_encoder = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +41,8 @@ class Snapshot:
     """The uids of its ownerReferences."""
     shape: object
     """The schema that the object was written with; served as it is while that is still the current one."""
+    table: str
+    """The name of the table that the object is in."""
 
     def decode(self) -> dict[str, Any]:
         """Give a fresh, mutable copy."""
@@ -56,8 +60,15 @@ class Event:
     revision: int
     old: Snapshot | None
     new: Snapshot | None
-    frames: dict[Any, bytes]
+    frames: dict[Any, bytes] = field(default_factory=dict)
     """Encoded once, sent to many watchers."""
+    parsed: dict[Any, Any] = field(default_factory=dict)
+    """Read once, for the field selectors of many watchers."""
+
+    def forget(self) -> None:
+        """Drop what was made for the watchers that have been told."""
+        self.frames.clear()
+        self.parsed.clear()
 
     @property
     def size(self) -> int:
@@ -149,7 +160,7 @@ class Table:
         for watcher in list(self.watchers):
             watcher(event)
         # Who comes later encodes for itself; kept, the frames would take as much memory as the events.
-        event.frames.clear()
+        event.forget()
 
     def halve(self) -> None:
         """Forget the older half of what is kept for watches."""
@@ -178,8 +189,10 @@ class Store:
         self._tables: dict[str, Table] = {}
         self._journal = journal
         self._max_objects = max_objects
-        self.uids: dict[str, tuple[str, Snapshot]] = {}
-        """Every object by its uid, with its table's name."""
+        self.uids: dict[str, Snapshot] = {}
+        """Every object by its uid."""
+        # Written anew for each object: memory that is asked for and given back between objects that stay leaves holes.
+        self._buffer = bytearray()
         self._event_bytes = 0
         self.listeners: list[Callable[[Table, Event], None]] = []
         """Called after each commit, in order; they must not write."""
@@ -213,15 +226,15 @@ class Store:
             raise Failure(500, "InternalError", f"the sandbox holds at most {self._max_objects} objects")
         revision = self.revision + 1
         metadata["resourceVersion"] = str(revision)
-        new = snapshot_of(obj, revision, shape)
+        new = self._snapshot(table.name, obj, revision, shape)
         if len(new.raw) > MAX_OBJECT_BYTES:
             raise Failure(500, "", "etcdserver: request is too large")
         if self._journal is not None:
             self._journal.write(table.name, new, revision, removed=False)
         self.revision = revision
         table.put(new)
-        self.uids[new.uid] = (table.name, new)
-        self._tell(table, Event(revision, old, new, {}))
+        self.uids[new.uid] = new
+        self._tell(table, Event(revision, old, new))
         return new
 
     def remove(self, table: Table, old: Snapshot) -> Snapshot:
@@ -232,17 +245,37 @@ class Store:
         self.revision = revision
         table.drop(old)
         self.uids.pop(old.uid, None)
-        event = Event(revision, old, None, {})
+        event = Event(revision, old, None)
         self._tell(table, event)
         return old
 
     def load(self, table: str, obj: dict[str, Any]) -> None:
         """Place an object read from disk."""
-        snapshot = snapshot_of(obj, int(obj["metadata"]["resourceVersion"]), None)
         found = self.table(table)
+        snapshot = self._snapshot(found.name, obj, int(obj["metadata"]["resourceVersion"]), None)
         found.put(snapshot)
         found.newest = max(found.newest, snapshot.revision)
-        self.uids[snapshot.uid] = (table, snapshot)
+        self.uids[snapshot.uid] = snapshot
+
+    def _snapshot(self, table: str, obj: dict[str, Any], revision: int, shape: object) -> Snapshot:
+        """Encode an object, apiVersion and kind first, so that a list can cut them off by length."""
+        metadata = obj["metadata"]
+        ordered = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+        ordered.update(obj)
+        _encoder.encode_into(ordered, self._buffer)
+        labels = metadata.get("labels")
+        return Snapshot(
+            bytes(self._buffer),
+            revision,
+            # What many objects have in common is kept once.
+            intern(metadata.get("namespace", "")),
+            metadata["name"],
+            metadata["uid"],
+            {key: intern(value) for key, value in labels.items()} if labels else _NO_LABELS,
+            tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
+            shape,
+            table,
+        )
 
     def _tell(self, table: Table, event: Event) -> None:
         before = table.ring_bytes
@@ -261,24 +294,6 @@ class Store:
             before = largest.ring_bytes
             largest.halve()
             self._event_bytes -= before - largest.ring_bytes
-
-
-def snapshot_of(obj: dict[str, Any], revision: int, shape: object = None) -> Snapshot:
-    """Encode an object, apiVersion and kind first, so that a list can cut them off by length."""
-    metadata = obj["metadata"]
-    ordered = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
-    ordered.update(obj)
-    return Snapshot(
-        # A copy, since the encoder's own bytes leave the unused end of its buffer behind them: a tenth of the memory.
-        bytes(memoryview(_encode(ordered))),
-        revision,
-        metadata.get("namespace", ""),
-        metadata["name"],
-        metadata["uid"],
-        metadata.get("labels") or {},
-        tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
-        shape,
-    )
 
 
 def head_length(api_version: str, kind: str) -> int:

@@ -13,8 +13,6 @@ from ctrlhost.sandbox.status import bad_request
 from ctrlhost.sandbox.table_columns import columns_of, definition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.kinds import Kind
     from ctrlhost.sandbox.negotiation import Accepted
@@ -102,28 +100,35 @@ def _custom_cell(column: Any, obj: Any) -> Any:
     return int(found) if kind == "integer" else found
 
 
-def presenter(kind: Kind, call: Call, accepted: Accepted) -> Callable[[bytes], bytes] | None:
-    """Give what turns a watched object into the form that was asked for; None if it stays as it is."""
-    if accepted.form == "PartialObjectMetadata":
-        return lambda raw: views.encode(partial(msgspec.json.decode(raw), accepted.version))
-    if accepted.form != "Table":
-        return None
-    tabulator = Tabulator(kind, call, accepted.version)
-    sent = False
+class Form:
+    """A form that watched objects can be sent in."""
 
-    def present(raw: bytes) -> bytes:
-        nonlocal sent
+    def __init__(self, kind: Kind, call: Call, accepted: Accepted) -> None:
+        """Read which; 400 for what is no choice."""
+        self._version = accepted.version
+        self._tabulator = Tabulator(kind, call, accepted.version) if accepted.form == "Table" else None
+        #: Forms of the same name give the same bytes for an object of one kind.
+        self.name = f"{accepted.form} {accepted.version} {call.query.first('includeObject')}"
+        #: Whether the first object of a watch looks otherwise than the others: it brings the heads of the columns.
+        self.opens = self._tabulator is not None
+
+    def present(self, raw: bytes, *, first: bool) -> bytes:
+        """Give an object, or a bookmark, in this form."""
         obj = msgspec.json.decode(raw)
-        heads, sent = not sent, True
+        tabulator = self._tabulator
+        if tabulator is None:
+            return views.encode(partial(obj, self._version))
         metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
         if "uid" in obj["metadata"]:
-            return tabulator.table([tabulator.row(obj)], metadata, heads=heads)
+            return tabulator.table([tabulator.row(obj)], metadata, heads=first)
         # A bookmark has metadata and nothing that could fill cells.
         cells = [""] * len(tabulator.definitions)
-        row = {"cells": cells, "object": partial(obj, accepted.version)}
-        return tabulator.table([row], metadata, heads=heads)
+        return tabulator.table([{"cells": cells, "object": partial(obj, self._version)}], metadata, heads=first)
 
-    return present
+
+def form_of(kind: Kind, call: Call, accepted: Accepted) -> Form | None:
+    """Give the form that a watch asked for; None if objects stay as they are."""
+    return Form(kind, call, accepted) if accepted.form in ("Table", "PartialObjectMetadata") else None
 
 
 def present_object(call: Call, accepted: Accepted, raw: bytes) -> bytes:

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctrlhost.sandbox import status, views
 from ctrlhost.sandbox.call import Call, bad_option
+from ctrlhost.sandbox.channel import chunk
 from ctrlhost.sandbox.reads import Filter, make_filter, revision_of
 
 if TYPE_CHECKING:
     import asyncio
 
+    from ctrlhost.sandbox.channel import Channel
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.http import Channel
     from ctrlhost.sandbox.kinds import Kind
     from ctrlhost.sandbox.storage import Event, Snapshot
+    from ctrlhost.sandbox.tables import Form
 
 BOOKMARK_SECONDS = 60.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-Present = Callable[[bytes], bytes]
-"""Turns an object's JSON into what the client asked to see of it."""
 
 
 class Watch:
     """One client's watch."""
 
-    def __init__(self, engine: Engine, call: Call, present: Present | None, content_type: str) -> None:
+    def __init__(self, engine: Engine, call: Call, form: Form | None, content_type: str) -> None:
         """Check the options; nothing is sent before `opened`."""
         query = call.query
         self.content_type = content_type
@@ -39,7 +38,11 @@ class Watch:
         self._table = engine.store.table(call.kind.table)
         self._namespace = call.namespace if call.kind.namespaced and call.namespace else None
         self._selected: Filter = make_filter(call.kind, call)
-        self._present = present
+        self._everything = self._selected.everything
+        self._form = form
+        #: Watches of one audience see an event alike.
+        self._audience = f"{id(call.kind)} {form.name if form else ''}"
+        self._opened = form is None or not form.opens
         self._version = query.first("resourceVersion")
         self._from = revision_of(self._version, "watch")
         self._bookmarks = query.flag("allowWatchBookmarks")
@@ -73,6 +76,8 @@ class Watch:
                 return
             for event in self._table.since(self._from):
                 self._event(event)
+                # Nobody else replays it now.
+                event.forget()
         self._table.watchers[self._event] = None
 
     def closed(self) -> None:
@@ -101,7 +106,7 @@ class Watch:
         text = f"too old resource version: {self._from} ({self._table.compacted})"
         body = msgspec.json.encode({"type": "ERROR", "object": status.expired(text).as_dict()})
         if self._channel is not None:
-            self._channel.send(body + b"\n")
+            self._channel.send(chunk(body + b"\n"))
             self._channel.end()
 
     def _event(self, event: Event) -> None:
@@ -109,40 +114,46 @@ class Watch:
         if event.revision <= self._seen:
             return
         self._seen = event.revision
-        touched = event.new or event.old
-        if touched is None or (self._namespace is not None and touched.namespace != self._namespace):
-            return
-        kind, selected = self._kind, self._selected
-        before = event.old is not None and selected.matches(kind, event.old)
-        after = event.new is not None and selected.matches(kind, event.new)
-        if after and event.new is not None:
-            self._send_shared("MODIFIED" if before else "ADDED", event, event.new)
-        elif before and event.old is not None:
-            self._send_shared("DELETED", event, event.old)
+        old, new = event.old, event.new
+        if self._namespace is not None:
+            touched = new or old
+            if touched is None or touched.namespace != self._namespace:
+                return
+        if not self._everything:
+            kind, selected, parsed = self._kind, self._selected, event.parsed
+            old = old if old is not None and selected.matches(kind, old, parsed) else None
+            new = new if new is not None and selected.matches(kind, new, parsed) else None
+        if new is not None:
+            self._send_shared("ADDED" if old is None else "MODIFIED", event, new)
+        elif old is not None:
+            self._send_shared("DELETED", event, old)
 
     def _send_shared(self, name: str, event: Event, snapshot: Snapshot) -> None:
         """Encode an event once for all watches that see it alike."""
         if self._channel is None:
             return
-        key = (name, self._kind) if self._present is None else None
-        frame = event.frames.get(key) if key else None
-        if frame is None:
+        key = (name, self._audience, self._opened)
+        framed = event.frames.get(key)
+        if framed is None:
             raw = views.raw(self._kind, snapshot)
             if name == "DELETED":
                 obj = msgspec.json.decode(raw)
                 obj["metadata"]["resourceVersion"] = str(event.revision)
                 raw = views.encode(obj)
-            if self._present is not None:
-                raw = self._present(raw)
-            frame = _frame(name, raw)
-            if key:
-                event.frames[key] = frame
-        self._channel.send(frame)
+            framed = event.frames[key] = self._framed(name, raw)
+        self._opened = True
+        self._channel.send(framed)
         self._told = event.revision
 
     def _send(self, name: str, raw: bytes) -> None:
         if self._channel is not None:
-            self._channel.send(_frame(name, raw if self._present is None else self._present(raw)))
+            self._channel.send(self._framed(name, raw))
+            self._opened = True
+
+    def _framed(self, name: str, raw: bytes) -> bytes:
+        if self._form is not None:
+            raw = self._form.present(raw, first=not self._opened)
+        return chunk(b'{"type":"%b","object":%b}\n' % (name.encode(), raw))
 
     def catch_up(self) -> None:
         """Tell the watcher of the newest revision, if its selection kept that from it."""
@@ -164,10 +175,6 @@ class Watch:
         kind = self._kind
         self._told = self._engine.store.revision
         self._send("BOOKMARK", views.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}))
-
-
-def _frame(name: str, raw: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (name.encode(), raw)
 
 
 def _initial_events(call: Call) -> bool | None:

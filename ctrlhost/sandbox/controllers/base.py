@@ -37,7 +37,7 @@ class Controller(ABC):
         self.engine.store.listeners.append(self._told)
         for table in self.engine.store.tables():
             for snapshot in table.list():
-                self._told(table, Event(snapshot.revision, None, snapshot, {}))
+                self._told(table, Event(snapshot.revision, None, snapshot))
 
     @abstractmethod
     def touched(self, table: Table, event: Event) -> list[Key]:

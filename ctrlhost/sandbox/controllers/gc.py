@@ -45,11 +45,10 @@ class GarbageCollector(Controller):
 
     def reconcile(self, key: Key) -> None:
         """Delete an object without living owners; finish one that waits for its dependents."""
-        found = self.engine.store.uids.get(key[0])
-        if found is None:
+        snapshot = self.engine.store.uids.get(key[0])
+        if snapshot is None:
             return
-        table, snapshot = found
-        kind = self.table_kind(table)
+        kind = self.table_kind(snapshot.table)
         if kind is None:
             return
         obj = views.load(kind, snapshot)
@@ -89,17 +88,16 @@ class GarbageCollector(Controller):
 
     def _owner(self, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
         """Find the living owner: in the dependent's namespace or cluster-wide, with that very uid."""
-        found = self.engine.store.uids.get(reference["uid"])
-        if found is None:
+        owner = self.engine.store.uids.get(reference["uid"])
+        if owner is None:
             return None
-        owner = found[1]
         return owner if owner.name == reference["name"] and owner.namespace in ("", dependent.namespace) else None
 
     def _of(self, uid: str) -> list[tuple[Kind, Snapshot]]:
         found = []
         for dependent in sorted(self._dependents.get(uid, ())):
-            table, snapshot = self.engine.store.uids.get(dependent, ("", None))
-            kind = self.table_kind(table)
+            snapshot = self.engine.store.uids.get(dependent)
+            kind = None if snapshot is None else self.table_kind(snapshot.table)
             if kind is not None and snapshot is not None:
                 found.append((kind, snapshot))
         return found

@@ -42,6 +42,14 @@ func apply(r *run) error {
 		WithPorts(corev1.ContainerPort().WithContainerPort(80), corev1.ContainerPort().WithContainerPort(81))
 	made, err := deployments.Apply(r.ctx, desired(r.namespace, main), first)
 	r.note("apply what is not there", withoutController(made), err)
+	// What the controller has to write, it must have written before versions can be compared.
+	err = eventually(r.ctx, "the controller has seen the Deployment", func() (bool, error) {
+		made, err = deployments.Get(r.ctx, "web", metav1.GetOptions{})
+		return err == nil && made.Status.ObservedGeneration == made.Generation, err
+	})
+	if err != nil {
+		return err
+	}
 	again, err := deployments.Apply(r.ctx, desired(r.namespace, main), first)
 	r.note("apply it again: the version stays", again.ResourceVersion == made.ResourceVersion, err)
 	other := corev1.Container().WithName("main").WithImage("example.org/main:2")

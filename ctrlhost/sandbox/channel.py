@@ -1,0 +1,78 @@
+"""The way out for streams: what is to be sent is gathered, and written once per turn of the loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ctrlhost.sandbox.http import Connection
+
+
+def chunk(data: bytes) -> bytes:
+    """Frame `data` as one chunk of an HTTP body; what many streams send is framed once for all of them."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Outbox:
+    """The channels of one server that have something to write."""
+
+    __slots__ = ("_full", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Write in `loop`, once per turn."""
+        self._loop = loop
+        self._full: list[Channel] = []
+
+    def add(self, channel: Channel) -> None:
+        """Have `channel` flushed before the loop waits again: one call for all channels, not one for each."""
+        if not self._full:
+            self._loop.call_soon(self._flush)
+        self._full.append(channel)
+
+    def _flush(self) -> None:
+        full, self._full = self._full, []
+        for channel in full:
+            channel.flush()
+
+
+class Channel:
+    """The way out for one stream."""
+
+    __slots__ = ("_connection", "_outbox", "_pending", "ended")
+
+    def __init__(self, connection: Connection, outbox: Outbox) -> None:
+        """Write to `connection`."""
+        self._connection = connection
+        self._outbox = outbox
+        self._pending: list[bytes] = []
+        self.ended = False
+
+    def send(self, framed: bytes) -> None:
+        """Queue a chunk; a client that does not read while others do is cut off, it can resume by revision."""
+        if self.ended:
+            return
+        if not self._pending:
+            self._outbox.add(self)
+        self._pending.append(framed)
+
+    def end(self) -> None:
+        """Finish the body properly, after what was queued."""
+        if not self.ended:
+            self.flush()
+            self.ended = True
+            self._connection.stream_ended()
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        pending = self._pending
+        if pending and not self.ended:
+            data = pending[0] if len(pending) == 1 else chunk(b"".join(map(_inner, pending)))
+            pending.clear()
+            self._connection.write_chunks(data)
+
+
+def _inner(framed: bytes) -> memoryview:
+    """Give what is in a chunk; clients read many in one chunk with less work than one by one."""
+    return memoryview(framed)[framed.index(b"\r\n") + 2 : -2]
