@@ -58,7 +58,7 @@ class PluginScope:
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
         self.loop = PluginLoop(name)
         self.written = Written()
-        self.events = PluginEvents(services.events, name)
+        self.events = PluginEvents(services.events, f"ctrlhost-{name}")
         self._async_clients: list[AsyncClient] = []
         self._indexed: dict[Informer, dict[str, Any]] = {}
 

@@ -266,7 +266,7 @@ def test_events_of_a_reconcile_are_in_the_cluster(ctrlhost_host) -> None:
         ("Warning", "Odd", "it looks odd"),
     ]
     assert {event["regarding"]["uid"] for event in events} == {ann["metadata"]["uid"]}
-    assert {event["reportingController"] for event in events} == {"demo"}
+    assert {event["reportingController"] for event in events} == {"ctrlhost-demo"}
 
 
 def test_an_event_that_occurs_again_becomes_a_series(ctrlhost_host) -> None:

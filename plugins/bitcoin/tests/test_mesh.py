@@ -343,4 +343,5 @@ def test_metrics_count_calls_and_links(net: Any) -> None:
     assert metric("ctrlhost_bitcoin_mesh_links", **labels, state="connected") == 6
     assert metric("ctrlhost_bitcoin_nodes", **labels, state="ready") == 3
     assert metric("ctrlhost_bitcoin_rpc_requests_total", method="getaddednodeinfo", outcome="ok")
-    assert metric("ctrlhost_bitcoin_rpc_duration_seconds_count", method="batch")
+    assert metric("ctrlhost_bitcoin_rpc_requests_total", method="addnode", outcome="ok")
+    assert metric("ctrlhost_bitcoin_rpc_duration_seconds_count", method="addnode")

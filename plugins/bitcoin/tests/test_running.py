@@ -6,6 +6,7 @@ import copy
 import threading
 from typing import Any
 
+import ctrlhost_bitcoin
 import pytest
 from ctrlhost_bitcoin.crds import crds
 from ctrlhost_bitcoin.reconciler import Reconciler
@@ -42,6 +43,25 @@ def test_a_crd_that_drops_the_nodes_of_the_status_is_called_too_old(
     world.net(3)
     world.replicas[0].host.wait_for(lambda: "the CRD is older than the plugin" in caplog.text)
     assert "status.nodes" in caplog.text
+
+
+@behaviour("bitcoin/B19")
+def test_a_crd_that_is_too_old_is_named_at_the_start_with_no_network_there(
+    world: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    (runtime,) = world.start().host.host.plugins
+    ctrlhost_bitcoin.ctrlhost_synced(runtime.context)
+    assert "older than the plugin" not in caplog.text
+    (old,) = copy.deepcopy(crds())
+    schema = old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    del schema["status"]["properties"]["nodes"]["items"]["properties"]["dnsName"]
+    schema["status"]["properties"]["nodes"]["items"]["required"].remove("dnsName")
+    del schema["spec"]["properties"]["readiness"]
+    world.client.apply(old, field_manager="test")
+    ctrlhost_bitcoin.ctrlhost_synced(runtime.context)
+    (line,) = [one for one in caplog.records if "the CRD is older than the plugin" in one.getMessage()]
+    assert "lacks spec.readiness, status.nodes[].dnsName," in line.getMessage()
+    assert line.levelname == "ERROR"
 
 
 @behaviour("bitcoin/B39")

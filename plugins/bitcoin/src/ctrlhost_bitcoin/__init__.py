@@ -53,6 +53,12 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
 
 
 @ctrlhost.hookimpl
+def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
+    """Look whether the server's CRD is this version's."""
+    plugin.state.synced()
+
+
+@ctrlhost.hookimpl
 def ctrlhost_stopping(plugin: ctrlhost.PluginContext) -> None:
     """Call no daemon any more."""
     plugin.state.stopping()

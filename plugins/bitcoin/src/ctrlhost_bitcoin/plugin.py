@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from ctrlhost_bitcoin.crd_check import check_crds
 from ctrlhost_bitcoin.credentials import CredentialReader
 from ctrlhost_bitcoin.memory import Memory
 from ctrlhost_bitcoin.mesh import Mesh
@@ -25,6 +26,7 @@ class Bitcoin:
     def __init__(self, plugin: ctrlhost.PluginContext) -> None:
         """Register the controller."""
         settings: BitcoinSettings = plugin.settings
+        self._plugin = plugin
         self.memory = Memory()
         self.metrics = BitcoinMetrics(plugin.metrics, self.memory)
         self.rpc = RpcClient(
@@ -42,6 +44,10 @@ class Bitcoin:
         self.controller = plugin.add_controller(
             "bitcoin", self.reconciler, *Wiring(plugin).sources(), workers=settings.workers
         )
+
+    def synced(self) -> None:
+        """Say at once what would else show with the first status that is written."""
+        check_crds(self._plugin)
 
     def stopping(self) -> None:
         """Begin no call any more; those under way end by themselves."""

@@ -6,7 +6,7 @@ import itertools
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -50,9 +50,7 @@ __all__ = [
 ]
 
 Observer = Callable[[str, str, float], None]
-"""Called after each call with its method (`batch` for one of many), `ok` or a failure's reason, and the seconds."""
-
-_T = TypeVar("_T")
+"""Called after each call with its method, `ok` or a failure's reason, and the seconds, in a batch each call's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,8 @@ class RpcClient:
         content = [
             rpc_wire.request(number, method, params) for number, (method, params) in zip(numbers, calls, strict=True)
         ]
-        return self._exchange(target, "batch", content, self._timeout, lambda answer: rpc_wire.results(answer, numbers))
+        methods = [method for method, _ in calls]
+        return self._exchange(target, methods, content, self._timeout, lambda answer: rpc_wire.results(answer, numbers))
 
     def added_nodes(self, target: RpcTarget | None = None) -> list[AddedNode]:
         """Give the nodes that the daemon was told of, in order of their adding."""
@@ -161,28 +160,36 @@ class RpcClient:
     def _call(self, target: RpcTarget | None, method: str, params: Sequence[Any], limit: float) -> Any:
         number = next(self._numbers)
         content = rpc_wire.request(number, method, params)
-        return self._exchange(target, method, content, limit, lambda answer: rpc_wire.result(answer, number))
+        (found,) = self._exchange(target, [method], content, limit, lambda answer: [rpc_wire.result(answer, number)])
+        return found
 
     def _exchange(
-        self, target: RpcTarget | None, method: str, content: Any, limit: float, read: Callable[[Any], _T]
-    ) -> _T:
+        self,
+        target: RpcTarget | None,
+        methods: Sequence[str],
+        content: Any,
+        limit: float,
+        read: Callable[[Any], list[Any]],
+    ) -> list[Any]:
         daemon = target or self._default
         if daemon is None:
             raise ValueError("the call names no daemon, and the client has no default")
         body = rpc_wire.encode(content)
         headers = {"Authorization": daemon.credentials.authorization(), "Content-Type": "application/json"}
         with self._slots.one(daemon.host, daemon.port):
-            started, outcome = self._clock.now(), "error"
+            started, outcomes = self._clock.now(), ["error"] * len(methods)
             try:
                 status, answer = self._http.post(
                     daemon.host, daemon.port, body, headers, connect=self._connect, answer=limit
                 )
                 found = read(rpc_wire.decode(status, answer))
-                outcome = "ok"
+                outcomes = [one.reason if isinstance(one, RpcFailure) else "ok" for one in found]
                 return found
             except RpcFailure as failure:
-                outcome = failure.reason
+                outcomes = [failure.reason] * len(methods)
                 raise
             finally:
                 if self._observe is not None:
-                    self._observe(method, outcome, self._clock.now() - started)
+                    seconds = self._clock.now() - started
+                    for method, outcome in zip(methods, outcomes, strict=True):
+                        self._observe(method, outcome, seconds)

@@ -32,8 +32,18 @@ class WatchedSecrets:
     """Secrets from the cache of the reconcile's controller."""
 
     def find(self, ctx: ctrlhost.Context, namespace: str, name: str) -> Object | None:
-        """Give one from the cache."""
-        return ctx.lister(*SECRET).get(name, namespace)
+        """Give one from the cache, where it is not in there from the server.
+
+        One that was made together with its network may not have come through the watch yet.
+        """
+        cached = ctx.lister(*SECRET).get(name, namespace)
+        if cached is not None:
+            return cached
+        try:
+            found = ctx.client.find(*SECRET, name, namespace)
+        except ctrlhost.Forbidden:
+            return None
+        return None if found is None else Object(found)
 
 
 class AskedSecrets:
