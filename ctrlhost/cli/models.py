@@ -29,9 +29,10 @@ def command(crd: IO[str], version: str | None) -> None:
         raise ConfigError(f"{crd.name} has to hold one CustomResourceDefinition, and holds {len(documents)} documents")
     try:
         text = models_of(documents[0], version)
-    except (KeyError, TypeError, AttributeError, StopIteration) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, KeyError) else "a field of it is not of its type"
         raise ConfigError(
-            f"{crd.name} is no complete CustomResourceDefinition: {error}",
+            f"{crd.name} is no complete CustomResourceDefinition: {why}",
             hint="`kubectl apply --dry-run=server` says more",
         ) from None
     click.echo(text, nl=False)
