@@ -98,6 +98,19 @@ class BodyStream:
                     return progress
         return None
 
+    def feed_list(self, engine: Engine, linger: float) -> bool:
+        """Hand on more of a list page, for about `linger` seconds; False at its end."""
+        if self._over():
+            return False
+        try:
+            if self._native and not self._first:
+                engine.list_socket(self._body, self._idle, linger)
+            else:
+                engine.list_piece(self._body, self._piece())
+        except Exception as error:  # noqa: BLE001 - sorted there
+            self._fail(error)
+        return True
+
     def _piece(self) -> bytes:
         """Give the next bytes off the connection, framing and all; b"" where its end is the body's."""
         piece, self._first = self._first, b""

@@ -80,6 +80,12 @@ class Engine(Protocol):
     def feed_list(self, chunk: bytes, /) -> None:
         """Take more of a page."""
 
+    def list_piece(self, body: Body, piece: bytes, /) -> None:
+        """Take a piece of the body of a page, with its framing."""
+
+    def list_socket(self, body: Body, idle: float, linger: float, /) -> None:
+        """Do so with what the body's socket brings within `linger` seconds, and wait for it `idle` seconds at most."""
+
     def end_page(self) -> ListMeta:
         """Finish a page."""
 
@@ -111,6 +117,9 @@ class Engine(Protocol):
 @runtime_checkable
 class FollowedStream(Protocol):
     """A stream that hands its bytes to an engine itself, and comes back only when something is to be said."""
+
+    def feed_list(self, engine: Engine, linger: float) -> bool:
+        """Pass on more of a list page, for `linger` seconds at most; False at the end."""
 
     def follow(self, engine: Engine, linger: float) -> WatchProgress | None:
         """Pass on what comes, for `linger` seconds at most while there are only events; None at the end."""

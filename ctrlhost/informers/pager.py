@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.client.answers import error_from_status
 from ctrlhost.errors import DecodeError, Expired
+from ctrlhost.informers.engine import FollowedStream
 from ctrlhost.informers.list_log import ListLog
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from ctrlhost.informers.wire import Wire
 
 log = logging.getLogger(__name__)
+
+_LINGER = 0.05
+"""Seconds for which a page is taken in without a word here."""
 
 
 class Pager:
@@ -82,9 +86,13 @@ class Pager:
     def _page(self, resource: Resource, version: str, limit: int, token: str) -> ListMeta:
         stream = self._wire.list_page(resource, version, limit, token)
         try:
-            while chunk := stream.read():
-                self._status.last_byte_at = self._clock.now()
-                self._engine.feed_list(chunk)
+            if isinstance(stream, FollowedStream):
+                while stream.feed_list(self._engine, _LINGER):
+                    self._status.last_byte_at = self._clock.now()
+            else:
+                while chunk := stream.read():
+                    self._status.last_byte_at = self._clock.now()
+                    self._engine.feed_list(chunk)
             return self._engine.end_page()
         except DecodeError as error:
             # A failure may come with a status of 200 once the first bytes are out.

@@ -147,8 +147,8 @@ class Watcher:
         self._engine.begin_list()
         self._log.begin()
         try:
-            while chunk := stream.read():
-                progress = self._engine.feed_watch(chunk)
+            read = self._reader(stream)
+            while (progress := read()) is not None:
                 events += self._heard(progress)
                 self._status.listing = events
                 self._log.more(name, events)
@@ -214,8 +214,8 @@ class Watcher:
         left_over, self._left_over = self._left_over, None
         error: Exception | None = None if left_over is None else error_from_status(left_over)
         try:
-            follow = partial(stream.follow, self._engine, self._linger) if isinstance(stream, FollowedStream) else None
-            while error is None and (progress := follow() if follow else self._fed_by(stream)) is not None:
+            read = self._reader(stream)
+            while error is None and (progress := read()) is not None:
                 silent = False
                 self._fed()
                 self._heard(progress)
@@ -241,8 +241,13 @@ class Watcher:
             return End.RELIST, error
         return self._decide(error, went_well), error
 
+    def _reader(self, stream: Stream) -> Callable[[], WatchProgress | None]:
+        """Give what passes on what comes next, up to the handlers, and gives None at the end of the stream."""
+        if isinstance(stream, FollowedStream):
+            return partial(stream.follow, self._engine, self._linger)
+        return partial(self._fed_by, stream)
+
     def _fed_by(self, stream: Stream) -> WatchProgress | None:
-        """Pass on what comes next, up to the handlers; None at the end of the stream."""
         chunk = stream.read()
         if not chunk:
             return None

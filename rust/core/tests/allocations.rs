@@ -148,7 +148,7 @@ fn frames(version: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_watch_event_to_queued_key_allocates_nine_times() {
+fn a_watch_event_to_queued_key_allocates_six_times() {
     let config = Config {
         resource: "pods".into(),
         api_version: "v1".into(),
@@ -176,7 +176,7 @@ fn a_watch_event_to_queued_key_allocates_nine_times() {
     let next = frames(2);
     let counted = measure(|| feed(&next)).count_total;
     // What the batch itself needs is shared by all of its events.
-    let each = u64::from(KEYS) * 9;
+    let each = u64::from(KEYS) * 6;
     assert!(
         (each..each + 32).contains(&counted),
         "{counted} for {KEYS} events"

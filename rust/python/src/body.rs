@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ctrlhost_core::body as core;
-use ctrlhost_core::informer::{Followed, SharedInformer};
+use ctrlhost_core::informer::{FollowError, Followed, SharedInformer};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
@@ -25,6 +25,23 @@ impl Body {
     /// Take a piece of a watch, up to the handlers of the engine.
     pub(crate) fn follow(&self, engine: &SharedInformer, piece: &[u8]) -> Followed {
         engine.follow(&mut self.state.lock().body, piece)
+    }
+
+    /// Take a piece of a list page.
+    pub(crate) fn list(&self, engine: &SharedInformer, piece: &[u8]) -> Result<(), FollowError> {
+        engine.list(&mut self.state.lock().body, piece)
+    }
+
+    /// Take more of a list page from the socket; None if there is none.
+    #[cfg(unix)]
+    pub(crate) fn list_socket(
+        &self,
+        engine: &SharedInformer,
+        idle: Duration,
+        linger: Duration,
+    ) -> Option<Result<(), FollowError>> {
+        let State { body, socket } = &mut *self.state.lock();
+        Some(engine.list_socket(body, socket.as_mut()?, idle, linger))
     }
 
     /// Follow a watch from the socket; None if there is none.
@@ -140,11 +157,9 @@ impl Body {
 
 /// What ended a stream, as an error of Python; `malformed` makes that of a frame.
 pub(crate) fn ended(
-    error: &ctrlhost_core::informer::FollowError,
+    error: &FollowError,
     malformed: impl FnOnce(&ctrlhost_core::decode::DecodeError) -> PyErr,
 ) -> PyErr {
-    use ctrlhost_core::informer::FollowError;
-
     match error {
         FollowError::Decode(error) => malformed(error),
         FollowError::Body(error) => broken(error),

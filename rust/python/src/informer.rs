@@ -14,7 +14,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::body::Body;
+use crate::body::{Body, ended};
 use crate::errors;
 use crate::handlers::sink;
 use crate::listener::Listener;
@@ -187,6 +187,21 @@ impl SharedInformer {
     fn feed_list(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
         self.work(py, "feed_list", |engine| engine.feed_list(chunk))?
             .map_err(|error| self.malformed(py, &error))
+    }
+
+    fn list_piece(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<()> {
+        self.work(py, "list_piece", |engine| body.list(engine, piece))?
+            .map_err(|error| ended(&error, |error| self.malformed(py, error)))
+    }
+
+    #[cfg(unix)]
+    fn list_socket(&self, py: Python<'_>, body: &Body, idle: f64, linger: f64) -> PyResult<()> {
+        let (idle, linger) = (seconds(idle), seconds(linger));
+        self.work(py, "list_socket", |engine| {
+            body.list_socket(engine, idle, linger)
+        })?
+        .ok_or_else(|| PyValueError::new_err("the body has no socket"))?
+        .map_err(|error| ended(&error, |error| self.malformed(py, error)))
     }
 
     fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {

@@ -40,9 +40,9 @@ pub struct PageDecoder {
     state: State,
     /// Bytes not consumed yet.
     held: Vec<u8>,
-    /// How many of `held` are consumed.
+    /// How many of the bytes that are being read are consumed.
     pos: usize,
-    /// Bytes of the page before `held`.
+    /// Bytes of the page before them.
     offset: u64,
     first_bytes: Vec<u8>,
     key: String,
@@ -57,6 +57,9 @@ pub struct PageDecoder {
 
 /// A larger chunk is worked off in pieces, so that no copy of a whole page is ever held.
 const PIECE: usize = 256 << 10;
+
+/// An item that was cut is completed by so many bytes at a time.
+const BIT: usize = 8 << 10;
 
 impl Default for PageDecoder {
     fn default() -> Self {
@@ -112,16 +115,45 @@ impl PageDecoder {
         for piece in chunk.chunks(PIECE) {
             let missing = SHOWN.saturating_sub(self.first_bytes.len());
             self.first_bytes.extend(piece.iter().take(missing));
-            self.held.extend_from_slice(piece);
-            while self.step(on_item)? {}
-            self.held.drain(..self.pos);
-            self.offset += self.pos as u64;
-            self.pos = 0;
+            let mut rest = piece;
+            // What was cut is completed bit by bit, and all that follows it is read where it is.
+            while !self.held.is_empty() && !rest.is_empty() {
+                let cut = self.held.len();
+                let (bit, after) = rest.split_at(rest.len().min(BIT));
+                let mut held = std::mem::take(&mut self.held);
+                held.extend_from_slice(bit);
+                let used = self.read(&held, on_item)?;
+                if used < cut {
+                    held.drain(..used);
+                    rest = after;
+                } else {
+                    held.clear();
+                    rest = rest.get(used - cut..).unwrap_or_default();
+                }
+                self.held = held;
+            }
+            if !rest.is_empty() {
+                let used = self.read(rest, on_item)?;
+                self.held
+                    .extend_from_slice(rest.get(used..).unwrap_or_default());
+            }
             if self.in_value && self.held.len() > self.max_object_bytes {
                 return Err(self.too_large());
             }
         }
         Ok(())
+    }
+
+    /// Read on in `bytes`, which begin where the last call ended; gives how many of them are done with.
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        on_item: &mut dyn FnMut(RawObject<'_>),
+    ) -> Result<usize, DecodeError> {
+        while self.step(bytes, on_item)? {}
+        let used = std::mem::take(&mut self.pos);
+        self.offset += used as u64;
+        Ok(used)
     }
 
     /// The page is complete.
@@ -199,8 +231,12 @@ impl PageDecoder {
     }
 
     /// One step on; false when more bytes are needed.
-    fn step(&mut self, on_item: &mut dyn FnMut(RawObject<'_>)) -> Result<bool, DecodeError> {
-        let Some(&byte) = self.held.get(self.pos) else {
+    fn step(
+        &mut self,
+        bytes: &[u8],
+        on_item: &mut dyn FnMut(RawObject<'_>),
+    ) -> Result<bool, DecodeError> {
+        let Some(&byte) = bytes.get(self.pos) else {
             return Ok(false);
         };
         if byte.is_ascii_whitespace() && !self.in_value {
@@ -209,13 +245,13 @@ impl PageDecoder {
         }
         let next = match (self.state, byte) {
             (State::Start, b'{') => State::FirstKey,
-            (State::FirstKey | State::Key, b'"') => return self.read_key(),
+            (State::FirstKey | State::Key, b'"') => return self.read_key(bytes),
             (State::FirstKey | State::After, b'}') => State::Done,
             (State::Colon, b':') => State::Value,
             (State::Value, b'[') if self.key == "items" => State::FirstItem,
-            (State::Value, _) => return self.read_other(),
+            (State::Value, _) => return self.read_other(bytes),
             (State::FirstItem | State::AfterItem, b']') => State::After,
-            (State::FirstItem | State::Item, b'{') => return self.read_item(on_item),
+            (State::FirstItem | State::Item, b'{') => return self.read_item(bytes, on_item),
             (State::AfterItem, b',') => State::Item,
             (State::After, b',') => State::Key,
             (State::Start, _) => return Err(self.error(self.pos, "not JSON: `{` was expected")),
@@ -230,10 +266,10 @@ impl PageDecoder {
         Ok(true)
     }
 
-    fn read_key(&mut self) -> Result<bool, DecodeError> {
-        match skip_string(&self.held, self.pos + 1) {
+    fn read_key(&mut self, bytes: &[u8]) -> Result<bool, DecodeError> {
+        match skip_string(bytes, self.pos + 1) {
             StringEnd::At(end) => {
-                let raw = self.held.get(self.pos + 1..end - 1).unwrap_or_default();
+                let raw = bytes.get(self.pos + 1..end - 1).unwrap_or_default();
                 let raw =
                     std::str::from_utf8(raw).map_err(|_| self.error(self.pos, "not UTF-8"))?;
                 self.key = unescape(raw).into_owned();
@@ -251,12 +287,12 @@ impl PageDecoder {
     }
 
     /// Scan the value at `pos`; its end within `held`, once it is there.
-    fn scan_value(&mut self) -> Result<Option<usize>, DecodeError> {
+    fn scan_value(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         if !self.in_value {
             self.scan.restart();
             self.in_value = true;
         }
-        let bytes = self.held.get(self.pos..).unwrap_or_default();
+        let bytes = bytes.get(self.pos..).unwrap_or_default();
         match self.scan.advance(bytes) {
             Ok(end) => {
                 self.in_value = end.is_none();
@@ -272,11 +308,11 @@ impl PageDecoder {
         }
     }
 
-    fn read_other(&mut self) -> Result<bool, DecodeError> {
-        let Some(len) = self.scan_value()? else {
+    fn read_other(&mut self, bytes: &[u8]) -> Result<bool, DecodeError> {
+        let Some(len) = self.scan_value(bytes)? else {
             return Ok(false);
         };
-        let raw = self.held.get(self.pos..self.pos + len).unwrap_or_default();
+        let raw = bytes.get(self.pos..self.pos + len).unwrap_or_default();
         let raw = std::str::from_utf8(raw).map_err(|_| self.error(self.pos, "not UTF-8"))?;
         if self.key == "items" && Value(raw).kind() != Kind::Null {
             return Err(self.error(self.pos, "`items` is not a list"));
@@ -292,11 +328,15 @@ impl PageDecoder {
         Ok(true)
     }
 
-    fn read_item(&mut self, on_item: &mut dyn FnMut(RawObject<'_>)) -> Result<bool, DecodeError> {
-        let Some(len) = self.scan_value()? else {
+    fn read_item(
+        &mut self,
+        bytes: &[u8],
+        on_item: &mut dyn FnMut(RawObject<'_>),
+    ) -> Result<bool, DecodeError> {
+        let Some(len) = self.scan_value(bytes)? else {
             return Ok(false);
         };
-        let bytes = self.held.get(self.pos..self.pos + len).unwrap_or_default();
+        let bytes = bytes.get(self.pos..self.pos + len).unwrap_or_default();
         let text = std::str::from_utf8(bytes)
             .map_err(|error| self.error(self.pos + error.valid_up_to(), "not UTF-8"))?;
         on_item(RawObject {

@@ -145,6 +145,11 @@ impl DeltaFifo {
         };
         let mut listed: HashSet<Key, RandomState> =
             HashSet::with_capacity_and_hasher(objects.len(), RandomState::default());
+        if known_objects.is_empty() {
+            // All of them are news.
+            state.items.reserve(objects.len());
+            state.queue.reserve(objects.len());
+        }
         for (key, object) in objects {
             listed.insert(key.clone());
             let same = known_objects
@@ -282,6 +287,7 @@ impl DeltaFifo {
         state.initial -= state.initial_in_flight;
         state.initial_in_flight = 0;
         state.taken = false;
+        state.release();
         drop(state);
         self.changed.notify_all();
     }

@@ -8,6 +8,9 @@ use hashbrown::HashMap;
 use super::{Delta, DeltaObject, DeltaType, Popped};
 use crate::object::Key;
 
+/// The memory for so many keys is kept for the next burst.
+const KEEP: usize = 4096;
+
 #[derive(Default)]
 pub(super) struct State {
     /// A key is in `queue` exactly when it is in `items`, once.
@@ -54,6 +57,14 @@ impl State {
             deltas.push(delta);
             self.queue.push_back(key.clone());
             self.items.insert(key, deltas);
+        }
+    }
+
+    /// Give back the memory of a list, once it was worked off.
+    pub(super) fn release(&mut self) {
+        if self.queue.is_empty() && self.queue.capacity() > KEEP {
+            self.items = HashMap::default();
+            self.queue = VecDeque::new();
         }
     }
 

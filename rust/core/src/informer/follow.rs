@@ -69,6 +69,21 @@ impl SharedInformer {
         followed
     }
 
+    /// Take a piece of the body of a list page.
+    ///
+    /// # Errors
+    /// The framing is broken, or the page malformed.
+    pub fn list(&self, body: &mut Body, piece: &[u8]) -> Result<(), FollowError> {
+        let mut malformed = Ok(());
+        let framing = body.feed(piece, &mut |payload| {
+            if malformed.is_ok() {
+                malformed = self.feed_list(payload);
+            }
+        });
+        malformed?;
+        Ok(framing?)
+    }
+
     fn take_piece(&self, body: &mut Body, piece: &[u8], followed: &mut Followed) {
         let framing = body.feed(piece, &mut |payload| {
             if followed.goes_on() {
@@ -134,6 +149,33 @@ mod from_socket {
                 }
             }
             followed
+        }
+    }
+
+    impl SharedInformer {
+        /// Take what comes of a list page, for `linger` at most once something came.
+        ///
+        /// # Errors
+        /// The connection broke or was silent for `idle`, the body is cut, or the page malformed.
+        pub fn list_socket(
+            &self,
+            body: &mut Body,
+            socket: &mut Socket,
+            idle: Duration,
+            linger: Duration,
+        ) -> Result<(), FollowError> {
+            let begun = Instant::now();
+            while !body.is_done() {
+                match socket.receive(idle)? {
+                    Received::Bytes(piece) => self.list(body, piece)?,
+                    Received::End => body.end()?,
+                    Received::Nothing => return Err(FollowError::Idle),
+                }
+                if begun.elapsed() >= linger {
+                    break;
+                }
+            }
+            Ok(())
         }
     }
 

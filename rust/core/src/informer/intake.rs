@@ -260,7 +260,7 @@ fn take_in(
         counters.unchanged.fetch_add(1, Ordering::Relaxed);
         return Ok(known);
     }
-    let object = Arc::new(builder.build(raw.text, raw.root, raw.metadata)?);
+    let object = Arc::new(builder.build(identity.key, raw.text, raw.root, raw.metadata)?);
     let Some(transform) = transform else {
         return Ok(object);
     };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::{Key, Object, Place, Projection};
-use crate::json::read::{Kind, Value};
+use super::{Key, Object, Place, Projection, Types};
+use crate::json::read::Value;
 use crate::json::scan::{Member, Scan, ScanError, Shape};
 use crate::json::text::{key_is, quote_into};
 
@@ -42,8 +42,7 @@ pub enum ObjectError {
 /// Builds objects of one resource; keeps its scratch memory.
 #[derive(Debug)]
 pub struct Builder {
-    api_version: Arc<str>,
-    kind: Arc<str>,
+    types: Arc<Types>,
     /// Objects that say another apiVersion or kind are refused.
     strict: bool,
     /// What is built is said to be a part, whatever it holds.
@@ -63,8 +62,10 @@ impl Builder {
     /// A builder that stamps objects that carry no apiVersion or kind, as the items of lists do.
     pub fn new(api_version: &str, kind: &str) -> Self {
         Self {
-            api_version: api_version.into(),
-            kind: kind.into(),
+            types: Arc::new(Types {
+                api_version: api_version.into(),
+                kind: kind.into(),
+            }),
             strict: false,
             partial: false,
             projection: None,
@@ -124,7 +125,8 @@ impl Builder {
         if !text.trim_ascii_start().starts_with('{') {
             return Err(ObjectError::NotAnObject);
         }
-        self.build(text, scan.members(0), scan.members(1))
+        let key = Self::identify(text, scan.members(1))?.key;
+        self.build(key, text, scan.members(0), scan.members(1))
     }
 
     /// Who the object is; the members are those that the scan of `text` found.
@@ -162,33 +164,32 @@ impl Builder {
     /// Copy what is kept and note where the metadata lies in the copy.
     pub(crate) fn build(
         &mut self,
+        key: Key,
         text: &str,
         root: &[Member],
         metadata: &[Member],
     ) -> Result<Object, ObjectError> {
-        let identity = Self::identify(text, metadata)?;
-        let (api_version, kind) = self.type_of(text, root)?;
+        let types = self.type_of(text, root)?;
         let mut object = Object {
             text: Box::default(),
-            namespace_len: u32::try_from(identity.key.rfind('/').unwrap_or(0))
+            namespace_len: u32::try_from(key.rfind('/').unwrap_or(0))
                 .map_err(|_| ObjectError::TooLarge)?,
-            key: identity.key,
-            api_version,
-            kind,
-            generation: 0,
+            key,
+            types,
+            metadata: Place::default(),
             uid: Place::default(),
             resource_version: Place::default(),
-            deletion_timestamp: Place::default(),
             labels: Place::default(),
-            annotations: Place::default(),
             owner_references: Place::default(),
-            finalizers: Place::default(),
             partial: self.partial || self.projection.is_some(),
         };
         let mut out = std::mem::take(&mut self.scratch);
         out.clear();
         // Each member brings the comma before it; the first one gives way to the brace.
-        for (name, value) in [("apiVersion", &object.api_version), ("kind", &object.kind)] {
+        for (name, value) in [
+            ("apiVersion", &object.types.api_version),
+            ("kind", &object.types.kind),
+        ] {
             if !value.is_empty() {
                 out.push(b',');
                 quote_into(&mut out, name);
@@ -234,7 +235,7 @@ impl Builder {
         built.map(|_| object)
     }
 
-    fn type_of(&self, text: &str, root: &[Member]) -> Result<(Arc<str>, Arc<str>), ObjectError> {
+    fn type_of(&self, text: &str, root: &[Member]) -> Result<Arc<Types>, ObjectError> {
         let (mut api_version, mut kind) = (Cow::Borrowed(""), Cow::Borrowed(""));
         for member in root {
             let string = || value_of(text, member).as_str().unwrap_or_default();
@@ -247,12 +248,16 @@ impl Builder {
         // The server names metadata-only objects after their form; the cache names them after what they are.
         let metadata_only = kind == "PartialObjectMetadata" && self.projection.is_some();
         if api_version.is_empty() || metadata_only {
-            api_version = Cow::Borrowed(&self.api_version);
+            api_version = Cow::Borrowed(&self.types.api_version);
         }
         if kind.is_empty() || metadata_only {
-            kind = Cow::Borrowed(&self.kind);
+            kind = Cow::Borrowed(&self.types.kind);
         }
-        if self.strict && (*api_version != *self.api_version || *kind != *self.kind) {
+        let known = &self.types;
+        if *api_version == *known.api_version && *kind == *known.kind {
+            return Ok(known.clone());
+        }
+        if self.strict {
             return Err(ObjectError::OtherKind(format!("{kind} of {api_version}")));
         }
         let shared = |text: &str, known: &Arc<str>| {
@@ -262,10 +267,10 @@ impl Builder {
                 text.into()
             }
         };
-        Ok((
-            shared(&api_version, &self.api_version),
-            shared(&kind, &self.kind),
-        ))
+        Ok(Arc::new(Types {
+            api_version: shared(&api_version, &known.api_version),
+            kind: shared(&kind, &known.kind),
+        }))
     }
 }
 
@@ -313,8 +318,8 @@ impl<'a> LastOfName<'a> {
 }
 
 fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &mut Object) {
+    let opened = out.len() + 1;
     out.push(b'{');
-    let opened = out.len();
     let last = LastOfName::new(text, metadata);
     for (index, member) in metadata.iter().enumerate() {
         let key = key_of(text, member);
@@ -335,24 +340,17 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &m
         let slot = match &*key {
             "uid" => &mut object.uid,
             "resourceVersion" => &mut object.resource_version,
-            "deletionTimestamp" => &mut object.deletion_timestamp,
             "labels" => &mut object.labels,
-            "annotations" => &mut object.annotations,
             "ownerReferences" => &mut object.owner_references,
-            "finalizers" => &mut object.finalizers,
-            "generation" => {
-                object.generation = if value.kind() == Kind::Number {
-                    value.0.parse().unwrap_or(0)
-                } else {
-                    0
-                };
-                continue;
-            }
             _ => continue,
         };
         *slot = place;
     }
     out.push(b'}');
+    object.metadata = Place {
+        start: offset(opened - 1),
+        end: offset(out.len()),
+    };
 }
 
 /// Offsets beyond 4 GiB are refused once the text is complete, so the value used until then does not matter.

@@ -37,18 +37,22 @@ impl Place {
 pub struct Object {
     text: Box<str>,
     key: Key,
-    api_version: Arc<str>,
-    kind: Arc<str>,
+    types: Arc<Types>,
     namespace_len: u32,
-    generation: i64,
+    partial: bool,
+    /// What is read of every object has its place noted; the other fields are looked up in `metadata`.
+    metadata: Place,
     uid: Place,
     resource_version: Place,
-    deletion_timestamp: Place,
     labels: Place,
-    annotations: Place,
     owner_references: Place,
-    finalizers: Place,
-    partial: bool,
+}
+
+/// What an object is, the same for all of an informer.
+#[derive(Debug)]
+struct Types {
+    api_version: Arc<str>,
+    kind: Arc<str>,
 }
 
 impl Object {
@@ -69,12 +73,12 @@ impl Object {
 
     /// `apiVersion`.
     pub fn api_version(&self) -> &Arc<str> {
-        &self.api_version
+        &self.types.api_version
     }
 
     /// `kind`.
     pub fn kind(&self) -> &Arc<str> {
-        &self.kind
+        &self.types.kind
     }
 
     /// `metadata.name`.
@@ -107,12 +111,18 @@ impl Object {
 
     /// `metadata.generation`, 0 where there is none.
     pub fn generation(&self) -> i64 {
-        self.generation
+        let generation = self.in_metadata("generation");
+        generation.0.parse().unwrap_or(0)
+    }
+
+    fn in_metadata(&self, name: &str) -> Value<'_> {
+        let metadata = self.metadata.of(&self.text);
+        metadata.get(name).unwrap_or(Value(""))
     }
 
     /// `metadata.deletionTimestamp` as sent.
     pub fn deletion_timestamp(&self) -> Option<Cow<'_, str>> {
-        self.deletion_timestamp.of(&self.text).as_str()
+        self.in_metadata("deletionTimestamp").as_str()
     }
 
     /// `metadata.labels`.
@@ -122,13 +132,12 @@ impl Object {
 
     /// `metadata.annotations`.
     pub fn annotations(&self) -> Value<'_> {
-        self.annotations.of(&self.text)
+        self.in_metadata("annotations")
     }
 
     /// `metadata.finalizers`.
     pub fn finalizers(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        self.finalizers
-            .of(&self.text)
+        self.in_metadata("finalizers")
             .elements()
             .filter_map(Value::as_str)
     }
