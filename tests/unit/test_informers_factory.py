@@ -382,7 +382,7 @@ def test_the_metrics_have_upstreams_names_where_there_are_some(server):
         assert value("informer_queued_items") == 0
         assert value("informer_store_resource_version") == 6
         assert value("ctrlhost_informer_objects") == 2
-        assert value("ctrlhost_informer_events_total") == 1
+        eventually(lambda: value("ctrlhost_informer_events_total") == 1)
         assert value("ctrlhost_informer_lists_total") == 1
         assert value("ctrlhost_informer_errors_total", error="ServerError") == 1
         assert value("ctrlhost_informer_state", state="waiting") == 0
