@@ -18,7 +18,7 @@ from plugins.bitcoin.tests.fake_servers import FakeDaemons
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ctrlhost.sandbox import Sandbox
 
@@ -68,11 +68,21 @@ def noted(host: Any) -> list[tuple[str, str]]:
     return sent
 
 
-def conditions(host: Any, wanted: str) -> int:
-    """Count the networks that the host knows to have a condition with a reason."""
+def everywhere(host: Any, wanted: str) -> Callable[[], bool]:
+    """Ask whether the host knows all networks to have a condition with a reason; each that has it is asked once."""
     informer = host.controllers["bitcoin/bitcoin"].informers[0]
-    found = [net.get_path("status", "conditions", default=()) for net in informer.lister.list()]
-    return sum(any(f"{one['type']}={one['reason']}" == wanted for one in each) for each in found)
+    left = [f"net-{number}" for number in range(NETWORKS)]
+
+    def reached() -> bool:
+        while left:
+            net = informer.lister.get(left[-1], "default")
+            found = net.get_path("status", "conditions", default=()) if net is not None else ()
+            if not any(f"{one['type']}={one['reason']}" == wanted for one in found):
+                return False
+            left.pop()
+        return True
+
+    return reached
 
 
 def make_pods(client: ctrlhost.Client) -> None:
@@ -108,7 +118,7 @@ def test_two_hundred_networks_start_cold_with_few_writes_and_rest_with_none(
         first.client.create({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"nodes": NODES}})
     begun = time.monotonic()
     first.start()
-    eventually(lambda: conditions(first, "NodesReady=WaitingForPods") == NETWORKS, 5 * PROMISED)
+    eventually(everywhere(first, "NodesReady=WaitingForPods"), 5 * PROMISED)
     log.info("%d networks without pods: %.1f s", NETWORKS, time.monotonic() - begun)
     first.run_until_idle()
     first.stop()
@@ -117,10 +127,14 @@ def test_two_hundred_networks_start_cold_with_few_writes_and_rest_with_none(
 
     second = ctrlhost_host("bitcoin", sandbox=sandbox, settings=settings, start=False)
     more = noted(second)
-    begun = time.monotonic()
+    begun, taken = time.monotonic(), time.process_time()
     second.start()
-    eventually(lambda: conditions(second, "Ready=Ready") == NETWORKS, 5 * PROMISED, "all networks to be ready")
-    log.info("%d networks of %d nodes, cold: %.1f s", NETWORKS, NODES, time.monotonic() - begun)
+    eventually(everywhere(second, "Ready=Ready"), 5 * PROMISED, "all networks to be ready")
+    # Server, host and daemons share the process, and its one interpreter.
+    taken = time.process_time() - taken
+    log.info(
+        "%d networks of %d nodes, cold: %.1f s (%.1f s of it busy)", NETWORKS, NODES, time.monotonic() - begun, taken
+    )
     wanted = {}
     for number in range(NETWORKS):
         nodes = client.get(API_VERSION, KIND, f"net-{number}", "default")["status"]["nodes"]

@@ -107,9 +107,10 @@ class PooledHttp:
                     break
             if found is not None:
                 del self._idle[found]
-            old = [connection for connection, since in self._idle.items() if since <= oldest]
-            for connection in old:
-                del self._idle[connection]
+            # They stand in the order of their last use.
+            old = []
+            while self._idle and next(iter(self._idle.values())) <= oldest:
+                old.append(self._idle.popitem(last=False)[0])
         for connection in old:
             connection.close()
         return found
