@@ -123,7 +123,7 @@ class Client:
     def find(
         self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
     ) -> dict[str, Any] | None:
-        """Give one object, None if there is none or its kind is not served."""
+        """Give one object, None if there is none or its kind is not served, which `resource` tells apart."""
         try:
             return self.get(api_version, kind, name, namespace, timeout=timeout)
         except NotFound:

@@ -1,4 +1,7 @@
-"""Calls handlers written in Python: one thread per informer, however many handlers it has."""
+"""Calls handlers written in Python: one thread per informer, however many handlers it has, while there is news.
+
+Of a thread for all informers the handlers of one would keep those of all others waiting, whoever wrote them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from ctrlhost.informers.costs import HandlerCost
 
 log = logging.getLogger(__name__)
+
+_IDLE = 1.0
+"""Seconds after which a thread ends that has nothing to do; the next change starts another one."""
 
 OnAdd = Callable[[Any, bool], None]
 OnUpdate = Callable[[Any, Any], None]
@@ -62,11 +68,12 @@ class Registration:
 
 
 class Dispatcher:
-    """Takes notifications from the listeners of one informer in turn. Its thread starts with the first handler."""
+    """Takes notifications from the listeners of one informer in turn, in a thread that is there when there are any."""
 
-    def __init__(self, name: str) -> None:
-        """Name the thread."""
+    def __init__(self, name: str, idle: float = _IDLE) -> None:
+        """Name the thread, and say after how many seconds without news it ends."""
         self._name = name
+        self._idle = idle
         self._registrations: list[Registration] = []
         self._changed = threading.Condition()
         self._news = False
@@ -79,9 +86,6 @@ class Dispatcher:
         registration = Registration(callbacks, listener, threading.Lock(), cost)
         with self._changed:
             self._registrations = [*self._registrations, registration]
-            if self._thread is None and not self._stopped:
-                self._thread = threading.Thread(target=self._run, name=f"handlers {self._name}", daemon=True)
-                self._thread.start()
         self.wake()
         return registration
 
@@ -102,7 +106,12 @@ class Dispatcher:
         if self._registrations:
             with self._changed:
                 self._news = True
-                self._changed.notify()
+                if self._thread is None and not self._stopped:
+                    thread = threading.Thread(target=self._run, name=f"handlers {self._name}", daemon=True)
+                    thread.start()
+                    self._thread = thread
+                else:
+                    self._changed.notify()
 
     @property
     def merged(self) -> int:
@@ -130,7 +139,9 @@ class Dispatcher:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._news or self._stopped)
+                if not self._changed.wait_for(lambda: self._news or self._stopped, self._idle):
+                    self._thread = None
+                    return
                 self._news, self._delivering = False, True
                 if self._stopped:
                     return

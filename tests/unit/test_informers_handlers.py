@@ -2,18 +2,38 @@ from __future__ import annotations
 
 import functools
 import gc
+import json
 import threading
 
 import pytest
 from informer_rig import QUICK, Rig
 from stub_api_server import Failure, Frames, Json, error_event, event, pod, pod_list, serve
 
+from ctrlhost import _core
 from ctrlhost.client import Client
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers import InformerFactory, ReflectorOptions
-from ctrlhost.informers.dispatcher import handler_name
+from ctrlhost.informers.costs import HandlerCost
+from ctrlhost.informers.dispatcher import Callbacks, Dispatcher, handler_name
 from ctrlhost.testing import ManualClock
 from tests.waiting import eventually
+
+
+def test_the_thread_of_handlers_ends_when_there_is_no_news_and_comes_back_with_the_next():
+    engine, heard, idle = _core.SharedInformer("pods", "v1", "Pod"), [], "handlers of nobody else"
+    dispatcher = Dispatcher("of nobody else", idle=0.01)
+    callbacks = Callbacks("heard", on_add=lambda obj, _: heard.append(obj.name))
+    dispatcher.add(callbacks, engine.add_listener(), HandlerCost("handler", "heard"))
+    try:
+        for number, name in enumerate("abc"):
+            eventually(lambda: idle not in [each.name for each in threading.enumerate()])
+            engine.feed_watch(json.dumps(event("ADDED", pod(name, number + 1))).encode() + b"\n")
+            engine.process()
+            dispatcher.wake()
+            eventually(lambda: not dispatcher.pending)
+        assert heard == ["a", "b", "c"]
+    finally:
+        dispatcher.stop()
 
 
 class Heard:
