@@ -102,6 +102,12 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default="builtin",
             help="Who judges the names of CRDs: the sandbox, or a controller such as the plugin `naming`.",
         ),
+        click.option(
+            "--sandbox-cel",
+            type=click.Choice(["enforce", "warn"]),
+            default="enforce",
+            help="Whether the validation rules of CRDs are evaluated, or only warned about.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -121,7 +127,7 @@ def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
     for name in [name for name in fine if name.endswith("_delay")]:
         fine[name] = _seconds(f"--sandbox-{name.replace('_', '-')}", fine[name])
     return Sandbox(
-        options=Options(admin=chosen["sandbox_admin"], **fine),
+        options=Options(admin=chosen["sandbox_admin"], cel=chosen["sandbox_cel"], **fine),
         address=host,
         port=port,
         data_dir=chosen["sandbox_data"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import defaults, meta, structural, validation
+from ctrlhost.sandbox import defaults, meta, rules, structural, validation
 from ctrlhost.sandbox.conform import conform
 from ctrlhost.sandbox.schema_validation import validate
 from ctrlhost.sandbox.shapes import of_kind
@@ -65,9 +65,13 @@ def causes(engine: Engine, call: Call, obj: Object, old: Object | None) -> list[
             if name in declared or name in (kind.custom.schema.get("required") or ()):
                 body[name] = obj[name]
         if old is None:
-            return validate(kind.custom.schema, body)
-        before = {key: value for key, value in old.items() if key in body or key == "status"}
-        return validate(kind.custom.schema, body, "", before)
+            found = validate(kind.custom.schema, body)
+        else:
+            before = {key: value for key, value in old.items() if key in body or key == "status"}
+            found = validate(kind.custom.schema, body, "", before)
+        if engine.options.cel == "enforce" and kind.custom.rules is not None:
+            found += rules.findings(kind.custom.rules, found, obj, old, call.warnings)
+        return found
     return validation.causes(kind, obj, old) + strategy_of(kind).causes(engine, call, obj, old)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import json_path, schema_rules, status, structural
+from ctrlhost.sandbox import json_path, rules, schema_rules, status
 from ctrlhost.sandbox.names import is_label_1035, is_subdomain
 
 if TYPE_CHECKING:
@@ -14,18 +14,26 @@ if TYPE_CHECKING:
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
-def warn(crd: Object, warnings: list[str]) -> None:
-    """Say what is accepted but has no effect."""
+def warn(crd: Object, warnings: list[str], *, enforced: bool) -> None:
+    """Say what is accepted but has no effect; `enforced` tells whether rules have."""
     spec = crd.get("spec") or {}
     schemas = [((version.get("schema") or {}).get("openAPIV3Schema")) or {} for version in spec.get("versions") or ()]
-    if any(map(_has_rules, schemas)):
+    if not enforced and any(map(rules.has_rules, schemas)):
         warnings.append("sandbox: CEL validation rules are stored but not evaluated")
     if (spec.get("conversion") or {}).get("strategy") == "Webhook":
         warnings.append("sandbox: conversion webhooks are not called, objects are converted as with strategy None")
 
 
-def _has_rules(schema: structural.Schema) -> bool:
-    return bool(schema.get(structural.VALIDATIONS)) or any(map(_has_rules, structural.children(schema)))
+def rule_causes(crd: Object) -> list[Cause]:
+    """Check the validation rules of a CRD that is right in all else."""
+    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in crd["spec"]["versions"]]
+    if all(schema == schemas[0] for schema in schemas):
+        # A real server keeps one that all versions share in the place that the first API had for it.
+        return rules.problems(schemas[0], "spec.validation.openAPIV3Schema")
+    found: list[Cause] = []
+    for index, schema in enumerate(schemas):
+        found += rules.problems(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
+    return found
 
 
 def causes(crd: Object) -> list[Cause]:

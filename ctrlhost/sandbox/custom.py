@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.sandbox import rules
 from ctrlhost.sandbox.kinds import FieldPath, Kind, Scale, Subresource, content_hash
 from ctrlhost.sandbox.shapes import Shape, builtin
 from ctrlhost.sandbox.structural import shape_of
+
+if TYPE_CHECKING:
+    from ctrlhost._core import CelValidator
 
 Crd = Mapping[str, Any]
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -18,7 +23,7 @@ _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "updat
 _WRITES = frozenset({"create", "patch", "update"})
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class CustomVersion:
     """One version of a CRD."""
 
@@ -34,6 +39,11 @@ class CustomVersion:
     list_kind: str = ""
     marker: str = ""
     """Changes with the schema: an object written under another one is pruned and defaulted when it is read."""
+
+    @cached_property
+    def rules(self) -> CelValidator | None:
+        """The compiled rules of the schema, None if it has none."""
+        return rules.compiled(self.schema)
 
 
 def condition(obj: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

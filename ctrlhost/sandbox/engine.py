@@ -55,6 +55,8 @@ class Options:
     controllers: frozenset[str] = frozenset(CONTROLLERS)
     crd_conditions: str = "builtin"
     """`builtin`: the sandbox judges names and establishes; `external`: it establishes what somebody else has judged."""
+    cel: str = "enforce"
+    """`enforce`: the rules of CRDs are evaluated; `warn`: they are stored, and the write of such a CRD warns."""
     pod_start_delay: float = 0.3
     pod_ready_delay: float = 1.0
     pod_stop_delay: float = 0.3
@@ -81,6 +83,8 @@ class Options:
                 raise ConfigError(f"{name} must be a network such as 10.96.0.0/16, not {value!r}") from error
             if not large:
                 raise ConfigError(f"{name}: {value} is too small")
+        if self.cel not in ("enforce", "warn"):
+            raise ConfigError(f"cel must be enforce or warn, not {self.cel!r}")
         if not re.fullmatch(r"\d+\.\d+\.\d+", self.version):
             raise ConfigError(f"version must be three numbers such as 1.36.3, not {self.version!r}")
 

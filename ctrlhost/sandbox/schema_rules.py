@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox import status
 from ctrlhost.sandbox.schema_patterns import pattern_causes
 from ctrlhost.sandbox.schema_validation import validate
-from ctrlhost.sandbox.structural import EMBEDDED, INT_OR_STRING, PRESERVE, Schema, additional, properties, prune
+from ctrlhost.sandbox.structural import (
+    EMBEDDED,
+    INT_OR_STRING,
+    PRESERVE,
+    VALIDATIONS,
+    Schema,
+    additional,
+    properties,
+    prune,
+)
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.status import Cause
@@ -78,6 +87,12 @@ def _keyword_causes(schema: Schema, field: str) -> list[Cause]:
     found = [
         status.forbidden_field(f"{field}.{name}", f"{name} is not supported") for name in _REFUSED if schema.get(name)
     ]
+    for name in (*_JUNCTORS, "not"):
+        parts = schema.get(name) or []
+        for index, part in enumerate(parts if name in _JUNCTORS else [parts]):
+            if isinstance(part, Mapping) and part.get(VALIDATIONS):
+                where = f"{field}.{name}[{index}]" if name in _JUNCTORS else f"{field}.{name}"
+                found.append(status.forbidden_field(f"{where}.{VALIDATIONS}", "must be empty to be structural"))
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         found.append(status.forbidden_field(f"{field}.uniqueItems", text))

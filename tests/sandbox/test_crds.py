@@ -343,16 +343,6 @@ def test_metadata_of_the_wrong_type(api: Api, ns: str, widgets: Crd) -> None:
     api.post(widgets.path(ns), body).fails(400, "BadRequest")
 
 
-def test_rules_that_are_not_evaluated_are_warned_of(api: Api, group: str) -> None:
-    spec = {"type": "object", "x-kubernetes-validations": [{"rule": "self.size <= 10"}]}
-    spec["properties"] = {"size": {"type": "integer"}}
-    body = crd_body(group, schema={"type": "object", "properties": {"spec": spec}})
-    answer = api.post(CRDS, body)
-    rules = version(answer.expect(201))["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"]
-    assert rules == [{"rule": "self.size <= 10"}]
-    assert any("not evaluated" in text for text in answer.warnings)
-
-
 @pytest.mark.behaviour("sandbox/CD-34")
 def test_names_may_be_judged_by_somebody_else() -> None:
     with Sandbox(crd_conditions="external") as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:

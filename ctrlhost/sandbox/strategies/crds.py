@@ -25,7 +25,7 @@ class Crds(BuiltinStrategy):
             "acceptedNames": {"plural": "", "kind": ""},
             "storedVersions": _storage_versions(obj),
         }
-        crd_validation.warn(obj, call.warnings)
+        crd_validation.warn(obj, call.warnings, enforced=engine.options.cel == "enforce")
 
     def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
         """Note a new storage version."""
@@ -36,11 +36,14 @@ class Crds(BuiltinStrategy):
             if name not in stored:
                 stored = [*stored, name]
                 obj["status"] = {**(obj.get("status") or {}), "storedVersions": stored}
-        crd_validation.warn(obj, call.warnings)
+        crd_validation.warn(obj, call.warnings, enforced=engine.options.cel == "enforce")
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Check the schema and, of an established CRD, what may not change."""
         causes = crd_validation.causes(obj)
+        if not causes and engine.options.cel == "enforce":
+            # Without a structural schema there are no types to check rules with.
+            causes += crd_validation.rule_causes(obj)
         versions = [version.get("name") for version in obj["spec"].get("versions") or ()]
         for index, name in enumerate((obj.get("status") or {}).get("storedVersions") or ()):
             if name not in versions:

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod body;
+pub mod cel;
 pub mod clock;
 pub mod decode;
 pub mod delta;

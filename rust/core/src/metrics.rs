@@ -154,7 +154,10 @@ mod tests {
             for priority in 0..distinct {
                 depth.add(priority.into(), 1);
             }
-            assert_eq!(depth.by_priority().len(), distinct.unsigned_abs().into());
+            assert_eq!(
+                depth.by_priority().len(),
+                usize::from(distinct.unsigned_abs())
+            );
             assert_eq!(depth.beyond(), None);
         }
     }

@@ -45,11 +45,20 @@ impl Pattern {
     ///
     /// The pattern is none in Go, or so large that matching anything would be slow.
     pub fn new(text: &str) -> Result<Self, BadPattern> {
+        Self::within(text, usize::MAX)
+    }
+
+    /// Compile a pattern that takes no more than `most` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The pattern is none in Go, or larger.
+    pub fn within(text: &str, most: usize) -> Result<Self, BadPattern> {
         if text.len() > MAX_TEXT {
             return Err(BadPattern("expression is too large".to_owned()));
         }
         let rewritten = rewrite::rewrite(text).map_err(|why| BadPattern(why.to_owned()))?;
-        for size in SIZES {
+        for size in SIZES.into_iter().filter(|size| *size <= most) {
             match RegexBuilder::new(&rewritten)
                 .size_limit(size)
                 .nest_limit(MAX_NESTING)
@@ -79,6 +88,20 @@ impl Pattern {
             return Err(TooLong { most });
         }
         Ok(self.regex.is_match(text))
+    }
+
+    /// The first matches in the text that do not overlap, `most` of them.
+    ///
+    /// # Errors
+    ///
+    /// The search could take many seconds.
+    pub fn find_all<'t>(&self, text: &'t str, most: usize) -> Result<Vec<&'t str>, TooLong> {
+        let longest = MAX_WORK / self.size;
+        if text.len() > longest {
+            return Err(TooLong { most: longest });
+        }
+        let found = self.regex.find_iter(text.as_bytes()).take(most);
+        Ok(found.filter_map(|found| text.get(found.range())).collect())
     }
 }
 

@@ -10,6 +10,7 @@
 )]
 
 mod body;
+mod cel;
 mod clock;
 mod delta_fifo;
 mod errors;
@@ -82,5 +83,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<body::Body>()?;
     module.add_class::<listener::Listener>()?;
     module.add_class::<pattern::Pattern>()?;
+    module.add_class::<cel::CelValidator>()?;
     Ok(())
 }

@@ -1,0 +1,128 @@
+//! Expressions as the parser leaves them: nodes in one vector, so that neither depth nor size costs stack to drop.
+
+use super::value::Value;
+
+/// A node's place in [`Ast::nodes`].
+pub(super) type Id = usize;
+
+/// One expression and where it stands.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) expr: Expr,
+    /// Byte offset in the text.
+    pub(super) at: usize,
+    /// How many nodes lie on the longest way down, this one included.
+    pub(super) depth: usize,
+}
+
+/// A parsed text.
+#[derive(Debug, Default)]
+pub(super) struct Ast {
+    pub(super) nodes: Vec<Node>,
+    pub(super) root: Id,
+}
+
+/// Operators with two sides, `&&` and `||` aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binary {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    In,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+}
+
+impl Binary {
+    /// The name that compilers give it in messages.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "_==_",
+            Self::NotEqual => "_!=_",
+            Self::Less => "_<_",
+            Self::LessEqual => "_<=_",
+            Self::Greater => "_>_",
+            Self::GreaterEqual => "_>=_",
+            Self::In => "@in",
+            Self::Add => "_+_",
+            Self::Subtract => "_-_",
+            Self::Multiply => "_*_",
+            Self::Divide => "_/_",
+            Self::Modulo => "_%_",
+        }
+    }
+}
+
+/// The macros that go over a list or a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fold {
+    All,
+    Exists,
+    ExistsOne,
+    Map,
+    Filter,
+    TransformList,
+    TransformMap,
+    TransformMapEntry,
+    SortBy,
+}
+
+#[derive(Debug)]
+pub(super) enum Expr {
+    Literal(Value),
+    Ident(String),
+    /// `of.field`; `test` for `has(of.field)`, `optional` for `of.?field`.
+    Select {
+        of: Id,
+        field: String,
+        test: bool,
+        optional: bool,
+    },
+    Index {
+        of: Id,
+        index: Id,
+        optional: bool,
+    },
+    Call {
+        function: String,
+        target: Option<Id>,
+        args: Vec<Id>,
+    },
+    Not(Id),
+    Negate(Id),
+    Binary(Binary, Id, Id),
+    /// Two or more, joined by `&&`.
+    And(Vec<Id>),
+    /// Two or more, joined by `||`.
+    Or(Vec<Id>),
+    Ternary(Id, Id, Id),
+    /// The elements; the flag marks `?element`.
+    List(Vec<(Id, bool)>),
+    Map(Vec<(Id, Id, bool)>),
+    Fold(Box<Comprehension>),
+    /// `of.optMap(var, body)`; `flat` for `optFlatMap`.
+    OptMap {
+        flat: bool,
+        of: Id,
+        var: String,
+        body: Id,
+    },
+}
+
+/// A macro that goes over a list or a map.
+#[derive(Debug)]
+pub(super) struct Comprehension {
+    pub(super) fold: Fold,
+    pub(super) over: Id,
+    pub(super) var: String,
+    /// The second variable, of the macros that take key (or index) and value.
+    pub(super) second: Option<String>,
+    pub(super) filter: Option<Id>,
+    pub(super) body: Id,
+}

@@ -1,0 +1,306 @@
+//! Whether a rule can be run: every name is known, every operator and function takes what it is given.
+
+use std::collections::HashMap;
+
+use crate::pattern::Pattern;
+
+use super::CompileError;
+use super::ast::{Ast, Expr, Id};
+use super::check_operators::{
+    self as operators, Found, literal, no_overload, require, shown_call, undeclared,
+};
+use super::convert;
+use super::signatures;
+use super::types::Type;
+use super::value::Value;
+
+/// The names of types that stand for themselves.
+const TYPE_NAMES: [&str; 18] = [
+    "bool",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bytes",
+    "list",
+    "map",
+    "null_type",
+    "type",
+    "optional_type",
+    "google.protobuf.Timestamp",
+    "google.protobuf.Duration",
+    "net.IP",
+    "net.CIDR",
+    "kubernetes.Quantity",
+    "kubernetes.URL",
+    "kubernetes.Semver",
+];
+
+/// Whether the name is a type's.
+pub(super) fn is_type_name(name: &str) -> bool {
+    TYPE_NAMES.contains(&name)
+}
+
+/// What checking found out.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) result: Type,
+    pub(super) uses_old_self: bool,
+    /// The patterns that are literals, by the node of the literal.
+    pub(super) patterns: HashMap<Id, Pattern>,
+}
+
+/// Check an expression whose `self` (and `oldSelf`) has that type.
+pub(super) fn check(ast: &Ast, self_type: &Type, old_type: &Type) -> Result<Checked, CompileError> {
+    let mut checker = Checker {
+        ast,
+        self_type,
+        old_type,
+        locals: Vec::new(),
+        uses_old_self: false,
+        patterns: HashMap::new(),
+    };
+    let result = checker.of(ast.root)?;
+    Ok(Checked {
+        result,
+        uses_old_self: checker.uses_old_self,
+        patterns: checker.patterns,
+    })
+}
+
+pub(super) struct Checker<'a> {
+    ast: &'a Ast,
+    self_type: &'a Type,
+    old_type: &'a Type,
+    pub(super) locals: Vec<(&'a str, Type)>,
+    uses_old_self: bool,
+    patterns: HashMap<Id, Pattern>,
+}
+
+impl<'a> Checker<'a> {
+    pub(super) fn of(&mut self, id: Id) -> Found {
+        let Some(node) = self.ast.nodes.get(id) else {
+            return Ok(Type::Dyn);
+        };
+        match &node.expr {
+            Expr::Literal(value) => Ok(literal(value)),
+            Expr::Ident(name) => self.ident(name, node.at),
+            Expr::Select {
+                of,
+                field,
+                test,
+                optional,
+            } => {
+                let operand = self.of(*of)?;
+                let found = operators::field(operand, field, *optional, node.at)?;
+                Ok(if *test { Type::Bool } else { found })
+            }
+            Expr::Index {
+                of,
+                index,
+                optional,
+            } => self.index(*of, *index, *optional, node.at),
+            Expr::Call {
+                function,
+                target,
+                args,
+            } => self.call(function, *target, args, node.at),
+            Expr::Not(operand) => {
+                let given = self.of(*operand)?;
+                require(given.fits(&Type::Bool), node.at, "!_", &[given])?;
+                Ok(Type::Bool)
+            }
+            Expr::Negate(operand) => {
+                let given = self.of(*operand)?;
+                let fits = matches!(given, Type::Int | Type::Double | Type::Dyn);
+                require(fits, node.at, "-_", std::slice::from_ref(&given))?;
+                Ok(given)
+            }
+            Expr::Binary(operator, left, right) => {
+                let given = [self.of(*left)?, self.of(*right)?];
+                let found = operators::binary(*operator, &given[0], &given[1]);
+                require(found.is_some(), node.at, operator.name(), &given)?;
+                Ok(found.unwrap_or(Type::Dyn))
+            }
+            Expr::And(parts) | Expr::Or(parts) => {
+                let name = if matches!(node.expr, Expr::And(_)) {
+                    "_&&_"
+                } else {
+                    "_||_"
+                };
+                for part in parts {
+                    let given = self.of(*part)?;
+                    require(given.fits(&Type::Bool), node.at, name, &[given])?;
+                }
+                Ok(Type::Bool)
+            }
+            Expr::Ternary(condition, yes, no) => {
+                let given = [self.of(*condition)?, self.of(*yes)?, self.of(*no)?];
+                let fits = given[0].fits(&Type::Bool) && given[1].fits(&given[2]);
+                require(fits, node.at, "_?_:_", &given)?;
+                let [_, yes, no] = given;
+                Ok(yes.join(&no))
+            }
+            Expr::List(items) => {
+                let mut found: Option<Type> = None;
+                for (item, optional) in items {
+                    let given = self.element(*item, *optional)?;
+                    found = Some(self.same(found, given, *item)?);
+                }
+                Ok(Type::list(found.unwrap_or(Type::Dyn)))
+            }
+            Expr::Map(entries) => {
+                let (mut keys, mut values) = (None, None);
+                for (key, value, optional) in entries {
+                    let given = self.of(*key)?;
+                    keys = Some(self.same(keys, given, *key)?);
+                    let given = self.element(*value, *optional)?;
+                    values = Some(self.same(values, given, *value)?);
+                }
+                Ok(Type::map(
+                    keys.unwrap_or(Type::Dyn),
+                    values.unwrap_or(Type::Dyn),
+                ))
+            }
+            Expr::Fold(fold) => self.fold(fold, node.at),
+            Expr::OptMap {
+                flat,
+                of,
+                var,
+                body,
+            } => self.opt_map(*flat, *of, var, *body, node.at),
+        }
+    }
+
+    fn ident(&mut self, name: &str, at: usize) -> Found {
+        if let Some((_, found)) = self.locals.iter().rev().find(|(local, _)| *local == name) {
+            return Ok(found.clone());
+        }
+        match name {
+            "self" => Ok(self.self_type.clone()),
+            "oldSelf" => {
+                self.uses_old_self = true;
+                Ok(self.old_type.clone())
+            }
+            _ if is_type_name(name) => Ok(Type::Type),
+            _ => Err(undeclared(at, name)),
+        }
+    }
+
+    fn index(&mut self, of: Id, index: Id, optional: bool, at: usize) -> Found {
+        let given = [self.of(of)?, self.of(index)?];
+        let (inner, was_optional) = match &given[0] {
+            Type::Optional(inner) => ((**inner).clone(), true),
+            other => (other.clone(), false),
+        };
+        let found = match inner {
+            Type::Dyn => Type::Dyn,
+            Type::List(item) if matches!(given[1], Type::Int | Type::Dyn) => (*item).clone(),
+            Type::Map(key, value) if given[1].fits(&key) => (*value).clone(),
+            _ => {
+                return Err(no_overload(
+                    at,
+                    if optional { "_[?_]" } else { "_[_]" },
+                    &given,
+                ));
+            }
+        };
+        Ok(if optional || was_optional {
+            Type::optional(found)
+        } else {
+            found
+        })
+    }
+
+    fn call(&mut self, function: &str, target: Option<Id>, args: &[Id], at: usize) -> Found {
+        let mut given = Vec::with_capacity(args.len() + 1);
+        for id in target.iter().chain(args) {
+            given.push(match self.ast.nodes.get(*id).map(|node| &node.expr) {
+                Some(Expr::List(items)) if function == "format" => self.mixed(items)?,
+                _ => self.of(*id)?,
+            });
+        }
+        if !signatures::is_known(function) {
+            return Err(undeclared(at, function));
+        }
+        let Some(result) = signatures::result(function, target.is_some(), &given) else {
+            let shown = shown_call(target.is_some(), &given);
+            let why = format!("found no matching overload for '{function}' applied to '{shown}'");
+            return Err(CompileError::at(at, why));
+        };
+        let last = if target.is_some() {
+            args.first()
+        } else {
+            args.last()
+        };
+        if let Some(&last) = last {
+            self.literal_argument(function, last)?;
+        }
+        Ok(result)
+    }
+
+    /// Look at a literal that must be well formed.
+    fn literal_argument(&mut self, function: &str, id: Id) -> Result<(), CompileError> {
+        let Some(node) = self.ast.nodes.get(id) else {
+            return Ok(());
+        };
+        let Expr::Literal(Value::String(text)) = &node.expr else {
+            return Ok(());
+        };
+        let fits = match function {
+            "matches" | "find" | "findAll" => match Pattern::new(text) {
+                Ok(pattern) => {
+                    self.patterns.insert(id, pattern);
+                    true
+                }
+                Err(_) => false,
+            },
+            "duration" => convert::duration(text).is_some(),
+            "timestamp" => convert::timestamp(text).is_some(),
+            _ => true,
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(CompileError::at(
+            node.at,
+            format!("invalid {function} argument"),
+        ))
+    }
+
+    /// The type of an element or entry; a `?` before it takes the optional away.
+    fn element(&mut self, id: Id, optional: bool) -> Found {
+        match self.of(id)? {
+            Type::Optional(inner) if optional => Ok((*inner).clone()),
+            other if optional && !other.is_dyn() => {
+                let why = format!("expected type 'optional_type({other})' but found '{other}'");
+                Err(CompileError::at(self.at(id), why))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// A list whose elements may be of different types, as nowhere else.
+    fn mixed(&mut self, items: &'a [(Id, bool)]) -> Found {
+        for (item, optional) in items {
+            self.element(*item, *optional)?;
+        }
+        Ok(Type::list(Type::Dyn))
+    }
+
+    /// Elements of a literal have one type.
+    fn same(&self, before: Option<Type>, given: Type, id: Id) -> Found {
+        match before {
+            None => Ok(given),
+            Some(before) if before.fits(&given) => Ok(before.join(&given)),
+            Some(before) => {
+                let why = format!("expected type '{before}' but found '{given}'");
+                Err(CompileError::at(self.at(id), why))
+            }
+        }
+    }
+
+    pub(super) fn at(&self, id: Id) -> usize {
+        self.ast.nodes.get(id).map_or(0, |node| node.at)
+    }
+}

@@ -1,0 +1,149 @@
+//! One rule of a schema: what it says, compiled.
+
+use serde_json::Value as Json;
+
+use super::EvalError;
+use super::ast::Ast;
+use super::check::{Checked, check};
+use super::equality::Budget;
+use super::eval::Evaluation;
+use super::parser::parse;
+use super::types::Type;
+use super::value::Value;
+
+/// Steps that one evaluation may take.
+const CALL_STEPS: u64 = 1_000_000;
+
+/// An expression that can be evaluated.
+#[derive(Debug)]
+pub(super) struct Program {
+    ast: Ast,
+    checked: Checked,
+}
+
+impl Program {
+    /// Compile an expression whose result has that type; the error is its message.
+    pub(super) fn compile(
+        text: &str,
+        this: &Type,
+        old: &Type,
+        wanted: &Type,
+    ) -> Result<Self, String> {
+        let failed =
+            |error: super::CompileError| format!("compilation failed: {}", error.shown(text));
+        let ast = parse(text).map_err(failed)?;
+        let checked = check(&ast, this, old).map_err(failed)?;
+        let fits = match checked.result {
+            Type::Dyn => false,
+            ref found => found.fits(wanted),
+        };
+        if !fits {
+            let name = if matches!(wanted, Type::Bool) {
+                "cel expression must evaluate to a bool"
+            } else {
+                "messageExpression must evaluate to a string"
+            };
+            return Err(name.to_owned());
+        }
+        Ok(Self { ast, checked })
+    }
+
+    /// Evaluate; gives what was left of the steps, too.
+    pub(super) fn run(
+        &self,
+        this: &Value,
+        old: Option<&Value>,
+        left: u64,
+    ) -> (Result<Value, EvalError>, u64) {
+        let allowed = left.min(CALL_STEPS);
+        let mut budget = Budget { left: allowed };
+        let mut evaluation = Evaluation {
+            ast: &self.ast,
+            checked: &self.checked,
+            this: this.clone(),
+            old: old.cloned(),
+            locals: Vec::new(),
+            budget: &mut budget,
+        };
+        let found = evaluation.of(self.ast.root);
+        let used = allowed - budget.left;
+        (found, left - used)
+    }
+
+    pub(super) fn uses_old_self(&self) -> bool {
+        self.checked.uses_old_self
+    }
+
+    /// Roughly the bytes that it takes.
+    pub(super) fn size(&self) -> usize {
+        let patterns = self
+            .checked
+            .patterns
+            .values()
+            .map(crate::pattern::Pattern::size);
+        self.ast.nodes.len() * 128 + patterns.sum::<usize>()
+    }
+}
+
+/// A rule with its message.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) program: Program,
+    pub(super) text: String,
+    message: String,
+    pub(super) message_program: Option<Program>,
+    pub(super) reason: &'static str,
+    /// Where below the node the cause lies, as part of a path.
+    pub(super) field: String,
+    pub(super) optional_old: bool,
+}
+
+impl Rule {
+    /// `programs` are those of the rule and of its message expression.
+    pub(super) fn new(
+        json: &Json,
+        program: Program,
+        message_program: Option<Program>,
+        field: String,
+    ) -> Self {
+        let text = |name: &str| {
+            json.get(name)
+                .and_then(Json::as_str)
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        Self {
+            program,
+            text: text("rule"),
+            message: text("message"),
+            message_program,
+            reason: match json.get("reason").and_then(Json::as_str) {
+                Some("FieldValueForbidden") => "FieldValueForbidden",
+                Some("FieldValueRequired") => "FieldValueRequired",
+                Some("FieldValueDuplicate") => "FieldValueDuplicate",
+                _ => "FieldValueInvalid",
+            },
+            field,
+            optional_old: super::schema::flag(json, "optionalOldSelf"),
+        }
+    }
+
+    /// What errors call the rule.
+    pub(super) fn name(&self) -> &str {
+        if self.message.is_empty() {
+            &self.text
+        } else {
+            &self.message
+        }
+    }
+
+    /// What is said when the rule does not hold and there is no better message.
+    pub(super) fn fallback(&self) -> String {
+        if self.message.is_empty() {
+            format!("failed rule: {}", self.text)
+        } else {
+            self.message.clone()
+        }
+    }
+}

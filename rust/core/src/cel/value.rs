@@ -1,0 +1,216 @@
+//! Values that rules work with.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::quantity::Quantity;
+use super::url::Url;
+
+/// A value. Cloning one is cheap: what is large is shared.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    Uint(u64),
+    /// A floating-point number.
+    Double(f64),
+    /// A text.
+    String(Arc<str>),
+    /// Bytes.
+    Bytes(Arc<[u8]>),
+    /// Nanoseconds.
+    Duration(i64),
+    /// Nanoseconds since the epoch.
+    Timestamp(i128),
+    /// A list, with what a schema says of its order.
+    List(Arc<List>),
+    /// A map, or an object under the names that rules use.
+    Map(Arc<BTreeMap<Key, Value>>),
+    /// A type's name.
+    Type(Arc<str>),
+    /// A value or nothing.
+    Optional(Option<Arc<Value>>),
+    /// A number with a unit as resources have.
+    Quantity(Arc<Quantity>),
+    /// A URL with its parts.
+    Url(Arc<Url>),
+    /// An address.
+    Ip(IpAddr),
+    /// An address with the length of its prefix.
+    Cidr(IpAddr, u8),
+    /// A semantic version.
+    Semver(Arc<super::semver::Semver>),
+    /// One of the formats that names have, by its name.
+    Format(&'static str),
+}
+
+/// A list's elements.
+#[derive(Clone, Debug, Default)]
+pub(super) struct List {
+    /// In order.
+    pub items: Vec<Value>,
+    /// How elements are told apart where the order does not count.
+    pub kind: ListKind,
+}
+
+/// What `x-kubernetes-list-type` says.
+#[derive(Clone, Debug, Default)]
+pub(super) enum ListKind {
+    /// Compared as a whole, in order.
+    #[default]
+    Atomic,
+    /// No element twice, in whatever order.
+    Set,
+    /// Told apart by the values of these fields, in whatever order.
+    Map(Arc<[String]>),
+}
+
+/// What may be a map's key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// `true` or `false`
+    Bool(bool),
+    /// A whole number, signed or not.
+    Int(i128),
+    /// A text.
+    String(Arc<str>),
+}
+
+impl Key {
+    /// The key that a value is, None where it can be none.
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Bool(truth) => Some(Self::Bool(*truth)),
+            Value::Int(number) => Some(Self::Int(i128::from(*number))),
+            Value::Uint(number) => Some(Self::Int(i128::from(*number))),
+            #[allow(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+            Value::Double(number) if number.fract() == 0.0 && number.abs() < 1e18 => {
+                Some(Self::Int(*number as i128))
+            }
+            Value::String(text) => Some(Self::String(Arc::clone(text))),
+            _ => None,
+        }
+    }
+
+    /// The value that a macro's variable has.
+    pub(super) fn value(&self) -> Value {
+        match self {
+            Self::Bool(truth) => Value::Bool(*truth),
+            Self::Int(number) => i64::try_from(*number).map_or_else(
+                |_| Value::Uint(u64::try_from(*number).unwrap_or(u64::MAX)),
+                Value::Int,
+            ),
+            Self::String(text) => Value::String(Arc::clone(text)),
+        }
+    }
+}
+
+impl Value {
+    pub(super) fn text(text: impl Into<Arc<str>>) -> Self {
+        Self::String(text.into())
+    }
+
+    pub(super) fn list(items: Vec<Self>) -> Self {
+        Self::List(Arc::new(List {
+            items,
+            kind: ListKind::Atomic,
+        }))
+    }
+
+    pub(super) fn some(value: Self) -> Self {
+        Self::Optional(Some(Arc::new(value)))
+    }
+
+    /// The name that `type()` gives.
+    pub(super) fn type_name(&self) -> &str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Uint(_) => "uint",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Type(_) => "type",
+            Self::Optional(_) => "optional_type",
+            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Url(_) => "kubernetes.URL",
+            Self::Ip(_) => "net.IP",
+            Self::Cidr(..) => "net.CIDR",
+            Self::Semver(_) => "kubernetes.Semver",
+            Self::Format(_) => "kubernetes.NamedFormat",
+        }
+    }
+
+    /// What comparing or copying it costs, in steps: roughly its elements, without going further down.
+    pub(super) fn weight(&self) -> u64 {
+        let size = match self {
+            Self::String(text) => text.len() / 10,
+            Self::Bytes(bytes) => bytes.len() / 10,
+            Self::List(list) => list.items.len(),
+            Self::Map(map) => map.len(),
+            _ => 0,
+        };
+        size as u64 + 1
+    }
+
+    /// The order of numbers among each other, of texts, bytes, booleans, times; None for what has none.
+    pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
+            (Self::String(a), Self::String(b)) => Some(a.cmp(b)),
+            (Self::Bytes(a), Self::Bytes(b)) => Some(a.cmp(b)),
+            (Self::Duration(a), Self::Duration(b)) => Some(a.cmp(b)),
+            (Self::Timestamp(a), Self::Timestamp(b)) => Some(a.cmp(b)),
+            (Self::Double(a), Self::Double(b)) => a.partial_cmp(b),
+            (Self::Double(a), b) => b.whole().and_then(|b| compare_double(*a, b)),
+            (a, Self::Double(b)) => a
+                .whole()
+                .and_then(|a| compare_double(*b, a))
+                .map(Ordering::reverse),
+            (a, b) => Some(a.whole()?.cmp(&b.whole()?)),
+        }
+    }
+
+    fn whole(&self) -> Option<i128> {
+        match self {
+            Self::Int(number) => Some(i128::from(*number)),
+            Self::Uint(number) => Some(i128::from(*number)),
+            _ => None,
+        }
+    }
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "decided by the whole part first"
+)]
+fn compare_double(double: f64, whole: i128) -> Option<Ordering> {
+    if double.is_nan() {
+        return None;
+    }
+    if double.abs() >= 1e20 {
+        return Some(if double > 0.0 {
+            Ordering::Greater
+        } else {
+            Ordering::Less
+        });
+    }
+    let floor = double.floor() as i128;
+    Some(match floor.cmp(&whole) {
+        Ordering::Equal if double.fract() != 0.0 => Ordering::Greater,
+        found => found,
+    })
+}

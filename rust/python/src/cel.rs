@@ -1,0 +1,78 @@
+//! The validation rules of CRDs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ctrlhost_core::cel::{Problem, Validator};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// The compiled rules of a schema.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct CelValidator(Validator);
+
+/// Do what a stranger's text decides: a panic, which would be a defect, becomes an ordinary exception.
+fn calm<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|_| PyRuntimeError::new_err("the rules of a schema could not be worked with"))
+}
+
+type ProblemTuple = (String, &'static str, String, String, Option<String>);
+type FindingTuple = (String, &'static str, String, String, bool);
+
+#[pymethods]
+impl CelValidator {
+    /// Compile the rules of a schema, which is JSON; ValueError if it is not. `root` for the schema of whole objects,
+    /// whose rules see type and name.
+    #[new]
+    #[pyo3(signature = (schema, root=true))]
+    fn new(py: Python<'_>, schema: &str, root: bool) -> PyResult<Self> {
+        py.detach(|| calm(|| Validator::new(schema, root)))?
+            .map(Self)
+            .map_err(|bad| PyValueError::new_err(bad.to_string()))
+    }
+
+    /// What is wrong with the rules: field below the schema, reason, value as JSON or nothing, message, and the field
+    /// that the message ends with.
+    #[getter]
+    fn problems(&self) -> Vec<ProblemTuple> {
+        let tuple = |problem: &Problem| {
+            let Problem {
+                field,
+                reason,
+                value,
+                message,
+                within,
+            } = problem.clone();
+            (field, reason, value, message, within)
+        };
+        self.0.problems().iter().map(tuple).collect()
+    }
+
+    /// Whether there are no rules.
+    #[getter]
+    fn empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What the rules have to say against an object, which is JSON with its keys in order, and what it was: field,
+    /// reason, value as JSON or nothing, message, and whether it is a warning only.
+    #[pyo3(signature = (object, old=None))]
+    fn validate(
+        &self,
+        py: Python<'_>,
+        object: &str,
+        old: Option<&str>,
+    ) -> PyResult<Vec<FindingTuple>> {
+        let found = py.detach(|| calm(|| self.0.validate(object, old)))?;
+        let tuples = found.into_iter().map(|found| {
+            (
+                found.field,
+                found.reason,
+                found.value,
+                found.message,
+                found.warning,
+            )
+        });
+        Ok(tuples.collect())
+    }
+}
