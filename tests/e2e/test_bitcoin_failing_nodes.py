@@ -47,6 +47,7 @@ def test_a_pod_that_is_replaced_is_known_by_its_new_address_only(world: World) -
     world.within(5, lambda: world.meshed("net", 3), "E5")
     replaced = world.pod("net", 1)
     assert replaced.address != second.address
+    assert (1, True, replaced.address) in world.nodes("net")
     assert world.added(first) == {replaced.address, third.address}
     assert world.added(third) == {replaced.address, first.address}
 

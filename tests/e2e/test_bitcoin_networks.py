@@ -31,8 +31,7 @@ def test_a_network_comes_up_and_one_mined_block_reaches_all_its_nodes(world: Wor
     eventually(lambda: world.is_ready("net"))
     wanted = ["MeshConverged", "ServiceCreated", "StatefulSetCreated"]
     eventually(lambda: set(world.reasons("net")) >= set(wanted))
-    # The network may be seen before the Secret that was created before it: they come by two watches.
-    assert [reason for reason in world.reasons("net") if reason != "SecretNotFound"] == wanted
+    assert world.reasons("net") == wanted
 
 
 @behaviour("bitcoin/E2", "bitcoin/E17")
@@ -173,6 +172,6 @@ def test_a_network_lives_as_upstreams_own_tests_have_it(world: World) -> None:
     eventually(lambda: edit(3))
     eventually(lambda: has(3), 60)
     world.client.delete(*NETWORK, "my-test-network", world.namespace)
-    for kind, name in ((SERVICE, "my-test-network-svc"), (STATEFUL_SET, "my-test-network-sts")):
-        eventually(lambda kind=kind, name=name: world.find(kind, name) is None, 20)
+    made = ((SERVICE, "my-test-network-svc"), (STATEFUL_SET, "my-test-network-sts"))
+    world.within(5, lambda: not any(world.find(kind, name) for kind, name in made), "U34")
     eventually(lambda: not list(world.client.list(*POD, world.namespace)), 60)
