@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost_bitcoin.rpc import RpcFailure
+from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
+from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
+from examples.bitcoind.fakes import FakeProcess
+from examples.bitcoind.kubelet import ToyKubelet
 from examples.demo.kubectl import apply, show, wait
-from plugins.bitcoin.tests.fake_servers import FakeDaemons
-from tests.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
-from tests.bitcoind.fakes import FakeProcess
-from tests.bitcoind.kubelet import ToyKubelet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import ctrlhost
 
 ROOT = Path(__file__).parents[2]
-LIMIT = 20.0
+LIMIT = 60.0
 
 
 def fail(what: str, detail: str = "") -> NoReturn:

@@ -15,13 +15,13 @@ from ctrlhost_bitcoin.rpc_errors import RpcFailure
 import ctrlhost
 from ctrlhost.configuration import Configuration
 from ctrlhost.host import Host
-from tests.bitcoind.daemon import P2P_PORT, RPC_PORT
+from examples.bitcoind.daemon import P2P_PORT, RPC_PORT
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.bitcoind.kubelet import ToyKubelet, ToyPod
+    from examples.bitcoind.kubelet import ToyKubelet, ToyPod
     from tests.control_plane import ControlPlane
 
 GROUP = "bitcoincontroller.christianb93.github.com"

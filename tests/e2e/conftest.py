@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
-from tests.bitcoind.kubelet import ToyKubelet
+from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
+from examples.bitcoind.kubelet import ToyKubelet
 from tests.bitcoind.world import World
 from tests.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
 

@@ -12,7 +12,7 @@ from tests.bitcoind.world import SERVICE, SOAK, STATEFUL_SET
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from tests.bitcoind.pod import ToyPod
+    from examples.bitcoind.pod import ToyPod
     from tests.bitcoind.world import World
 
 behaviour = pytest.mark.behaviour

@@ -13,7 +13,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.bitcoind.daemon import Bitcoind
+    from examples.bitcoind.daemon import Bitcoind
 
 behaviour = pytest.mark.behaviour
 

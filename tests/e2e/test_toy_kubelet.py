@@ -6,18 +6,18 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
-from plugins.bitcoin.tests.fake_servers import FakeDaemons
-from tests.bitcoind.daemon import Bitcoind
-from tests.bitcoind.fakes import FakeProcess
-from tests.bitcoind.kubelet import ToyKubelet
+from examples.bitcoind.daemon import Bitcoind
+from examples.bitcoind.fakes import FakeProcess
+from examples.bitcoind.kubelet import ToyKubelet
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.bitcoind.daemon import Addresses
-    from tests.bitcoind.process import Starter
+    from examples.bitcoind.daemon import Addresses
+    from examples.bitcoind.process import Starter
     from tests.control_plane import ControlPlane
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from ctrlhost_bitcoin.rpc import RpcClient
+from ctrlhost_bitcoin.testing.daemon import Fails, Raw, Reply, Silent, Slow
+from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
-from plugins.bitcoin.tests.fake_daemon import Fails, Raw, Reply, Silent, Slow
-from plugins.bitcoin.tests.fake_servers import FakeDaemons
 from plugins.bitcoin.tests.world import NAME
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from ctrlhost_bitcoin.targets import is_ip
+from ctrlhost_bitcoin.testing.daemon import Fails, Raw, Reply, Silent, Slow
 
-from plugins.bitcoin.tests.fake_daemon import Fails, Raw, Reply, Silent, Slow
 from plugins.bitcoin.tests.world import NAME
 
 STEPS = 40

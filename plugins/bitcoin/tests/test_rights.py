@@ -10,6 +10,7 @@ import pytest
 from ctrlhost_bitcoin.crds import crds
 from ctrlhost_bitcoin.names import API_VERSION, GROUP, KIND
 from ctrlhost_bitcoin.rpc import RpcClient
+from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost
 from ctrlhost.configuration import Configuration
@@ -18,7 +19,6 @@ from ctrlhost.manifests import permissions_of
 from ctrlhost.rbac import roles
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.faults import Faults, FaultyTransport
-from plugins.bitcoin.tests.fake_daemon import FakeDaemon, FakeHttp
 from tests.waiting import eventually
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctrlhost_bitcoin import rpc
 from ctrlhost_bitcoin.rpc import AddedNode, Credentials, RpcClient, RpcError, RpcTarget
-
-from plugins.bitcoin.tests.fake_daemon import Fails, FakeDaemon, FakeHttp, Reply, Slow
-from plugins.bitcoin.tests.fake_servers import FakeDaemons
+from ctrlhost_bitcoin.testing.daemon import Fails, FakeDaemon, FakeHttp, Reply, Slow
+from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctrlhost_bitcoin import rpc
 from ctrlhost_bitcoin.rpc import Credentials, RpcClient, RpcTarget
+from ctrlhost_bitcoin.testing.daemon import Fails, FakeDaemon, Raw, Reply, Silent, Slow
+from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
-from plugins.bitcoin.tests.fake_daemon import Fails, FakeDaemon, Raw, Reply, Silent, Slow
-from plugins.bitcoin.tests.fake_servers import FakeDaemons
 from tests.waiting import eventually
 
 if TYPE_CHECKING:

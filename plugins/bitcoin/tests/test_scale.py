@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctrlhost_bitcoin.crds import crds
 from ctrlhost_bitcoin.names import API_VERSION, KIND
+from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 import ctrlhost
-from plugins.bitcoin.tests.fake_servers import FakeDaemons
 from tests.waiting import eventually
 
 if TYPE_CHECKING:

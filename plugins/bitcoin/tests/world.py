@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost_bitcoin.names import API_VERSION, KIND
 from ctrlhost_bitcoin.rpc import RpcClient
+from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost
-from plugins.bitcoin.tests.fake_daemon import FakeDaemon, FakeHttp
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox import Sandbox

@@ -7,27 +7,31 @@ exist, so that a deletion leaves them terminating until their process has ended,
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost_bitcoin.rpc import RpcClient
 
 import ctrlhost
 from ctrlhost.cache import DeletedFinalStateUnknown
-from tests.bitcoind.pod import ToyPod
-from tests.waiting import eventually
+from examples.bitcoind.pod import ToyPod
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from ctrlhost.cache import Object
-    from tests.bitcoind.daemon import Addresses
-    from tests.bitcoind.process import Starter
+    from examples.bitcoind.daemon import Addresses
+    from examples.bitcoind.process import Starter
+
+
+_LIMIT = 30.0
 
 
 class ToyKubelet:
     """Runs until the end of the block, and leaves no process behind. Attributes may be set at any time."""
 
     def __init__(self, client: ctrlhost.Client, namespace: str, start: Starter, addresses: Addresses) -> None:
+        """Watch the pods of `namespace`; `start` makes their processes, each at one of `addresses`."""
         self.client, self.namespace = client, namespace
         self.start_process, self.addresses = start, addresses
         self.password: str | None = None
@@ -42,15 +46,15 @@ class ToyKubelet:
         self._factory = ctrlhost.InformerFactory(client)
 
     def pod(self, name: str) -> ToyPod:
-        """Give the newest pod of a name that has a process, waiting for it."""
-
-        def newest() -> ToyPod | None:
+        """Give the newest pod of a name that has a process, waiting for it. TimeoutError if none has one in 30 s."""
+        deadline = time.monotonic() + _LIMIT
+        while time.monotonic() < deadline:
             with self._lock:
                 found = [one for one in self._pods.values() if one.name == name and one.runs]
-            return found[-1] if found else None
-
-        found: ToyPod = eventually(newest, 30, f"a process of {name}")
-        return found
+            if found:
+                return found[-1]
+            time.sleep(0.01)
+        raise TimeoutError(f"no process of {name} within {_LIMIT:g} s")
 
     def pods(self) -> dict[str, ToyPod]:
         """Give the pods that have a process, by name."""
@@ -58,17 +62,19 @@ class ToyKubelet:
             return {one.name: one for one in self._pods.values() if one.runs}
 
     def __enter__(self) -> Self:
+        """Begin."""
         informer = self._factory.informer("v1", "Pod", namespaces=[self.namespace])
         informer.add_handler(
             on_add=lambda pod, _: self._see(pod), on_update=lambda _, pod: self._see(pod), on_delete=self._lose
         )
         self._factory.start()
-        assert self._factory.wait_for_sync(30)
+        assert self._factory.wait_for_sync(_LIMIT)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """End every process, and fail with what went wrong in any pod's thread."""
         self._factory.stop()
         with self._lock:
             self._stopping = True
@@ -92,7 +98,7 @@ class ToyKubelet:
     def _lose(self, pod: Any) -> None:
         found = pod.object if isinstance(pod, DeletedFinalStateUnknown) else pod
         with self._lock:
-            lost = self._pods.get(found.uid)
+            lost = None if found is None else self._pods.get(found.uid)
         if lost is not None:
             lost.abandon()
 

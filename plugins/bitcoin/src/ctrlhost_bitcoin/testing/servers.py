@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from plugins.bitcoin.tests.fake_daemon import PORT, FakeDaemon, Raw, Silent, Slow
+from ctrlhost_bitcoin.testing.daemon import PORT, FakeDaemon, Raw, Silent, Slow
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -17,6 +17,7 @@ class FakeDaemons:
     """Daemons behind real sockets, served by one thread that ends with the block."""
 
     def __init__(self) -> None:
+        """Begin without any daemon; the block starts the thread."""
         self.daemons: dict[str, FakeDaemon] = {}
         self.connections = 0
         """Connections that were accepted so far."""
@@ -48,12 +49,14 @@ class FakeDaemons:
         self._run(self._hang_up(daemon))
 
     def __enter__(self) -> Self:
+        """Start the thread."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """End all daemons and the thread."""
         self._run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -111,7 +114,7 @@ class FakeDaemons:
         reply = daemon.handle(body, headers)
         if isinstance(reply, Slow):
             await asyncio.sleep(reply.seconds)
-            reply = daemon.handle(body, headers, late=True)
+            reply = daemon.handle_late(body, headers)
         if isinstance(reply, Silent):
             await reader.read()
             return False

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost_bitcoin.rpc import Credentials, RpcTarget
-
-from plugins.bitcoin.tests.fake_daemon import Silent
+from ctrlhost_bitcoin.testing.daemon import Silent
 
 if TYPE_CHECKING:
-    from plugins.bitcoin.tests.fake_servers import FakeDaemons
+    from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 
 class FakeProcess:
@@ -20,6 +19,7 @@ class FakeProcess:
     def __init__(
         self, daemons: FakeDaemons, host: str, *, user: str, password: str, rpc_port: int, p2p_port: int
     ) -> None:
+        """Start a fake daemon at the address `host`."""
         del p2p_port  # nobody listens there: a link to a node is there if the node is
         self.host = host
         self.target = RpcTarget(host, rpc_port, Credentials(user, password))
@@ -29,21 +29,27 @@ class FakeProcess:
 
     @property
     def runs(self) -> bool:
+        """Whether it was not ended."""
         return self._runs
 
     def hang(self) -> None:
+        """Stop answering."""
         self._daemon.script(Silent())
 
     def resume(self) -> None:
+        """Answer again."""
         self._daemon.behave()
 
     def terminate(self) -> None:
+        """End it."""
         self.kill()
 
     def kill(self) -> None:
+        """End it."""
         if self._runs:
             self._runs = False
             self._daemons.down(self._daemon)
 
     def close(self) -> None:
+        """End it."""
         self.kill()

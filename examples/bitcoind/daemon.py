@@ -35,6 +35,7 @@ class Addresses:
     """Loopback addresses that no other process of the tests uses; the one that was free for longest comes first."""
 
     def __init__(self) -> None:
+        """Choose a network by this process's id."""
         pid = os.getpid()
         network = f"127.{1 + pid % 250}.{1 + pid // 250 % 250}"
         self._free = deque(f"{network}.{host}" for host in range(10, 251))
@@ -47,6 +48,7 @@ class Addresses:
         return wanted
 
     def give_back(self, address: str) -> None:
+        """Let an address be taken again, after all that are free now."""
         self._free.append(address)
 
 
@@ -63,6 +65,7 @@ class Bitcoind:
         rpc_port: int = RPC_PORT,
         p2p_port: int = P2P_PORT,
     ) -> None:
+        """Start `program` at the address `host`."""
         self.host, self.p2p_port = host, p2p_port
         self.target = RpcTarget(host, rpc_port, Credentials(user, password))
         self._directory = tempfile.TemporaryDirectory(prefix="bitcoind-")
@@ -93,14 +96,17 @@ class Bitcoind:
 
     @property
     def pid(self) -> int:
+        """The id of the process."""
         return self._process.pid
 
     @property
     def runs(self) -> bool:
+        """Whether the process has not ended."""
         return self._process.poll() is None
 
     @property
     def log(self) -> str:
+        """What it has printed."""
         return self._log.read_text(errors="replace")
 
     def hang(self) -> None:
@@ -108,6 +114,7 @@ class Bitcoind:
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
+        """Answer again."""
         self._process.send_signal(signal.SIGCONT)
 
     def terminate(self) -> None:
@@ -115,6 +122,7 @@ class Bitcoind:
         self._process.terminate()
 
     def kill(self) -> None:
+        """End it at once, and wait until it has ended."""
         self._process.kill()
         self._process.wait(10)
 

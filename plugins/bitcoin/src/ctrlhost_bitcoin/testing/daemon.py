@@ -1,6 +1,6 @@
-"""Daemons that only know their list of added nodes, for the tests of the plugin.
+"""Daemons that only know their list of added nodes, for tests and demos.
 
-A `FakeDaemon` answers as a real one does, unless a script says otherwise. `FakeDaemons` (fake_servers.py) puts many of
+A `FakeDaemon` answers as a real one does, unless a script says otherwise. `FakeDaemons` puts many of
 them behind real sockets on loopback addresses; `FakeHttp` puts them behind no socket at all, for addresses that this
 machine has not got.
 """
@@ -11,7 +11,7 @@ import base64
 import json
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ctrlhost_bitcoin import rpc_errors
 from ctrlhost_bitcoin.rpc_http import HttpAnswer
@@ -60,7 +60,7 @@ class Silent:
     """Never answer."""
 
 
-Behaviour = Reply | Fails | Raw | Slow | Silent
+Behaviour: TypeAlias = Reply | Fails | Raw | Slow | Silent
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,15 @@ class FakeDaemon:
     """One daemon. Its state may be read and changed from the test's thread at any time."""
 
     def __init__(
-        self, host: str, port: int = PORT, *, user: str = "user", password: str = "password", dials: bool = True
+        self,
+        host: str,
+        port: int = PORT,
+        *,
+        user: str = "user",
+        password: str = "password",  # noqa: S107 - of a daemon that holds nothing
+        dials: bool = True,
     ) -> None:
+        """Be a daemon at this address that takes this login."""
         self.host, self.port = host, port
         self.user, self.password = user, password
         self.dials = dials
@@ -122,8 +129,18 @@ class FakeDaemon:
                 return [call.method for call in self.calls]
             return [call.params for call in self.calls if call.method == method]
 
-    def handle(self, body: bytes, headers: Mapping[str, str], *, late: bool = False) -> Reply | Raw | Slow | Silent:
-        """Answer a request; `Slow` stands for an answer that is had by asking again, `late`."""
+    def handle(self, body: bytes, headers: Mapping[str, str]) -> Reply | Raw | Slow | Silent:
+        """Answer a request; `Slow` stands for an answer that `handle_late` gives."""
+        return self._handle(body, headers, late=False)
+
+    def handle_late(self, body: bytes, headers: Mapping[str, str]) -> Reply | Raw | Silent:
+        """Answer a request that was found to be answered late."""
+        reply = self._handle(body, headers, late=True)
+        if isinstance(reply, Slow):
+            raise TypeError("a late answer can not be late again")
+        return reply
+
+    def _handle(self, body: bytes, headers: Mapping[str, str], *, late: bool) -> Reply | Raw | Slow | Silent:
         with self._lock:
             wanted = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
             if headers.get("authorization") != f"Basic {wanted}":
@@ -203,13 +220,22 @@ class FakeHttp:
     """An `HttpLayer` that asks the daemons of a dictionary instead of a network; a host that is missing refuses."""
 
     def __init__(self, *daemons: FakeDaemon) -> None:
+        """Ask these."""
         self.daemons = {daemon.host: daemon for daemon in daemons}
         for daemon in daemons:
             daemon.reaches = lambda node: node in self.daemons
 
     def post(
-        self, host: str, port: int, body: bytes, headers: Mapping[str, str], *, connect: float, answer: float
+        self,
+        host: str,
+        port: int,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        connect: float,  # noqa: ARG002 - the protocol's
+        answer: float,
     ) -> HttpAnswer:
+        """Give what the daemon answers."""
         daemon = self.daemons.get(host)
         if daemon is None or daemon.port != port:
             raise rpc_errors.Refused("no connection: refused")
@@ -218,7 +244,7 @@ class FakeHttp:
         if isinstance(reply, Slow):
             if reply.seconds > answer:
                 raise rpc_errors.Timeout(f"no answer within {answer:g} s")
-            reply = daemon.handle(body, small, late=True)
+            reply = daemon.handle_late(body, small)
         if isinstance(reply, Silent):
             raise rpc_errors.Timeout(f"no answer within {answer:g} s")
         if isinstance(reply, Raw):
@@ -226,4 +252,4 @@ class FakeHttp:
         return HttpAnswer(reply.status, reply.body)
 
     def close(self) -> None:
-        pass
+        """Do nothing: no connection is open."""

@@ -15,8 +15,8 @@ import ctrlhost
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
-    from tests.bitcoind.kubelet import ToyKubelet
-    from tests.bitcoind.process import Process
+    from examples.bitcoind.kubelet import ToyKubelet
+    from examples.bitcoind.process import Process
 
 BACK_OFF = 1.0
 """Seconds from the end of a process to its next start."""
@@ -33,6 +33,7 @@ class ToyPod:
     """
 
     def __init__(self, kubelet: ToyKubelet, pod: Object) -> None:
+        """Take a pod as it was first seen; `start` begins."""
         self.name, self.uid = pod.name, pod.uid
         self.frozen = False
         """Keeps the readiness that the status reports as it is."""
@@ -57,6 +58,7 @@ class ToyPod:
 
     @property
     def runs(self) -> bool:
+        """Whether a process runs."""
         return self._daemon is not None and self._daemon.runs
 
     def kill(self, *, stays_down: bool = False) -> None:
@@ -76,10 +78,12 @@ class ToyPod:
         self.daemon.hang()
 
     def resume(self) -> None:
+        """Let a process that hangs go on."""
         self.daemon.resume()
         self.frozen = False
 
     def start(self) -> None:
+        """Begin, in a thread of its own."""
         self._thread.start()
 
     def see(self, pod: Object) -> None:
@@ -94,6 +98,7 @@ class ToyPod:
         self._wake.set()
 
     def join(self) -> None:
+        """Wait for the end."""
         self._thread.join(30)
 
     @property
@@ -131,7 +136,7 @@ class ToyPod:
             "POST", path, body=json.dumps(binding).encode(), headers=headers
         )
         if answer.status == 404:
-            raise ctrlhost.NotFound(404)
+            raise ctrlhost.NotFound(f"there is no pod {self.name}")
         assert answer.status in (201, 409), answer
         wanted, self._kubelet.next_address = self._kubelet.next_address, None
         self.address = self._kubelet.addresses.take(wanted)
