@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.errors import ApiError, TransportError, from_status
+from ctrlhost.first_use import learn
 
 if TYPE_CHECKING:
     from ctrlhost.client.transport import Response
@@ -25,6 +26,9 @@ class _Status(msgspec.Struct):
     message: str | None = None
     reason: str | None = None
     details: _Details | None = None
+
+
+learn(_Status)
 
 
 def decode_object(response: Response, what: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.errors import ConfigError, TransportError
+from ctrlhost.first_use import learn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,9 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
     api_version: str
     kind: str
     status: _Status | None = None
+
+
+learn(_ExecCredential)
 
 
 class ExecPlugin:

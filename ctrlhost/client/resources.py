@@ -13,6 +13,7 @@ import msgspec
 from ctrlhost.client.answers import decode_object
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.errors import ApiError, NotFound, TransportError
+from ctrlhost.first_use import learn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,6 +74,9 @@ class _ApiResource(msgspec.Struct):
 
 class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource] = []
+
+
+learn(_ApiResourceList)
 
 
 class Resources:

@@ -135,7 +135,7 @@ class ToyPod:
         answer = self._kubelet.client.transport.request(
             "POST", path, body=json.dumps(binding).encode(), headers=headers
         )
-        if answer.status == 404:
+        if answer.status == 404 or (answer.status == 403 and b"NamespaceTerminating" in answer.body):
             raise ctrlhost.NotFound(f"there is no pod {self.name}")
         assert answer.status in (201, 409), answer
         wanted, self._kubelet.next_address = self._kubelet.next_address, None

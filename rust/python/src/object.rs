@@ -6,7 +6,7 @@ use ctrlhost_core::json::read::Value;
 use ctrlhost_core::object::{self, Builder};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString, PyTuple};
 
 use crate::errors;
 use crate::json::{from_python, to_python};
@@ -284,10 +284,8 @@ impl Object {
         py: Python<'py>,
         r#type: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let kwargs = PyDict::new(py);
-        kwargs.set_item("type", r#type)?;
-        py.import("msgspec.json")?
-            .call_method("decode", (self.to_json(py),), Some(&kwargs))
+        py.import("ctrlhost.first_use")?
+            .call_method1("decode", (self.to_json(py), r#type))
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -81,6 +81,10 @@ class AddedNode(msgspec.Struct, frozen=True):
     connected: bool
 
 
+# msgspec looks a type over when it is first used, which two threads must not do at once.
+msgspec.json.Decoder(AddedNode)
+
+
 class RpcClient:
     """Calls daemons; every method may be used from any thread and raises an `RpcFailure` where there is no result.
 

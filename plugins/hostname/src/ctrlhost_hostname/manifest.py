@@ -85,6 +85,10 @@ class _Spec(msgspec.Struct, frozen=True):
     group: _Group = _Group()
 
 
+# msgspec looks a type over when it is first used, which two threads must not do at once.
+msgspec.json.Decoder(_Spec)
+
+
 def decode_services(spec: Mapping[str, Any] | None) -> tuple[Service, ...]:
     """Read the services of a Manifest's `spec`; `ManifestDecodeError` if a kept field has a wrong type or range."""
     try:
