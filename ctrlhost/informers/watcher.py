@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TRIES = 8
-_SILENCES = 2
+_TRIES, _SILENCES = 8, 2
 _SHORT = 1.0
 """A watch that ends sooner, without an event, is a sign that something is wrong, not the end of its time."""
 
@@ -92,7 +91,7 @@ class Watcher:
         self._fed = fed
         self._note = note
         self._skips = skips
-        # A clock that is moved by hand may be looked at right after an event, and has to tell when it came.
+        # A clock that is moved by hand may be asked right after an event when it came.
         self._linger = _LINGER if isinstance(clock, SystemClock) else 0.0
         #: Somebody wants a new list although the watch is fine.
         self.list_wanted = threading.Event()
@@ -248,8 +247,7 @@ class Watcher:
         return partial(self._fed_by, stream)
 
     def _fed_by(self, stream: Stream) -> WatchProgress | None:
-        chunk = stream.read()
-        if not chunk:
+        if not (chunk := stream.read()):
             return None
         progress = self._engine.feed_watch(chunk)
         self._engine.process()
