@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import defaults, meta, rules, structural, validation
-from ctrlhost.sandbox.conform import conform
+from ctrlhost.sandbox.conform import Undecodable, conform
 from ctrlhost.sandbox.schema_validation import validate
 from ctrlhost.sandbox.shapes import of_kind
 from ctrlhost.sandbox.status import Cause, bad_request
@@ -28,7 +28,10 @@ def conform_object(call: Call, obj: Object) -> Object:
         shape = of_kind(kind.group, kind.kind)
         meta.metadata_of(obj)
         if shape is not None:
-            obj = conform(shape, obj, kind.kind, unknown)
+            try:
+                obj = conform(shape, obj, kind.kind, unknown)
+            except Undecodable as error:
+                raise error.of(kind.kind, kind.version) from None
     if unknown:
         report_unknown(call, [f'unknown field "{path}"' for path in unknown])
     return obj

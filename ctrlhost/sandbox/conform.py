@@ -11,13 +11,29 @@ import binascii
 import re
 from typing import Any
 
-from ctrlhost.sandbox import times
+from ctrlhost.sandbox import go_text, times
 from ctrlhost.sandbox.shapes import Shape
-from ctrlhost.sandbox.status import bad_request
+from ctrlhost.sandbox.status import Failure, bad_request
 
 _QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII)
 _INT64 = 2**63
-_GO_TYPES = {"string": "string", "boolean": "bool", "integer": "int", "number": "float64", "array": "[]", "map": "map"}
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]", re.ASCII)
+_INDEX = re.compile(r"\[\d+\]", re.ASCII)
+
+
+class Undecodable(Failure):
+    """400: a JSON value does not fit its field."""
+
+    def __init__(self, why: str, restored: str = "") -> None:
+        """Keep the decoder's words, and those of a strategic merge patch."""
+        super().__init__(400, "BadRequest", why)
+        self.why = why
+        self.restored = restored or why
+
+    def of(self, kind: str, version: str) -> Undecodable:
+        """Say as what the body could not be read."""
+        self.message = f'{kind} in version "{version}" cannot be handled as a {kind}: {self.why}'
+        return self
 
 
 def conform(shape: Shape, value: dict[str, Any], kind: str, unknown: list[str]) -> dict[str, Any]:
@@ -31,6 +47,8 @@ def _object(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) 
         raise _mismatch(value, path, shape, kind)
     result: dict[str, Any] = {}
     fields = shape.fields
+    # Messages name the struct that has the field.
+    kind = shape.name.rpartition(".")[2] or kind
     for name, item in value.items():
         child = fields.get(name)
         where = f"{path}.{name}" if path else name
@@ -91,9 +109,9 @@ def _map(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> 
         return None
     element = shape.element or Shape("any")
     if element.type == "string":
-        for key, item in value.items():
+        for item in value.values():
             if type(item) is not str and item is not None:
-                raise _mismatch(item, f"{path}.{key}", element, kind)
+                raise _mismatch(item, path, element, kind)
         return {key: item or "" for key, item in value.items()}
     return {key: _item(element, item, f"{path}.{key}", unknown, kind) for key, item in value.items()}
 
@@ -136,7 +154,7 @@ def _special(shape: Shape, value: Any, path: str, kind: str) -> Any:
         try:
             base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise bad_request(f"{kind}: {path}: illegal base64 data") from error
+            raise Undecodable(f"illegal base64 data at input byte {_bad_byte(value)}") from error
         return value.replace("\n", "").replace("\r", "")
     if not value:
         return None
@@ -174,7 +192,13 @@ def quantity(text: str) -> str:
     return f"{sign.replace('+', '')}{number}{names.get(power, '')}"
 
 
-def _mismatch(value: Any, path: str, shape: Shape, kind: str) -> Exception:
-    found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
-    wanted = _GO_TYPES.get(shape.type, shape.name or shape.type)
-    return bad_request(f"json: cannot unmarshal {found} into Go struct field {kind}.{path} of type {wanted}")
+def _bad_byte(text: str) -> int:
+    """Find where base64 stops being any."""
+    found = _NOT_BASE64.search(text.replace("\n", "").replace("\r", ""))
+    return found.start() if found else len(text) // 4 * 4
+
+
+def _mismatch(value: Any, path: str, shape: Shape, kind: str) -> Undecodable:
+    where, wanted = _INDEX.sub("", path), go_text.type_of(shape)
+    why = f"json: cannot unmarshal {go_text.json_kind(value)} into Go struct field {kind}.{where} of type {wanted}"
+    return Undecodable(why, go_text.not_restored(value, shape))

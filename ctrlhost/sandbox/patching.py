@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import applying, meta, negotiation, reads, status, views, writes
+from ctrlhost.sandbox import applying, go_text, meta, negotiation, reads, status, views, writes
 from ctrlhost.sandbox.call import Call, Object, bad_option
+from ctrlhost.sandbox.conform import Undecodable
 from ctrlhost.sandbox.patches import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.shapes import ANY, of_kind
 from ctrlhost.sandbox.status import Failure, bad_request
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+_ORDER = "$setElementOrder/"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
@@ -33,18 +35,51 @@ def patch(engine: Engine, call: Call, media: str, body: bytes) -> writes.Written
     if call.query.flag("force"):
         text = "may not be specified for non-apply patch"
         raise bad_option("PatchOptions", status.forbidden_field("force", text))
-    document = negotiation.decode_json(body)
-    if media != JSON_PATCH and type(document) is not dict:
-        raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+    document = _document(media, body)
     snapshot = reads.find(engine, call)
     old = views.load(call.kind, snapshot)
     # The patch works on a copy of its own, since it shares what it leaves alone with the result.
     obj = changed(call.kind, views.load(call.kind, snapshot), media, document)
     if type(obj) is not dict:
         raise bad_request("the patch does not leave an object")
+    if media == STRATEGIC_PATCH:
+        # It is merged into a value of a known type.
+        obj.update({key: old[key] for key in ("apiVersion", "kind")})
     writes.decode_type(call, obj)
     _check_names(call, meta.metadata_of(obj))
-    return writes.replace(engine, call, snapshot, old, obj)
+    if obj["metadata"].get("uid", snapshot.uid) != snapshot.uid:
+        cause = status.invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")
+        raise status.invalid(call.kind.kind, call.kind.group, call.name, [cause])
+    try:
+        return writes.replace(engine, call, snapshot, old, obj)
+    except Undecodable as error:
+        strategic = media == STRATEGIC_PATCH
+        text = go_text.shown(_unordered(document)) if strategic else views.encode(obj).decode()
+        cause = status.invalid_value("patch", text, error.restored if strategic else error.why)
+        raise status.invalid("", "", "", [cause]) from None
+
+
+def _document(media: str, body: bytes) -> Any:
+    """Read a patch; those that are merged must be objects."""
+    document = negotiation.decode_json(body)
+    if media == JSON_PATCH or type(document) is dict:
+        return document
+    if document is None:
+        if media == STRATEGIC_PATCH:
+            return {}
+        raise bad_request("Invalid JSON Patch")
+    found = go_text.json_kind(document)
+    prefix = "error decoding patch: " if media == MERGE_PATCH else ""
+    raise bad_request(f"{prefix}json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+
+
+def _unordered(document: Any) -> Any:
+    """Give a strategic patch without the lists whose order it sets: upstream takes those out before it decodes."""
+    if type(document) is not dict:
+        return document
+    marks = {key for key in document if key.startswith(_ORDER)}
+    dropped = marks | {key.removeprefix(_ORDER) for key in marks}
+    return {key: _unordered(value) for key, value in document.items() if key not in dropped}
 
 
 def _check_names(call: Call, metadata: Object) -> None:

@@ -113,8 +113,15 @@ def make_filter(kind: Kind, call: Call) -> Filter:
         elif label in kind.field_selectors:
             terms.append((kind.field_selectors[label], equal, value))
         else:
-            raise bad_request(f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+            raise bad_request(_unknown_field(kind, label))
     return Filter(labels, terms, names)
+
+
+def _unknown_field(kind: Kind, label: str) -> str:
+    """Say it as a real server does, which has two ways."""
+    if kind.custom is not None or (not kind.group and kind.field_selectors):
+        return f"field label not supported: {label}"
+    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def list_page(engine: Engine, call: Call, received: float) -> Page:

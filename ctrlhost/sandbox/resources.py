@@ -51,6 +51,8 @@ def _call(engine: Engine, request: Request, group: str, version: str, rest: list
     name, sub = (rest[1] if len(rest) > 1 else ""), (rest[2] if len(rest) > 2 else "")
     if kind is None or (scoped and not kind.namespaced):
         return None
+    if sub and kind.subresource(sub) is None and kind.custom is None and sub not in subresources.CONNECTS:
+        return None
     if kind.namespaced and not scoped and (name or request.method == "POST"):
         return None
     if not name and request.method == "GET" and request.query.flag("watch"):

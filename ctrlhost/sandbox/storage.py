@@ -294,8 +294,3 @@ class Store:
             before = largest.ring_bytes
             largest.halve()
             self._event_bytes -= before - largest.ring_bytes
-
-
-def head_length(api_version: str, kind: str) -> int:
-    """Count the bytes of an encoded object that stand before its metadata, without the brace."""
-    return len(f'"apiVersion":"{api_version}","kind":"{kind}",')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ctrlhost.sandbox import go_text
 from ctrlhost.sandbox.shapes import ANY, Shape
 from ctrlhost.sandbox.status import Failure, bad_request
 
@@ -68,7 +69,7 @@ def _merge_list(shape: Shape, original: Any, patch: list[Any], order: list[Any] 
     result = list(base)
     for item in patch:
         if type(item) is not dict or key not in item:
-            raise Failure(500, "", f"map: {item!r} does not contain declared merge key: {key}")
+            raise Failure(500, "", f"map: {go_text.shown(item)} does not contain declared merge key: {key}")
         index = next(
             (at for at, other in enumerate(result) if type(other) is dict and other.get(key) == item[key]), None
         )

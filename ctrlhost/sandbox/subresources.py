@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
 
-_CONNECTS = ("exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize")
+CONNECTS = ("exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize")
 
 
 def answer(engine: Engine, request: Request, call: Call) -> Response:
     """Answer a request on a sub-resource."""
     kind = call.kind
     found = kind.subresource(call.subresource)
-    if found is None:
-        if kind.plural == "pods" and call.subresource in _CONNECTS:
-            raise bad_request(f"pods/{call.subresource} is not supported by the sandbox")
+    if found is None and kind.plural != "pods":
         raise status.not_found(kind.plural, kind.group, call.name)
+    if found is None:
+        raise bad_request(f"pods/{call.subresource} is not supported by the sandbox")
     if call.verb not in found.verbs:
         raise status.method_not_allowed(call.verb, kind.plural, kind.group)
     special = _SPECIAL.get(call.subresource)
@@ -75,6 +75,8 @@ def _log(engine: Engine, request: Request, call: Call) -> Response:
     wanted = request.query.first("container") or names[0]
     if wanted not in names:
         raise bad_request(f"container {wanted} is not valid for pod {call.name}")
+    if not pod["spec"].get("nodeName"):
+        return Response(200, b"", "text/plain")
     started = (pod.get("status") or {}).get("startTime")
     if started is None:
         raise bad_request(f'container "{wanted}" in pod "{call.name}" is waiting to start: ContainerCreating')

@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import status
-from ctrlhost.sandbox.names import is_label, is_label_1035, is_subdomain, label_causes
+from ctrlhost.sandbox.names import is_label, is_label_1035, is_subdomain, label_causes, name_problem
 from ctrlhost.sandbox.selectors import match_selector
 from ctrlhost.sandbox.status import Cause
 
@@ -70,7 +70,7 @@ def pod_spec_causes(spec: Mapping[str, Any], path: str, *, templated: bool = Fal
     for index, volume in enumerate(spec.get("volumes") or ()):
         name = volume.get("name", "")
         if not is_label(name):
-            found.append(status.invalid_value(f"{path}.volumes[{index}].name", name, "must be a DNS-1123 label"))
+            found.append(status.invalid_value(f"{path}.volumes[{index}].name", name, name_problem("label", name)))
         elif name in volumes:
             found.append(status.duplicate(f"{path}.volumes[{index}].name", name))
         volumes.add(name)
@@ -86,7 +86,7 @@ def pod_spec_causes(spec: Mapping[str, Any], path: str, *, templated: bool = Fal
         found.append(status.not_supported(f"{path}.restartPolicy", policy, allowed))
     for name in ("hostname", "subdomain"):
         if spec.get(name) and not is_label(spec[name]):
-            found.append(status.invalid_value(f"{path}.{name}", spec[name], "must be a DNS-1123 label"))
+            found.append(status.invalid_value(f"{path}.{name}", spec[name], name_problem("label", spec[name])))
     return found
 
 
@@ -96,7 +96,7 @@ def _container_causes(container: Mapping[str, Any], path: str, names: set[str]) 
     if not name:
         found.append(status.required(f"{path}.name"))
     elif not is_label(name):
-        found.append(status.invalid_value(f"{path}.name", name, "must be a DNS-1123 label"))
+        found.append(status.invalid_value(f"{path}.name", name, name_problem("label", name)))
     elif name in names:
         found.append(status.duplicate(f"{path}.name", name))
     names.add(name)
@@ -141,7 +141,7 @@ def _workload(obj: Object) -> list[Cause]:
         found += selector_causes(selector, "spec.selector")
         if not found and not match_selector(selector, labels):
             text = "`selector` does not match template `labels`"
-            found.append(status.invalid_value("spec.template.metadata.labels", labels, text))
+            found.append(status.invalid_value("spec.template.metadata.labels", labels or None, text))
     found += label_causes(labels, "spec.template.labels")
     found += pod_spec_causes(template.get("spec") or {}, "spec.template.spec", templated=True)
     kind = (spec.get("strategy") or {}).get("type")
@@ -185,7 +185,7 @@ def _service(obj: Object) -> list[Cause]:
         if not name and len(ports) > 1:
             found.append(status.required(f"{where}.name"))
         elif name and not is_label(name):
-            found.append(status.invalid_value(f"{where}.name", name, "must be a DNS-1123 label"))
+            found.append(status.invalid_value(f"{where}.name", name, name_problem("label", name)))
         elif name in names:
             found.append(status.duplicate(f"{where}.name", name))
         names.add(name)
@@ -214,7 +214,7 @@ def _ingress(obj: Object) -> list[Cause]:
         host = rule.get("host", "")
         where = f"spec.rules[{index}]"
         if host and not is_subdomain(host.removeprefix("*.")):
-            found.append(status.invalid_value(f"{where}.host", host, "must be a DNS-1123 subdomain"))
+            found.append(status.invalid_value(f"{where}.host", host, name_problem("subdomain", host)))
         http = rule.get("http")
         if http is not None and not http.get("paths"):
             found.append(status.required(f"{where}.http.paths"))

@@ -284,3 +284,27 @@ def test_tables_come_in_chunks(api: Api, ns: str, five: Crd) -> None:
     token = first["metadata"]["continue"]
     second = api.get(five.path(ns), TABLE, **{"limit": 4, "continue": token}).expect(200)
     assert (len(first["rows"]), len(second["rows"])) == (4, 1)
+
+
+def test_what_a_kind_has_not_is_not_there(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map()).expect(201)
+    for sub in ("status", "scale", "nope"):
+        answer = api.get(core(ns, "configmaps", f"a/{sub}")).fails(404, "NotFound")
+        assert answer["message"] == "the server could not find the requested resource"
+
+
+def test_a_pod_that_is_on_no_node_has_said_nothing(api: Api, ns: str) -> None:
+    api.post(core(ns, "pods"), pod("a")).expect(201)
+    answer = api.get(core(ns, "pods", "a/log"))
+    assert (answer.status, answer.body) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("plural", "text"),
+    [
+        ("configmaps", '"nope" is not a known field selector: only "metadata.name", "metadata.namespace"'),
+        ("pods", "field label not supported: nope"),
+    ],
+)
+def test_a_field_that_can_not_be_selected_by_is_named(api: Api, ns: str, plural: str, text: str) -> None:
+    assert text in api.get(core(ns, plural), fieldSelector="nope=x").fails(400, "BadRequest")["message"]

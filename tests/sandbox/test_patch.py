@@ -244,3 +244,43 @@ def test_a_patch_of_a_scale_that_leaves_none(api: Api, deploy: str, media: str, 
     answer = api.patch(f"{deploy}/scale?fieldManager=t", body, media)
     assert answer.status in (400, 422), answer.body
     assert api.get(f"{deploy}/scale").expect(200)["spec"] == {}
+
+
+@pytest.mark.parametrize(
+    ("media", "patch", "message"),
+    [
+        (STRATEGIC, {"spec": {"replicas": "x"}}, '"map[spec:map[replicas:x]]": unrecognized type: int32'),
+        (STRATEGIC, {"spec": {"template": {"metadata": {"labels": {"a": 5}}}}}, "cannot convert int64 to string"),
+        (STRATEGIC, {"spec": 1.5}, "cannot restore struct from: float64"),
+        (STRATEGIC, {"metadata": {"labels": [True, None]}}, '[true <nil>]]]": cannot restore map from slice'),
+        (
+            "application/merge-patch+json",
+            {"spec": {"template": {"spec": {"containers": [{"name": 5}]}}}},
+            "cannot unmarshal number into Go struct field Container.spec.template.spec.containers.name of type string",
+        ),
+        (JSON_PATCH, [op("add", "/spec/paused", value=1)], "Go struct field DeploymentSpec.spec.paused of type"),
+    ],
+)
+def test_a_patch_that_brings_a_wrong_type(api: Api, deploy: str, media: str, patch: Any, message: str) -> None:
+    answer = api.patch(deploy, patch, media).fails(422, "Invalid")
+    assert answer["message"].startswith(' "" is invalid: patch: Invalid value: ')
+    assert message in answer["message"]
+
+
+def test_a_body_of_a_wrong_type_says_as_what_it_can_not_be_read(api: Api, ns: str) -> None:
+    secret = {"metadata": {"name": "s"}, "data": {"k": "ab*d"}}
+    answer = api.post(core(ns, "secrets"), secret).fails(400, "BadRequest")
+    wanted = 'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 2'
+    assert answer["message"] == wanted
+    ports = container("a", ports={})
+    answer = api.post(apps(ns, "deployments"), deployment("d", ports)).fails(400, "BadRequest")
+    assert answer["message"].endswith(
+        "json: cannot unmarshal object into Go struct field Container.spec.template.spec.containers.ports "
+        "of type []v1.ContainerPort"
+    )
+
+
+def test_a_patch_does_not_change_the_uid(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map()).expect(201)
+    answer = api.patch(core(ns, "configmaps", "a"), {"metadata": {"uid": "1"}}).fails(422, "Invalid")
+    assert "metadata.uid" in answer["message"]

@@ -68,9 +68,12 @@ class Services(BuiltinStrategy):
         spec, uid = obj["spec"], obj["metadata"]["uid"]
         causes = []
         address = spec.get("clusterIP", "")
+        before = "" if old is None or old["spec"].get("type") == "ExternalName" else old["spec"].get("clusterIP", "")
         if spec.get("type") == "ExternalName":
             if not spec.get("externalName"):
                 causes.append(status.required("spec.externalName"))
+        elif before and before != address:
+            causes.append(status.invalid_value("spec.clusterIPs[0]", [address], "may not change once set"))
         elif address and address != "None":
             try:
                 inside = ipaddress.ip_address(address) in ipaddress.ip_network(engine.options.service_cidr)
@@ -83,10 +86,6 @@ class Services(BuiltinStrategy):
             elif holder != uid:
                 text = f"failed to allocate IP {address}: provided IP is already allocated"
                 causes.append(status.invalid_value("spec.clusterIPs", [address], text))
-        if old is not None and spec.get("type") != "ExternalName":
-            before = old["spec"].get("clusterIP", "")
-            if before and before != address and old["spec"].get("type") != "ExternalName":
-                causes.append(status.invalid_value("spec.clusterIPs[0]", [address], "may not change once set"))
         given = _ingress(obj)
         if given and spec.get("type") != "LoadBalancer" and (old is None or given != _ingress(old)):
             text = "may only be used when `spec.type` is 'LoadBalancer'"

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.sandbox.clients.comparison import Difference
+from tests.sandbox.clients.comparison import Comparison, Difference, Server
 
 
 def test_every_difference_has_its_reason(differences: list[Difference]) -> None:
     assert differences
     assert [row for row in differences if not row.why or not (row.real or row.sandbox)] == []
+
+
+@pytest.mark.parametrize(
+    ("listed", "refused"),
+    [
+        ([], True),
+        ([Difference("a test: a step", "size: 1", "size: 2", "why")], False),
+        ([Difference("a test: a step", "size: 1", "", "why")], True),
+        ([Difference("a test: another step", "size: *", "size: *", "why")], True),
+        ([Difference("a test: a *", "*", "*", "why")], False),
+    ],
+)
+def test_a_difference_that_is_not_listed_fails_the_comparison(
+    sandbox_server: Server, real_server: Server, listed: list[Difference], refused: bool
+) -> None:
+    servers = [replace(server, steps=[], unexpected=[]) for server in (sandbox_server, real_server)]
+    compare = Comparison(*servers, listed, set())
+
+    def steps(server: Server) -> None:
+        server.note("a step", {"kept": "the same", "size": 2 if server.kind == "sandbox" else 1})
+
+    if refused:
+        with pytest.raises(AssertionError, match="size: "):
+            compare("a test", steps)
+    else:
+        compare("a test", steps)
+
+
+def test_a_step_that_only_one_took_fails_the_comparison(sandbox_server: Server, real_server: Server) -> None:
+    servers = [replace(server, steps=[], unexpected=[]) for server in (sandbox_server, real_server)]
+    compare = Comparison(*servers, [Difference("*", "*", "*", "why")], set())
+    with pytest.raises(AssertionError):
+        compare("a test", lambda server: server.note(f"a step of {server.kind}", 1))
 
 
 def test_every_listed_difference_is_there(
