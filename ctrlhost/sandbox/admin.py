@@ -8,26 +8,13 @@ import msgspec
 
 from ctrlhost.sandbox import seed
 from ctrlhost.sandbox.messages import Request, Response
-from ctrlhost.sandbox.status import Failure, bad_request
+from ctrlhost.sandbox.status import REASONS, Failure, bad_request
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.attributes import Attributes
     from ctrlhost.sandbox.engine import Engine
 
-_REASONS = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
 _MAX_FAULTS = 1000
 
 
@@ -75,7 +62,7 @@ class Admin:
                 if not fault.times:
                     self._faults.remove(fault)
                 retry = fault.retryAfterSeconds if fault.code in (429, 503) else None
-                raise Failure(fault.code, _REASONS.get(fault.code, ""), "ordered by a test", retry_after=retry)
+                raise Failure(fault.code, REASONS.get(fault.code, ""), "ordered by a test", retry_after=retry)
 
     def _order(self, body: bytes) -> None:
         try:

@@ -31,20 +31,6 @@ OF_WATCHES: Final[frozenset[str]] = frozenset({"duplicate", "garbage", "error-fr
 #: Faults within a body, which may follow each other.
 OF_BODIES: Final[frozenset[str]] = OF_WATCHES | {"cut", "truncate", "half-open"}
 
-REASONS: Final[dict[int, str]] = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    409: "Conflict",
-    410: "Expired",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:

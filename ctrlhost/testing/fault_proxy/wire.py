@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctrlhost.testing.fault_proxy.fault import REASONS
+from ctrlhost.sandbox.status import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
