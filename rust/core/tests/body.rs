@@ -176,3 +176,17 @@ fn a_connection_that_ends_or_falls_silent_is_told_after_what_came_before() {
     assert_eq!(followed.progress.events, 1);
     assert!(matches!(followed.error, Some(FollowError::Body(_))));
 }
+
+#[test]
+fn what_comes_in_one_piece_with_the_end_of_the_initial_events_is_where_the_watch_goes_on() {
+    let (informer, _) = watching();
+    let end = r#"{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
+    let end = format!("{{\"type\":\"BOOKMARK\",\"object\":{end}}}\n");
+    let mut piece = chunk("ADDED", "a", 9);
+    piece.extend(format!("{:x}\r\n{end}\r\n", end.len()).into_bytes());
+    piece.extend(chunk("MODIFIED", "a", 12));
+    informer.begin_list();
+    let followed = informer.follow(&mut Body::chunked(), &piece);
+    assert!(followed.progress.initial_events_end);
+    assert_eq!(followed.progress.resource_version, "12");
+}

@@ -41,8 +41,10 @@ pub(super) struct Intake {
     /// The list that is being read.
     staged: Option<Staged>,
     resource_version: String,
-    /// The version of the last bookmark among staged events.
+    /// The version of the last bookmark among staged events, and of what came after the end of the initial ones.
     staged_version: String,
+    /// The initial events are complete; what is staged after them came in one piece with their end.
+    initial_over: bool,
     last_skip: String,
 }
 
@@ -63,6 +65,7 @@ impl Intake {
             staged: None,
             resource_version: String::new(),
             staged_version: String::new(),
+            initial_over: false,
             last_skip: String::new(),
         }
     }
@@ -72,6 +75,7 @@ impl Intake {
         self.frames.restart();
         self.staged = Some(Staged::default());
         self.staged_version.clear();
+        self.initial_over = false;
     }
 
     pub(super) fn abort_list(&mut self) {
@@ -168,6 +172,7 @@ impl Intake {
             staged,
             resource_version,
             staged_version,
+            initial_over,
             last_skip,
             ..
         } = self;
@@ -198,6 +203,7 @@ impl Intake {
                     progress.bookmarks += 1;
                     let ends = bookmark(frame.value, resource_version, counters);
                     progress.initial_events_end |= ends == Some(true);
+                    *initial_over |= ends == Some(true);
                     progress.plain_bookmarks += u64::from(ends.is_none());
                     return true;
                 }
@@ -215,7 +221,7 @@ impl Intake {
             progress.events += 1;
             let key = object.key().clone();
             // What a server streams first comes in any order of versions; a change after that is the newest there is.
-            if staged.is_none() || progress.initial_events_end {
+            if staged.is_none() || *initial_over {
                 let version = object.resource_version();
                 if !version.is_empty() {
                     resource_version.clear();
