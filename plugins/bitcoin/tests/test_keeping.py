@@ -8,6 +8,7 @@ import pytest
 
 import ctrlhost
 from plugins.bitcoin.tests.world import NAME, NET, STS, SVC
+from tests.waiting import eventually
 
 GROUP = "bitcoincontroller.christianb93.github.com"
 UPSTREAM = {"app": NAME}
@@ -338,3 +339,23 @@ def test_an_update_that_is_refused_is_told_and_tried_again(world: Any) -> None:
     assert world.events("Scaled") == []
     world.after(0.1)
     assert world.sts()["spec"]["replicas"] == 2
+
+
+def test_what_a_deletion_orphans_is_not_taken_back_by_a_cache_that_has_not_heard_of_it(world: Any) -> None:
+    replica = world.start()
+    world.net()
+    world.idle()
+    replica.host.faults.next("replace", ctrlhost.Forbidden("no"), resource="statefulsets")
+    world.edit(nodes=2)
+    world.idle()
+    with replica.host.faults.hold_watches():
+        world.client.delete(*NET, NAME, "test", propagation="Orphan")
+        eventually(lambda: not world.sts()["metadata"].get("ownerReferences"))
+        eventually(lambda: world.client.find(*NET, NAME, "test") is None)
+        runs = replica.runs()
+        replica.enqueue()
+        eventually(lambda: replica.runs() > runs)
+        assert not world.sts()["metadata"].get("ownerReferences")
+    world.idle()
+    assert not world.sts()["metadata"].get("ownerReferences")
+    assert world.sts()["spec"]["replicas"] == 4

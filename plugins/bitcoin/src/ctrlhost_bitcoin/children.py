@@ -135,6 +135,9 @@ class ChildKeeper:
         if live["metadata"].get("deletionTimestamp"):
             # It is made anew once it is gone.
             return live
+        if adopting and not self._is_kept():
+            # A deletion that orphans takes our reference off first. To put it back would be the end of the object.
+            return live
         changed, fields = update(live, wanted)
         if adopting:
             changed = ownership.adopted(changed, self._network)
@@ -151,6 +154,16 @@ class ChildKeeper:
         if kind == "StatefulSet":
             self._tell_update(live, wanted, fields)
         return written
+
+    def _is_kept(self) -> bool:
+        """Ask the server whether the network stays: the cache may not have heard yet that it is being deleted."""
+        known = self._network["metadata"]
+        found = self._ctx.client.find(
+            self._network["apiVersion"], self._network["kind"], known["name"], known["namespace"]
+        )
+        if found is None or found["metadata"]["uid"] != known["uid"]:
+            return False
+        return not found["metadata"].get("deletionTimestamp")
 
     def _update(self, live: dict[str, Any], wanted: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         fixed = updating.fixed_differences(live, wanted)
