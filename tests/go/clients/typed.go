@@ -81,17 +81,18 @@ func (r *run) deployments(client kubernetes.Interface) {
 	dry, err := deployments.Create(r.ctx, deployment("dry", 1), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	r.note("create without storing", settled(dry), err)
 	stale := made.DeepCopy()
+	// The controller writes the status whenever it comes to it: which attempt succeeds is not the servers' doing.
+	var updated *appsv1.Deployment
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		found, err := deployments.Get(r.ctx, "web", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		found.Spec.Template.Spec.Containers[0].Image = "example.org/main:2"
-		found, err = deployments.Update(r.ctx, found, metav1.UpdateOptions{FieldManager: "typed"})
-		r.note("update its image", settled(found), err)
+		updated, err = deployments.Update(r.ctx, found, metav1.UpdateOptions{FieldManager: "typed"})
 		return err
 	})
-	r.note("retry on conflict", "no error", err)
+	r.note("update its image, again on conflict", settled(updated), err)
 	stale.Spec.Paused = false
 	_, err = deployments.Update(r.ctx, stale, metav1.UpdateOptions{})
 	r.note("update from an old version", nil, err)
