@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
     from ctrlhost.context import Context
-    from ctrlhost.controller import ControllerHandle
+    from ctrlhost.controller_handle import ControllerHandle
     from ctrlhost.duration import Duration
     from ctrlhost.errors import (
         AlreadyExists,
@@ -128,7 +128,7 @@ _HOMES = {
     "ConfigError": "ctrlhost.errors",
     "Conflict": "ctrlhost.errors",
     "Context": "ctrlhost.context",
-    "ControllerHandle": "ctrlhost.controller",
+    "ControllerHandle": "ctrlhost.controller_handle",
     "CtrlhostError": "ctrlhost.errors",
     "Duration": "ctrlhost.duration",
     "Every": "ctrlhost.sources",

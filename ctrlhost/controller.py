@@ -5,17 +5,24 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.context import ControllerScope
+from ctrlhost.controller_declaration import check_declaration, describe_source
+from ctrlhost.controller_handle import ControllerStatus
 from ctrlhost.echo import Echoes
-from ctrlhost.errors import NotLeading, NotSynced, PluginLoadError
+from ctrlhost.errors import NotLeading, NotSynced
 from ctrlhost.leader_gate import LeaderGate
-from ctrlhost.mappings import ByIndex
 from ctrlhost.outcome import Outcomes
-from ctrlhost.source_attachment import Primary, attach_source, declare_source
-from ctrlhost.sources import Every, For, Owns, Watches
+from ctrlhost.source_attachment import (
+    Primary,
+    attach_source,
+    declare_source,
+    listers_of,
+    primary_lister,
+    requests_of_primary,
+)
+from ctrlhost.sources import Every, For
 from ctrlhost.ticker import Ticker
 from ctrlhost.worker import Worker
 from ctrlhost.worker_async import AsyncWorkers
@@ -23,59 +30,13 @@ from ctrlhost.worker_watchdog import Watchdog
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ctrlhost.controller_options import ControllerOptions
     from ctrlhost.plugin_scope import PluginScope
     from ctrlhost.reconcile_metrics import ControllerCounts
-    from ctrlhost.request import Request
     from ctrlhost.source_attachment import Attachment
     from ctrlhost.sources import KindSource, Source
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerStatus:
-    """What a controller is doing, for pages and health checks."""
-
-    name: str
-    #: Whether the caches and handlers of all sources have their first list.
-    synced: bool
-    #: Why the controller can not sync yet: a kind that is not served, a right that is missing; None otherwise.
-    waiting: str | None
-    #: How many workers have been started; 0 before the start.
-    workers: int
-    active: int
-    queued: int
-    runs: int
-    errors: int
-    last_error: str | None
-    sources: tuple[str, ...]
-
-
-class ControllerHandle:
-    """What a plugin holds of its controller: a way to wake it."""
-
-    def __init__(self, controller: Controller) -> None:
-        """Stand for a controller."""
-        self._controller = controller
-
-    @property
-    def name(self) -> str:
-        """The controller's name, as `plugin/name`."""
-        return self._controller.name
-
-    @property
-    def workers(self) -> int:
-        """How many reconciles run at once: what the plugin asked for, or what the operator set instead."""
-        return self._controller.options.workers
-
-    def enqueue(self, request: Request, priority: int | None = None) -> None:
-        """Have the request reconciled; from any thread, and before the workers run too."""
-        self._controller.queue.add(request, priority=priority)
-
-    def enqueue_many(self, requests: Iterable[Request], priority: int | None = None) -> None:
-        """Have each of the requests reconciled: one step for the queue, however many there are."""
-        self._controller.queue.add_many(list(requests), priority=priority)
 
 
 class Controller:
@@ -96,7 +57,7 @@ class Controller:
         self.name = f"{plugin.name}/{name}"
         self.sources = tuple(sources)
         self.options = options
-        _check(plugin.name, name, reconcile, self.sources)
+        check_declaration(plugin.name, name, reconcile, self.sources)
         self._plugin = plugin
         self._reconcile = reconcile
         #: Decided once: whether runs are tasks on the plugin's loop, or calls on threads.
@@ -196,7 +157,7 @@ class Controller:
             self._watchdog = Watchdog(self.name, queue, services.clock, options.timeout)
             self._threads = self._make_threads(self._scope(queue), self._outcomes, self._counts, self._watchdog)
             self._tickers = [
-                Ticker(self.name, source, self._everything, queue, services.clock)
+                Ticker(self.name, source, lambda: requests_of_primary(self._attachments or ()), queue, services.clock)
                 for source in self.sources
                 if isinstance(source, Every)
             ]
@@ -268,7 +229,7 @@ class Controller:
             runs=total.runs if total else 0,
             errors=total.errors if total else 0,
             last_error=self._outcomes.last_error if self._outcomes else None,
-            sources=tuple(_describe(source) for source in self.sources),
+            sources=tuple(describe_source(source) for source in self.sources),
         )
 
     def _attach(self, source: KindSource, queue: WorkQueue, primary: Primary | None) -> Attachment:
@@ -288,25 +249,10 @@ class Controller:
             self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=clock)
         return self._queue
 
-    def _everything(self) -> Iterable[Request]:
-        """Give the key of every object of `For`'s kind."""
-        from ctrlhost.request import Request
-
-        attachments = self._attachments or ()
-        informers = (one.informer for one in attachments if isinstance(one.source, For))
-        return [Request(obj.name, obj.namespace) for informer in informers for obj in informer.lister.list()]
-
     def _scope(self, queue: WorkQueue) -> ControllerScope:
         plugin, services = self._plugin, self._plugin.services
         attachments = self._attachments or []
         client = plugin.writing_client(self._forbid_writes, self._echoes)
-        listers: dict[tuple[str, str], Any] = {}
-        for one in attachments:
-            # Of two sources of one kind the first is what `lister` gives, and `For` before all others.
-            if isinstance(one.source, For):
-                listers[one.source.api_version, one.source.kind] = one.lister
-            listers.setdefault((one.source.api_version, one.source.kind), one.lister)
-        primary = next((one.lister for one in attachments if isinstance(one.source, For)), None)
         return ControllerScope(
             plugin=plugin.name,
             controller=self.name,
@@ -318,8 +264,8 @@ class Controller:
             clock=services.clock,
             leading=services.leading,
             stopping=services.stopping,
-            primary=primary,
-            listers=listers,
+            primary=primary_lister(attachments),
+            listers=listers_of(attachments),
         )
 
     def _forbid_writes(self) -> None:
@@ -349,35 +295,3 @@ class Controller:
             threading.Thread(target=worker.run, name=f"{self.name} worker {index}", daemon=True)
             for index, worker in enumerate(workers)
         ]
-
-
-def _check(plugin: str, name: str, reconcile: Any, sources: Sequence[Any]) -> None:
-    """Refuse what can not work, with the controller's name."""
-
-    def wrong(message: str, hint: str | None = None) -> PluginLoadError:
-        return PluginLoadError(plugin, f"controller `{plugin}/{name}`: {message}", hint=hint)
-
-    if not name or "/" in name:
-        raise PluginLoadError(plugin, f"plugin `{plugin}`: a controller needs a name without a slash, not {name!r}")
-    if not callable(reconcile):
-        raise wrong(f"the reconciler is {reconcile!r}, which can not be called")
-    for source in sources:
-        if not hasattr(source, "priority"):
-            raise wrong(f"{source!r} is no source", "sources are For, Owns, Watches and Every")
-    primaries = sum(isinstance(source, For) for source in sources)
-    if primaries > 1:
-        raise wrong("it has more than one `For`", "use `Watches` with a map for further kinds")
-    if not primaries and any(isinstance(source, Owns) for source in sources):
-        raise wrong("`Owns` needs a `For`, whose objects are the owners")
-    indexes = next((source.indexes for source in sources if isinstance(source, For)), {})
-    for source in sources:
-        if isinstance(source, Watches) and isinstance(source.map, ByIndex) and source.map.index not in indexes:
-            raise wrong(f"`ByIndex` needs the index `{source.map.index}` on the controller's `For`")
-    if not primaries and any(isinstance(source, Every) and source.requests is None for source in sources):
-        raise wrong("`Every` without requests needs a `For`, whose objects it goes through")
-
-
-def _describe(source: KindSource | Every) -> str:
-    if isinstance(source, Every):
-        return f"every {source.seconds:g} s"
-    return f"{type(source).__name__} {source.kind} ({source.api_version})"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
-from ctrlhost.controller import Controller, ControllerHandle
+from ctrlhost.controller import Controller
+from ctrlhost.controller_handle import ControllerHandle
 from ctrlhost.controller_options import ControllerOptions
 from ctrlhost.errors import NotLeading, PluginLoadError
 from ctrlhost.plugin_scope import PluginScope, PluginServices

@@ -14,7 +14,7 @@ from ctrlhost.sources import For, Owns, Watches
 from ctrlhost.written import PluginLister
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
@@ -67,6 +67,27 @@ class Attachment:
     def describe(self) -> str:
         """Name the source and how far it is, for the message of a sync that took too long."""
         return f"{self.source.kind} ({self.source.api_version}, {self.informer.state})"
+
+
+def primary_lister(attachments: Iterable[Attachment]) -> PluginLister | None:
+    """Give the lister of `For`'s kind, None without one."""
+    return next((one.lister for one in attachments if isinstance(one.source, For)), None)
+
+
+def listers_of(attachments: Iterable[Attachment]) -> dict[tuple[str, str], PluginLister]:
+    """Give the listers by apiVersion and kind: of two sources of one kind the first, and `For` before all others."""
+    listers: dict[tuple[str, str], PluginLister] = {}
+    for one in attachments:
+        if isinstance(one.source, For):
+            listers[one.source.api_version, one.source.kind] = one.lister
+        listers.setdefault((one.source.api_version, one.source.kind), one.lister)
+    return listers
+
+
+def requests_of_primary(attachments: Iterable[Attachment]) -> list[Request]:
+    """Give the key of every object of `For`'s kind."""
+    informers = (one.informer for one in attachments if isinstance(one.source, For))
+    return [Request(obj.name, obj.namespace) for informer in informers for obj in informer.lister.list()]
 
 
 def declare_source(plugin: PluginScope, source: KindSource, limit: Sequence[str] | None) -> None:

@@ -1,0 +1,57 @@
+"""What others have of a controller: its plugin a handle to wake it, pages and health checks its status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctrlhost.controller import Controller
+    from ctrlhost.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerStatus:
+    """What a controller is doing, for pages and health checks."""
+
+    name: str
+    #: Whether the caches and handlers of all sources have their first list.
+    synced: bool
+    #: Why the controller can not sync yet: a kind that is not served, a right that is missing; None otherwise.
+    waiting: str | None
+    #: How many workers have been started; 0 before the start.
+    workers: int
+    active: int
+    queued: int
+    runs: int
+    errors: int
+    last_error: str | None
+    sources: tuple[str, ...]
+
+
+class ControllerHandle:
+    """What a plugin holds of its controller: a way to wake it."""
+
+    def __init__(self, controller: Controller) -> None:
+        """Stand for a controller."""
+        self._controller = controller
+
+    @property
+    def name(self) -> str:
+        """The controller's name, as `plugin/name`."""
+        return self._controller.name
+
+    @property
+    def workers(self) -> int:
+        """How many reconciles run at once: what the plugin asked for, or what the operator set instead."""
+        return self._controller.options.workers
+
+    def enqueue(self, request: Request, priority: int | None = None) -> None:
+        """Have the request reconciled; from any thread, and before the workers run too."""
+        self._controller.queue.add(request, priority=priority)
+
+    def enqueue_many(self, requests: Iterable[Request], priority: int | None = None) -> None:
+        """Have each of the requests reconciled: one step for the queue, however many there are."""
+        self._controller.queue.add_many(list(requests), priority=priority)
