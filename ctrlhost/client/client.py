@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
-from ctrlhost.client.answers import decode_object
 from ctrlhost.client.caller import Caller
+from ctrlhost.client.calls import Calls, OnWrite
 from ctrlhost.client.connection import Connection, from_configuration, from_url
 from ctrlhost.client.kubeconfig import load_connection
 from ctrlhost.client.metrics import ClientMetrics
-from ctrlhost.client.resources import Resource, Resources
-from ctrlhost.client.target import Target, Write, WriteVerb, content_of, kind_of, target_of
-from ctrlhost.client.urllib3_transport import DEFAULT_TIMEOUT, Urllib3Transport
+from ctrlhost.client.target import content_of, delete_options
+from ctrlhost.client.urllib3_transport import Urllib3Transport
 from ctrlhost.errors import NotFound
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from ctrlhost.client.transport import Query, Response, Transport
-
-
-import copy
+    from ctrlhost.client.transport import Query, Transport
 
 PatchType = Literal["merge", "json", "strategic"]
 Propagation = Literal["Foreground", "Background", "Orphan"]
-OnWrite = Callable[[Write], None]
 
 _PAGE = 500
-_METHODS = {"create": "POST", "replace": "PUT", "apply": "PATCH", "patch": "PATCH", "delete": "DELETE"}
 _PATCH_TYPES = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
@@ -39,7 +32,7 @@ _PATCH_TYPES = {
 _APPLY_TYPE = "application/apply-patch+yaml"
 
 
-class Client:
+class Client(Calls):
     """Reads and writes objects of one API server. Safe to use from any thread.
 
     Every call takes `timeout` in seconds (30 where none is given) and raises ApiError for what the server refuses,
@@ -79,14 +72,6 @@ class Client:
     def _connected(cls, connection: Connection) -> Client:
         return cls.over(Urllib3Transport(connection), namespace=connection.namespace)
 
-    def _set_up(self, transport: Transport, namespace: str) -> None:
-        self.transport = transport
-        self.namespace = namespace
-        self.field_manager = "ctrlhost"
-        self.resources = Resources(transport)
-        self._caller = Caller(transport)
-        self._on_write: OnWrite | None = None
-
     def derive(
         self, *, field_manager: str | None = None, on_write: OnWrite | None = None, transport: Transport | None = None
     ) -> Client:
@@ -108,10 +93,6 @@ class Client:
         """Requests and durations so far, a collector for prometheus-client; None for a transport that counts none."""
         found = getattr(self.transport, "metrics", None)
         return found if isinstance(found, ClientMetrics) else None
-
-    def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
-        """Give plural, scope and verbs of a kind; NotFound if the server does not serve it."""
-        return self.resources.get(api_version, kind, timeout=timeout)
 
     def get(
         self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
@@ -255,7 +236,7 @@ class Client:
         Returns the object if finalizers or a grace period keep it for now, else the server's `Status`.
         """
         target = self._target(api_version, kind, namespace, name, timeout=timeout)
-        options = _delete_options(propagation, preconditions, grace_period_seconds)
+        options = delete_options(propagation, preconditions, grace_period_seconds)
         return self._write("delete", target, None, options, timeout=timeout)
 
     def delete_collection(
@@ -273,7 +254,7 @@ class Client:
         target = self._target(api_version, kind, namespace, None, timeout=timeout)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         # Not reported to `on_write`: the answer is a list, or a Status that names no object.
-        return self._call("DELETE", target.path(), query, _delete_options(propagation, None, None), timeout=timeout)
+        return self._call("DELETE", target.path(), query, delete_options(propagation, None, None), timeout=timeout)
 
     def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:
         """Learn the kinds of CustomResourceDefinitions, so that using them needs no discovery."""
@@ -282,85 +263,3 @@ class Client:
     def close(self) -> None:
         """Drop idle connections; a later call opens new ones."""
         self.transport.close()
-
-    def _target(
-        self,
-        api_version: str,
-        kind: str,
-        namespace: str | None,
-        name: str | None,
-        subresource: str | None = None,
-        *,
-        timeout: float | None,
-    ) -> Target:
-        resource = self.resource(api_version, kind, timeout=timeout)
-        return Target(resource, (namespace or self.namespace) if resource.namespaced else "", name, subresource)
-
-    def _target_of(
-        self, content: dict[str, Any], subresource: str | None, timeout: float | None, *, generated: bool = False
-    ) -> Target:
-        resource = self.resource(*kind_of(content), timeout=timeout)
-        return target_of(content, resource, self.namespace, subresource, generated=generated)
-
-    def _write(
-        self,
-        verb: WriteVerb,
-        target: Target,
-        query: Query | None,
-        content: Any,
-        *,
-        content_type: str = "application/json",
-        timeout: float | None,
-    ) -> dict[str, Any]:
-        return self._carry_out(verb, target, query, content, content_type=content_type, timeout=timeout)[0]
-
-    def _carry_out(
-        self,
-        verb: WriteVerb,
-        target: Target,
-        query: Query | None,
-        content: Any,
-        *,
-        content_type: str,
-        timeout: float | None,
-    ) -> tuple[dict[str, Any], bytes]:
-        """Write, and give the answer as a dict and as the server sent it."""
-        method, path = _METHODS[verb], target.path(collection=verb == "create" and target.subresource is None)
-        response = self._ask(method, path, query, content, content_type=content_type, timeout=timeout)
-        written = decode_object(response, f"{method} {path}")
-        if self._on_write is not None:
-            self._on_write(Write(verb, target, written))
-        return written, response.body
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        query: Query | None = None,
-        content: Any = None,
-        *,
-        timeout: float | None = None,
-    ) -> dict[str, Any]:
-        response = self._ask(method, path, query, content, content_type="application/json", timeout=timeout)
-        return decode_object(response, f"{method} {path}")
-
-    def _ask(
-        self, method: str, path: str, query: Query | None, content: Any, *, content_type: str, timeout: float | None
-    ) -> Response:
-        body = None if content is None else msgspec.json.encode(content)
-        headers = {} if body is None else {"Content-Type": content_type}
-        limit = DEFAULT_TIMEOUT if timeout is None else timeout
-        return self._caller.call(method, path, query, body, headers, limit)
-
-
-def _delete_options(
-    propagation: str | None, preconditions: Mapping[str, str] | None, grace: int | None
-) -> dict[str, Any] | None:
-    options: dict[str, Any] = {}
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    if preconditions:
-        options["preconditions"] = dict(preconditions)
-    if grace is not None:
-        options["gracePeriodSeconds"] = grace
-    return {"apiVersion": "v1", "kind": "DeleteOptions", **options} if options else None

@@ -65,3 +65,17 @@ def target_of(
         raise ValueError(f"{resource.kind} needs metadata.name")
     where = (metadata.get("namespace") or namespace) if resource.namespaced else ""
     return Target(resource, where, name, subresource)
+
+
+def delete_options(
+    propagation: str | None, preconditions: Mapping[str, str] | None, grace: int | None
+) -> dict[str, Any] | None:
+    """Give what a deletion carries: a `DeleteOptions`, None where nothing was asked for."""
+    options: dict[str, Any] = {}
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    if preconditions:
+        options["preconditions"] = dict(preconditions)
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    return {"apiVersion": "v1", "kind": "DeleteOptions", **options} if options else None
