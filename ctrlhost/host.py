@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import threading
 import time
 from dataclasses import replace
@@ -12,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.configuration import Configuration
+from ctrlhost.controller_options import check_overrides
+from ctrlhost.host_servers import HostServers
+from ctrlhost.host_signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.inspection import Inspection
 from ctrlhost.interpreter import switching_after
 from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager, installed_plugins, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from types import FrameType
+    from collections.abc import Collection, Mapping, Sequence
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -28,24 +28,12 @@ if TYPE_CHECKING:
     from ctrlhost.leadership import Leadership
     from ctrlhost.plugin_scope import PluginServices
     from ctrlhost.sandbox import Sandbox
-    from ctrlhost.server import HttpServer
     from ctrlhost.settings import HostSettings
 
 log = logging.getLogger("ctrlhost.host")
 
-_SERVER_TIMEOUT = 2.0
 #: How long events that are not written yet may take at the end, if the drain took all its time, in seconds.
 _EVENTS_TIMEOUT = 1.0
-
-
-#: A signal so soon after one is the same once more: Ctrl-C reaches a whole process group, and wrappers pass it on.
-_SAME_SIGNAL = 0.1
-#: How late a signal is heard of at worst, in seconds.
-_SIGNALS_SEEN = 0.5
-
-
-class StopRequested(BaseException):
-    """A signal arrived while the host was starting."""
 
 
 class Host:
@@ -81,13 +69,10 @@ class Host:
         self.plugins: list[PluginRuntime] = []
         for plugin in plugins or self.settings.plugins:
             self._add(plugin)
-        self._server: HttpServer | None = None
-        self._listeners: list[tuple[PluginRuntime, HttpServer]] = []
+        self._servers = HostServers()
         self._prepared = False
-        self._starting = False
         self._stopped = False
-        self._signal = ""
-        self._signalled = 0.0
+        self._signals = StopSignals(self.stopping, self._notify)
         #: What the server shows of this host.
         self.inspection = Inspection(self)
         self.events: EventRecorder | None = None
@@ -115,7 +100,8 @@ class Host:
         """
         if self._prepared:
             return
-        self._listen()
+        if self.settings.listen:
+            self._servers.listen(self.settings.listen, self.inspection)
         named = [plugin.name for plugin in self.plugins]
         for runtime in self.plugins:
             if not runtime.failed:
@@ -140,24 +126,17 @@ class Host:
         services = self._services(overrides)
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services))
-        self._check_overrides(overrides)
+        check_overrides(overrides, self.plugins)
         # All before the first informer is made, so that one informer keeps enough for all that share it.
         for controller in (one for plugin in self.plugins for one in plugin.controllers):
             controller.declare()
-        self._start_servers()
+        self._servers.start(self.plugins)
         services.events.start()
         if self.leadership is not None:
             self.leadership.start(services.factory)
         with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
         for runtime in self.plugins:
             runtime.start(with_crds=with_crds, peers=self.plugins)
-
-    def _listen(self) -> None:
-        if self.settings.listen:
-            from ctrlhost.host_app import host_app
-            from ctrlhost.server import HttpServer
-
-            self._server = HttpServer(self.settings.listen, host_app(self.inspection), "host")
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
@@ -220,39 +199,6 @@ class Host:
         """Say whether a queue of this process belongs to a controller of this host."""
         return any(controller.name == queue for plugin in self.plugins for controller in plugin.controllers)
 
-    def _check_overrides(self, overrides: Iterable[str]) -> None:
-        """Refuse settings of a controller that a plugin does not have; one whose set-up failed can not be asked."""
-        from ctrlhost.errors import ConfigError
-
-        known = [controller.name for plugin in self.plugins for controller in plugin.controllers]
-        for name in overrides:
-            plugin = next((one for one in self.plugins if one.name == name.partition("/")[0]), None)
-            if plugin is not None and plugin.context is not None and not plugin.failed and name not in known:
-                theirs = ", ".join(f"`{one}`" for one in known if one.startswith(f"{plugin.name}/")) or "none"
-                raise ConfigError(
-                    f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
-                    hint=f"its controllers are: {theirs}",
-                )
-
-    def _start_servers(self) -> None:
-        from ctrlhost.errors import ConfigError
-
-        for runtime in self.plugins:
-            for listener in runtime.context.listeners if runtime.context else ():
-                from ctrlhost.server import HttpServer
-
-                try:
-                    server = HttpServer(listener.address, listener.app, runtime.name, f"listener of {runtime.name}")
-                except ConfigError as error:
-                    runtime.fail(f"{error}")
-                    break
-                self._listeners.append((runtime, server))
-                server.start()
-                log.info("plugin %s listens on http://%s", runtime.name, server.address)
-        if self._server is not None:
-            self._server.start()
-            log.info("listening on http://%s", self._server.address)
-
     def wait_ready(self, timeout: float) -> bool:
         """Wait until no plugin is syncing any more, `timeout` real seconds at most; say whether that came about."""
         with self._changes:
@@ -281,10 +227,7 @@ class Host:
             self.events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
         if self.factory is not None:
             self.factory.stop()
-        for _, server in self._listeners:
-            server.stop(_SERVER_TIMEOUT)
-        if self._server is not None:
-            self._server.stop(_SERVER_TIMEOUT)
+        self._servers.stop()
         if self._own_client and self.client is not None:
             self.client.close()
         self._notify()
@@ -296,33 +239,28 @@ class Host:
         SIGTERM and SIGINT let running reconciles finish; a second one ends the process at once, with code 1. To be
         called in the main thread.
         """
-        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            with switching_after(self.settings.switch_interval):
-                return self._run()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with self._signals.caught(), switching_after(self.settings.switch_interval):
+            return self._run()
 
     def _run(self) -> int:
-        self._starting = True
+        self._signals.starting = True
         try:
             self.start()
             # In here, so that a signal that comes right now is still expected.
-            self._starting = False
+            self._signals.starting = False
         except StopRequested:
-            self._starting = False
+            self._signals.starting = False
             log.debug("asked to stop while starting")
         except BaseException:
-            self._starting = False
+            self._signals.starting = False
             self.stop(0)
             raise
         # A signal that comes just before the wait is seen only after it, so no wait may be without a limit.
         with self._changes:
-            while not self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed(), _SIGNALS_SEEN):
+            while not self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed(), SIGNALS_SEEN):
                 pass
-        if self._signal:
-            log.info("%s: stopping; once more ends at once", self._signal)
+        if self._signals.came:
+            log.info("%s: stopping; once more ends at once", self._signals.came)
         failed = self._all_failed() and not self.stopping.is_set()
         if failed:
             log.error("every plugin has failed; nothing is left to run")
@@ -330,21 +268,6 @@ class Host:
             log.error("not everything finished within %s", self.settings.drain_timeout)
         log.info("stopped")
         return 1 if failed else 0
-
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        since, self._signalled = time.monotonic() - self._signalled, time.monotonic()
-        if self.stopping.is_set() and since < _SAME_SIGNAL:
-            return
-        if self.stopping.is_set():
-            os.write(2, f"{name} again: ending at once\n".encode())
-            os._exit(1)
-        self._signal = name
-        self.stopping.set()
-        if self._starting:
-            raise StopRequested
-        # The main thread waits on the condition, so it must be woken from another.
-        threading.Thread(target=self._notify, daemon=True).start()
 
     def _all_failed(self) -> bool:
         return bool(self.plugins) and all(plugin.failed for plugin in self.plugins)
@@ -356,4 +279,4 @@ class Host:
     @property
     def address(self) -> str | None:
         """Where the host's server listens, None without one."""
-        return self._server.address if self._server else None
+        return self._servers.address

@@ -10,12 +10,14 @@ import contextlib
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.crds import install_crds
 from ctrlhost.health import Check, PluginCheck
 from ctrlhost.logs import bound
 from ctrlhost.plugin_fault import Contained, with_place
+from ctrlhost.plugin_state import PAUSE, PluginState
+from ctrlhost.plugin_sync import behind_and_waiting, may_begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,29 +31,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
-State = Literal["failed", "waiting", "syncing", "running", "stopping", "stopped"]
-
-#: How long a plugin waits in each state before it looks again whether its caches are full, in seconds.
-_PAUSE: dict[State, float] = {"syncing": 0.01, "waiting": 0.1, "running": 0.5, "stopping": 0, "stopped": 0, "failed": 0}
 _STOPPING_HOOK_TIMEOUT = 5.0
 _FAILED_DRAIN = 1.0
 
 
-class PluginRuntime:
+class PluginRuntime(PluginState):
     """One plugin of one host, with its state and the reason for it."""
 
     def __init__(self, name: str, changed: Callable[[], None] = lambda: None) -> None:
         """Begin a plugin that is not loaded; `changed` is called after each change of state."""
-        self.name = name
-        self.state: State = "syncing"
-        self.reason = ""
+        super().__init__(name, changed)
         self.error: BaseException | None = None
         self.plugin: Plugin | None = None
         self.settings: Any = None
         self.context: PluginContext | None = None
         self.health_checks: list[PluginCheck] = []
-        self._changed = changed
-        self._lock = threading.Lock()
         self._draining = threading.Lock()
         self._drained: bool | None = None
         self._ending = threading.Event()
@@ -63,15 +57,6 @@ class PluginRuntime:
         #: Controllers and tasks, which may have the same names.
         self._started: set[Controller | Task] = set()
         self._led = False
-
-    def __repr__(self) -> str:
-        """Show name, state and reason."""
-        return f"<plugin {self.name} {self.state}{f': {self.reason}' if self.reason else ''}>"
-
-    @property
-    def failed(self) -> bool:
-        """Whether the plugin has failed; it stays so."""
-        return self.state == "failed"
 
     @property
     def installed(self) -> str:
@@ -128,6 +113,7 @@ class PluginRuntime:
             return
         self._peers = tuple(peer for peer in peers if peer is not self)
         self._thread = threading.Thread(target=self._run, args=(with_crds,), name=f"plugin {self.name}", daemon=True)
+        self._begun = True
         self._thread.start()
 
     def _run(self, with_crds: bool) -> None:
@@ -148,8 +134,8 @@ class PluginRuntime:
             context.services.factory.start()
             synced = False
             while not self._ending.is_set():
-                behind, waiting = self._behind(context)
-                if not synced and self._may_begin(context):
+                behind, waiting = behind_and_waiting(context)
+                if not synced and may_begin(context):
                     with self._contained("ctrlhost_synced"):
                         plugin.synced(context)
                     synced = not self.failed
@@ -159,7 +145,7 @@ class PluginRuntime:
                     self._follow_leadership(plugin, context)
                     self._start_what_is_ready(context)
                 self._report(behind, waiting, synced=synced)
-                self._poked.wait(_PAUSE[self.state])
+                self._poked.wait(PAUSE[self.state])
                 self._poked.clear()
 
     def poke(self) -> None:
@@ -184,32 +170,6 @@ class PluginRuntime:
     def _wait_for_crds(self, why: str) -> None:
         self.crds_tried.set()
         self._move("waiting", f"installing CRDs: {why}")
-
-    def _behind(self, context: PluginContext) -> tuple[list[str], list[str]]:
-        """Give the names of what has not synced, and why those of them wait that wait for somebody to do something."""
-        behind, waiting = [], []
-        for controller in context.controllers:
-            if not controller.has_synced() or controller.waiting():
-                behind.append(controller.name)
-                if why := controller.waiting():
-                    waiting.append(why)
-        for informer in context.informers:
-            if not informer.has_synced or informer.state == "waiting":
-                behind.append(str(informer.key))
-                if informer.state == "waiting":
-                    waiting.append(f"{informer.key}: {informer.reason}")
-        return behind, waiting
-
-    def _may_begin(self, context: PluginContext) -> bool:
-        """Say whether the plugin's caches are full.
-
-        A controller that waits, for a CRD or a right, holds up the plugin's other controllers no longer than it takes
-        to know that; informers that the plugin holds itself may be what all of them read, and are always waited for.
-        """
-        controllers = context.controllers
-        synced = [controller.has_synced() for controller in controllers]
-        settled = all(done or one.waiting() for done, one in zip(synced, controllers, strict=True))
-        return settled and (any(synced) or not controllers) and all(one.has_synced for one in context.informers)
 
     def _follow_leadership(self, plugin: Plugin, context: PluginContext) -> None:
         leading = context.services.leading()
@@ -239,18 +199,6 @@ class PluginRuntime:
             if (self._led or not task.needs_leader) and task not in self._started and not task.running:
                 self._started.add(task)
                 task.start()
-
-    def _report(self, behind: list[str], waiting: list[str], *, synced: bool) -> None:
-        if waiting:
-            self._move("waiting", "; ".join(dict.fromkeys(waiting)))
-        elif behind or not synced:
-            self._move("syncing", f"{', '.join(behind)} not synced yet" if behind else "")
-        else:
-            self._move("running", "")
-
-    def settled(self) -> bool:
-        """Whether there is nothing to wait for: the plugin runs, or waits for somebody else, or has failed."""
-        return self.state not in ("syncing", "stopping")
 
     def stop_intake(self) -> None:
         """Tell the plugin that the end is near, and take no new work."""
@@ -344,19 +292,3 @@ class PluginRuntime:
     def _contained(self, stage: str) -> Contained:
         # Until the plugin has a thread of its own, the host's caller hears of what the operator got wrong.
         return Contained(self.name, stage, self.fail, everything=self._thread is not None)
-
-    def _move(self, state: State, reason: str) -> None:
-        with self._lock:
-            # A plugin that has failed stays so, and one that stops does not start again.
-            past = {"failed": 3, "stopped": 2, "stopping": 1}
-            if past.get(state, 0) < past.get(self.state, 0) or (state, reason) == (self.state, self.reason):
-                return
-            moved = state != self.state
-            self.state, self.reason = state, reason
-        level = {"failed": logging.ERROR, "waiting": logging.WARNING}.get(state, logging.INFO)
-        # A plugin that never started has nothing to tell of its end.
-        quiet = self._thread is None and state in ("stopping", "stopped")
-        if not quiet and (moved or state != "syncing"):
-            separator = ": " if reason else ""
-            log.log(level, "plugin %s %s%s%s", self.name, state, separator, reason, extra={"plugin": self.name})
-        self._changed()
