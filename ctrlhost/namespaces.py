@@ -59,6 +59,8 @@ def read(entries: Sequence[str]) -> tuple[str, ...] | NamespaceSelector:
         raise TypeError(f"namespaces is a sequence of names, not the string {entries!r}")
     names, globs, labels = [], [], []
     for entry in entries:
+        if not isinstance(entry, str):
+            raise TypeError(f"a namespace is named by a text, not by {entry!r}")
         if entry.startswith(LABEL):
             labels.append(_selector(entry))
         elif _NAME.fullmatch(entry):

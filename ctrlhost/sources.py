@@ -53,6 +53,9 @@ class KindSource:
         if self.namespaces is not None:
             read(self.namespaces)
             object.__setattr__(self, "namespaces", tuple(self.namespaces))
+        for name in ("label_selector", "field_selector"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise TypeError(f"{name} is a text as the API takes it, such as 'a=b,c!=d', not {value!r}")
         if callable(self.predicates):
             raise TypeError("predicates is a sequence, not one predicate")
         object.__setattr__(self, "predicates", tuple(self.predicates))

@@ -43,6 +43,8 @@ class Caller:
         anything, with every verb, for 5xx with reads only. A read whose connection broke is sent once more; a write
         never, since it may have been carried out.
         """
+        if not timeout >= 0:
+            raise ValueError(f"timeout is a number of seconds from 0 on, not {timeout!r}")
         deadline = time.monotonic() + timeout
         broken = False
         for left in range(_TRIES - 1, -1, -1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,13 +42,19 @@ class Calls:
         api_version: str,
         kind: str,
         namespace: str | None,
-        name: str | None,
+        name: str,
         subresource: str | None = None,
         *,
         timeout: float | None,
     ) -> Target:
+        if not isinstance(name, str):
+            # None would be the collection: a get would be a list, and a delete that of all there is.
+            raise TypeError(f"the name of a {kind} is a text, not {name!r}")
+        return replace(self._collection(api_version, kind, namespace, timeout), name=name, subresource=subresource)
+
+    def _collection(self, api_version: str, kind: str, namespace: str | None, timeout: float | None) -> Target:
         resource = self.resource(api_version, kind, timeout=timeout)
-        return Target(resource, (namespace or self.namespace) if resource.namespaced else "", name, subresource)
+        return Target(resource, (namespace or self.namespace) if resource.namespaced else "")
 
     def _target_of(
         self, content: dict[str, Any], subresource: str | None, timeout: float | None, *, generated: bool = False

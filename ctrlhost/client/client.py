@@ -251,7 +251,7 @@ class Client(Calls):
         timeout: float | None = None,
     ) -> dict[str, Any]:
         """Delete all objects that the selectors choose, in one namespace (the context's where none is given)."""
-        target = self._target(api_version, kind, namespace, None, timeout=timeout)
+        target = self._collection(api_version, kind, namespace, timeout)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         # Not reported to `on_write`: the answer is a list, or a Status that names no object.
         return self._call("DELETE", target.path(), query, delete_options(propagation, None, None), timeout=timeout)

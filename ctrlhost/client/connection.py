@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import tempfile
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,8 @@ from urllib.parse import urlsplit
 from ctrlhost.client.configuration import new_configuration
 from ctrlhost.client.credentials import ConfigurationHook, Credentials, NoCredentials, StaticHeader
 from ctrlhost.errors import ConfigError
+
+_SOCKS = ("socks4", "socks4a", "socks5", "socks5h")
 
 
 @dataclass(slots=True)
@@ -72,16 +75,22 @@ class Connection:
 
     def check(self) -> None:
         """Raise ConfigError, naming the source, unless the address and the certificates can be used."""
-        try:
-            parts = urlsplit(self.url)
-            usable = (
-                parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-            )
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ConfigError(f"{self.source}: server address {self.url!r} is no http or https URL")
+        check_address(self.url, self.source)
+        proxy = self.configuration.proxy
+        if proxy:
+            self._check_proxy(str(proxy))
         self.tls_context()
+
+    def _check_proxy(self, proxy: str) -> None:
+        if "://" not in proxy:
+            # What environment variables mean by it.
+            self.configuration.proxy = proxy = f"http://{proxy}"
+        if not _is_url(proxy, ("http", "https", *_SOCKS)):
+            raise ConfigError(f"{self.source}: the proxy's address {proxy!r} is no http, https or socks5 URL")
+        if proxy.startswith("socks") and find_spec("socks") is None:
+            raise ConfigError(
+                f"{self.source}: the proxy {proxy} needs a package that is not installed", hint="pip install PySocks"
+            )
 
     def tls_context(self) -> ssl.SSLContext | None:
         """Make a TLS context with the CA and the client certificate as they are now; None for plain http."""
@@ -106,18 +115,37 @@ class Connection:
         return context
 
 
+def check_address(url: str, source: str) -> None:
+    """Raise ConfigError, naming the source, unless a server can be at this address."""
+    if not _is_url(url, ("http", "https")):
+        raise ConfigError(f"{source}: server address {url!r} is no http or https URL")
+    parts = urlsplit(url)
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ConfigError(f"{source}: the server's address has more than a host, a port and a path")
+
+
+def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
+
 def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
 
 
 def from_url(url: str, token: str | None, ca: str | None, verify: bool) -> Connection:
     """Describe a server by its address; `ca` is a PEM text or the path of one."""
+    source = f"the URL {url}"
+    check_address(url.rstrip("/"), source)
     inline = ca is not None and "-----BEGIN" in ca
     configuration = new_configuration(
         host=url.rstrip("/"), ssl_ca_cert=None if inline else ca, ca_cert_data=ca if inline else None, verify_ssl=verify
     )
     credentials: Credentials = StaticHeader(f"Bearer {token}") if token else NoCredentials()
-    return Connection(configuration, f"the URL {url}", credentials)
+    return Connection(configuration, source, credentials)
 
 
 def from_configuration(configuration: Any) -> Connection:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctrlhost.client.configuration import new_configuration
-from ctrlhost.client.connection import Certificate, Connection
+from ctrlhost.client.connection import Certificate, Connection, check_address
 from ctrlhost.client.credentials import TokenFile
 from ctrlhost.client.kubeconfig_file import KubeConfig
 from ctrlhost.client.kubeconfig_user import user_credentials
@@ -73,15 +73,20 @@ def from_files(paths: list[Path], context: str | None, found_by: str) -> Connect
     config = KubeConfig.read(paths)
     name, entry = config.context(context)
     cluster = config.named("clusters", entry.text("cluster"), entry)
+    source = f"context `{name}` of {cluster.file_name} ({found_by})"
+    server, proxy = cluster.text("server").rstrip("/"), cluster.optional_text("proxy-url")
+    # Before the official client's class sees it, which takes it apart on its own.
+    check_address(server, source)
+    if proxy is not None and "://" not in proxy:
+        raise cluster.error("proxy-url", f"is no URL: {proxy!r} begins with no http://, https:// or socks5://")
     configuration = new_configuration(
-        host=cluster.text("server").rstrip("/"),
+        host=server,
         tls_server_name=cluster.optional_text("tls-server-name"),
-        proxy=cluster.optional_text("proxy-url"),
+        proxy=proxy,
         verify_ssl=not cluster.flag("insecure-skip-tls-verify"),
         ssl_ca_cert=None if cluster.has("certificate-authority-data") else cluster.file("certificate-authority"),
         ca_cert_data=cluster.base64("certificate-authority-data"),
     )
-    source = f"context `{name}` of {cluster.file_name} ({found_by})"
     connection = Connection(configuration, source, namespace=entry.optional_text("namespace") or "default")
     user = entry.optional_text("user")
     if user:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,10 @@ def user_credentials(connection: Connection, user: Entry, cluster: Entry, paths:
         # The file wins over an inline token, as in kubectl: it is the one that somebody keeps fresh.
         connection.credentials = TokenFile(user.file_name.parent / Path(token_file).expanduser())
     elif token is not None:
-        connection.credentials = StaticHeader(f"Bearer {token.strip()}")
+        token = token.strip()
+        if not (token.isascii() and token.isprintable()):
+            raise user.error("token", "has characters in it that no header can carry")
+        connection.credentials = StaticHeader(f"Bearer {token}")
     elif user.has("username") and user.has("password"):
         connection.credentials = StaticHeader(basic_authorization(user.text("username"), user.text("password")))
     elif user.has("exec"):
@@ -68,6 +72,12 @@ def _exec_config(entry: Entry, cluster: Entry, connection: Connection) -> ExecCo
     command = entry.text("command")
     if os.sep in command:
         command = str(entry.file_name.parent / Path(command).expanduser())
+    if shutil.which(command, path=variables.get("PATH", os.environ.get("PATH"))) is None:
+        problem = "no program" if os.sep in command and Path(command).exists() else "not installed"
+        raise ConfigError(
+            f"kubeconfig {entry.file_name}: {entry.where}: `{command}` is {problem}",
+            hint=entry.optional_text("installHint"),
+        )
     return ExecConfig(
         command=command,
         args=[str(each) for each in args],
@@ -102,6 +112,8 @@ def _auth_provider(user: Entry, paths: list[Path], context: str) -> Configuratio
             client_configuration=configuration,
             persist_config=False,
         )
-    except official.ConfigException as error:
-        raise ConfigError(f"kubeconfig {user.file_name}: {user.where}.auth-provider: {error}") from error
+    except Exception as error:
+        # Its loader fails in its own ways at entries that lack what it takes for granted.
+        said = error if isinstance(error, official.ConfigException) else f"{type(error).__name__}: {error}"
+        raise user.error("auth-provider", f"can not be used: {said}") from error
     return ConfigurationHook(configuration)

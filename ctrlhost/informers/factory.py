@@ -145,10 +145,9 @@ class InformerFactory:
         chosen = namespaces if namespaces is None or isinstance(namespaces, NamespaceSelector) else read(namespaces)
         if isinstance(chosen, tuple):
             chosen = tuple(sorted(chosen))
+        scope = Scope(api_version, kind, chosen, labels or None, fields or None)
         known = self._client.resources.known(api_version, kind)
-        if known is not None and not known.namespaced:
-            chosen = None
-        return Scope(api_version, kind, chosen, labels or None, fields or None)
+        return replace(scope, namespaces=None) if known is not None and not known.namespaced else scope
 
     def _get(self, scope: Scope, *, optional: bool = False) -> Informer:
         """Share in an informer, made now if there is none: a view where a wider one is there or was declared."""
@@ -281,9 +280,14 @@ class InformerFactory:
     def wait_for_sync(self, timeout: float | None = None) -> bool:
         """Wait until all started informers hold their first list; False at the timeout, which names the late ones.
 
+        Of those that `start` was not called for it only says in the log that they are not waited for.
         The seconds are real ones, whatever clock the factory has: what is waited for is the network.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            idle = sorted(each.key for scope, each in self._informers.items() if scope not in self._started)
+        if idle:
+            log.warning("not waited for, since start() was not called after they were asked for: %s", ", ".join(idle))
         while True:
             with self._news:
                 late = self._late()

@@ -114,6 +114,9 @@ class Informer:
         newest state, and of each deletion of what it had heard of. `every_change` keeps all, without a bound.
         """
         self._must_run()
+        for callback in (on_add, on_update, on_delete, filter):
+            if not (callback is None or callable(callback)):
+                raise TypeError(f"a handler is made of functions, not of {callback!r}")
         callbacks = Callbacks(name or handler_name(on_add, on_update, on_delete), on_add, on_update, on_delete, filter)
         registrations: dict[Part, Registration] = {}
         cost = HandlerCost("handler", callbacks.name)
@@ -155,6 +158,8 @@ class Informer:
         resync brings has `low_priority`.
         """
         self._must_run()
+        if not hasattr(queue, "add_many"):
+            raise TypeError(f"what an informer fills is a WorkQueue, not {queue!r}")
         if isinstance(key, Owner):
             key = self._mapping(key)
         elif isinstance(key, ByLabel):

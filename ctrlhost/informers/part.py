@@ -40,6 +40,19 @@ class Scope:
     #: Compared by identity: two transforms that do the same are two.
     transform: Transform = None
 
+    def __post_init__(self) -> None:
+        """Refuse what no informer can be of, where it is asked for and not where it is first used."""
+        for name in ("api_version", "kind"):
+            if not (isinstance(value := getattr(self, name), str) and value):
+                raise TypeError(f"an informer needs its {name} as a text, not {value!r}")
+        if self.api_version.count("/") > 1:
+            raise ValueError(f"{self.api_version!r} is no apiVersion: it has more than one slash")
+        for name in ("label_selector", "field_selector"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise TypeError(f"{name} is a text as the API takes it, such as 'a=b,c!=d', not {value!r}")
+        if not (self.transform is None or callable(self.transform)):
+            raise TypeError(f"transform is a function from an object to the one to keep, not {self.transform!r}")
+
     def describe(self) -> str:
         """Give a readable key."""
         parts = [f"{self.kind}.{self.api_version}"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
+from typing import Any
 
 import pytest
 from stub_api_server import (
@@ -210,6 +211,26 @@ def test_deleting_a_collection_stays_in_one_namespace(server, client):
     server.on("DELETE", PODS, Json({"kind": "PodList", "items": []}))
     client.delete_collection("v1", "Pod", label_selector="a=b")
     assert server.requests[0].query == {"labelSelector": "a=b"}
+
+
+def test_a_call_about_one_object_whose_name_is_missing_is_never_about_all_of_them(server, client):
+    nameless: Any = None
+    for call in (
+        lambda: client.get("v1", "Pod", nameless, "default"),
+        lambda: client.find("v1", "Pod", nameless, "default"),
+        lambda: client.delete("v1", "Pod", nameless, "default"),
+        lambda: client.patch("v1", "Pod", nameless, "default", {}),
+    ):
+        with pytest.raises(TypeError, match="the name of a Pod is a text, not None"):
+            call()
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan")])
+def test_a_time_out_that_is_no_time_is_refused_before_anything_is_sent(server, client, timeout):
+    with pytest.raises(ValueError, match="timeout is a number of seconds from 0 on"):
+        client.get("v1", "Pod", "a", "default", timeout=timeout)
+    assert server.requests == []
 
 
 def test_writes_are_reported_to_whoever_asked_for_it(server, client):

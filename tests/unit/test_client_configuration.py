@@ -231,8 +231,15 @@ def test_a_login_program_that_is_not_installed_is_named_with_its_hint(write, ser
         }
     }
     with pytest.raises(ConfigError, match="`no-such-login` is not installed") as caught:
-        Client.load(write(kubeconfig({"server": server.url}, user))).get("v1", "Pod", "a")
+        Client.load(write(kubeconfig({"server": server.url}, user)))
     assert caught.value.hint == "get it there"
+
+
+def test_a_login_program_that_may_not_be_run_is_named_at_once(tmp_path, write, server):
+    (tmp_path / "login").write_text("no program")
+    user = {"exec": {"apiVersion": EXEC, "command": "./login"}}
+    with pytest.raises(ConfigError, match="login` is no program"):
+        Client.load(write(kubeconfig({"server": server.url}, user)))
 
 
 def test_a_login_program_may_give_a_certificate(tmp_path, write, authority):

@@ -101,6 +101,15 @@ BROKEN = {
     "no server": (kubeconfig({}), r"clusters\[k\]\.cluster\.server is missing"),
     "server no URL": (kubeconfig({"server": "hello"}), "is no http or https URL"),
     "server a bad port": (kubeconfig({"server": "http://x:port"}), "is no http or https URL"),
+    "server a broken host": (kubeconfig({"server": "http://[::1"}), "is no http or https URL"),
+    "server with a query": (kubeconfig({"server": "http://x?a=b"}), "more than a host, a port and a path"),
+    "server with a password": (kubeconfig({"server": "http://me:secret@x"}), "more than a host, a port and a path"),
+    "proxy no URL": (
+        kubeconfig({"server": "http://x", "proxy-url": "proxy:3128"}),
+        r"clusters\[k\]\.cluster\.proxy-url is no URL",
+    ),
+    "proxy a broken host": (kubeconfig({"server": "http://x", "proxy-url": "http://[::1"}), "proxy's address"),
+    "proxy of another kind": (kubeconfig({"server": "http://x", "proxy-url": "ftp://x"}), "no http, https or socks5"),
     "server a number": (kubeconfig({"server": 7}), r"clusters\[k\]\.cluster\.server must be a text, not a number"),
     "flag no boolean": (kubeconfig({"server": "http://x", "insecure-skip-tls-verify": "yes"}), "must be true or false"),
     "CA file missing": (
@@ -128,6 +137,11 @@ BROKEN = {
         kubeconfig({"server": "http://x"}, {"token": 1}),
         r"users\[u\]\.user\.token must be a text, not a number",
     ),
+    "token of two lines": (kubeconfig({"server": "http://x"}, {"token": "a\nb"}), r"user\.token has characters in it"),
+    "an old provider without its settings": (
+        kubeconfig({"server": "http://x"}, {"auth-provider": {"name": "gcp"}}),
+        r"users\[u\]\.user\.auth-provider can not be used",
+    ),
     "exec without command": (
         kubeconfig({"server": "http://x"}, {"exec": {"apiVersion": "v1"}}),
         r"users\[u\]\.user\.exec\.command is missing",
@@ -146,6 +160,21 @@ def test_a_malformed_kubeconfig_is_an_error_that_names_the_file_and_the_fault(tm
     with pytest.raises(ConfigError, match=says) as caught:
         find(tmp_path, kubeconfig=path)
     assert str(path) in str(caught.value) or str(path.parent) in str(caught.value)
+
+
+def test_a_proxy_of_the_environment_needs_no_scheme(tmp_path, write, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "proxy.corp:3128")
+    monkeypatch.setenv("no_proxy", "")
+    found = find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x"})))
+    assert found.configuration.proxy == "http://proxy.corp:3128"
+
+
+def test_a_socks_proxy_asks_for_what_it_needs(tmp_path, write, monkeypatch):
+    monkeypatch.setattr("ctrlhost.client.connection.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="the proxy socks5://x:1 needs a package") as caught:
+        find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x", "proxy-url": "socks5://x:1"})))
+    assert "PySocks" in (caught.value.hint or "")
 
 
 def test_a_kubeconfig_that_can_not_be_read_is_an_error(tmp_path):

@@ -31,6 +31,9 @@ def test_a_source_that_can_not_work_is_refused_where_it_is_made(make, message: s
     "make",
     [
         lambda: For("v1", "Pod", namespaces="default"),
+        lambda: For("v1", "Pod", namespaces=[5]),
+        lambda: For("v1", "Pod", label_selector={"a": "b"}),
+        lambda: For("v1", "Pod", field_selector=5),
         lambda: For("v1", "Pod", predicates=lambda old, new: True),
         lambda: Watches("v1", "Pod", map="object"),
         lambda: Permission("", "pods", ["get"]),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ctrlhost_core::clock::seconds;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
@@ -21,8 +21,9 @@ impl<'py> FromPyObject<'_, 'py> for Priority {
                 "a priority is an int, not {kind}"
             )));
         }
-        // The only way left to fail is OverflowError.
-        object.extract::<i32>().map(Self)
+        object.extract::<i32>().map(Self).map_err(|_| {
+            PyOverflowError::new_err("a priority is an int from -2147483648 to 2147483647")
+        })
     }
 }
 
