@@ -8,17 +8,20 @@ from ctrlhost.sandbox import defaults, meta, rules, structural, validation
 from ctrlhost.sandbox.conform import Undecodable, conform
 from ctrlhost.sandbox.schema_validation import validate
 from ctrlhost.sandbox.shapes import of_kind
-from ctrlhost.sandbox.status import Cause, bad_request
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.call import Call, Object
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.status import Cause
 
 
 def conform_object(call: Call, obj: Object) -> Object:
-    """Drop what the kind does not know and bring the rest into canonical form; 400 for unknown fields if Strict."""
+    """Drop what the kind does not know and bring the rest into canonical form.
+
+    `Undecodable` is raised for wrong types, and for unknown fields where the client is strict.
+    """
     kind = call.kind
     unknown: list[str] = []
     if kind.custom is not None:
@@ -32,20 +35,16 @@ def conform_object(call: Call, obj: Object) -> Object:
                 obj = conform(shape, obj, kind.kind, unknown)
             except Undecodable as error:
                 raise error.of(kind.kind, kind.version) from None
-    if unknown:
-        report_unknown(call, [f'unknown field "{path}"' for path in unknown])
+    if unknown or call.problems:
+        _report(call, [*call.problems, *(f'unknown field "{path}"' for path in unknown)])
     return obj
 
 
-def report_unknown(call: Call, problems: list[str]) -> None:
+def _report(call: Call, problems: list[str]) -> None:
     """Warn of fields that were dropped, or refuse them, as the client asked."""
     if call.field_validation == "Strict":
-        kind = call.kind
-        version = kind.api_version
-        raise bad_request(
-            f'{kind.kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind.kind}: '
-            f"strict decoding error: {', '.join(problems)}"
-        )
+        why = f"strict decoding error: {', '.join(problems)}"
+        raise Undecodable(why).of(call.kind.kind, call.kind.version)
     if call.field_validation == "Warn":
         call.warnings += problems
 

@@ -54,15 +54,22 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     dry_run: bool = False
     field_validation: str = "Warn"
+    problems: list[str] = field(default_factory=list)
+    """What the body has too much of; it is told together with the fields that its kind does not know."""
     applied: set[tuple[str, ...]] | None = None
     """The fields that a server-side apply sets, where it creates the object."""
+
+    @property
+    def counts_fields(self) -> bool:
+        """Tell whether keys that stand twice are looked for: that takes longer, so only who asks is told of them."""
+        return "fieldValidation" in self.query and self.field_validation != "Ignore"
 
     def read_write_options(self, options: str, user_agent: str) -> None:
         """Take dryRun, fieldValidation and fieldManager from the query; 422 for values that are none."""
         self.dry_run = dry_run(self.query.get("dryRun", []), options)
         mode = self.query.first("fieldValidation")
         if mode not in ("", "Ignore", "Warn", "Strict"):
-            raise bad_option(options, not_supported("fieldValidation", mode, ("Ignore", "Warn", "Strict")))
+            raise bad_option(options, not_supported("fieldValidation", mode, ("", "Ignore", "Strict", "Warn")))
         self.field_validation = mode or "Warn"
         manager = self.query.first("fieldManager")
         check_manager(manager, options)
@@ -81,5 +88,5 @@ def dry_run(values: list[Any], options: str) -> bool:
 def bad_option(options: str, *causes: Cause) -> Failure:
     """422 on an options object, which has no name."""
     texts = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
-    message = f'{options}.meta.k8s.io "" is invalid: {texts}'
+    message = f'{options}.meta.k8s.io "" is invalid: {f"[{texts}]" if len(causes) > 1 else texts}'
     return Failure(422, "Invalid", message, group="meta.k8s.io", kind=options, causes=causes)

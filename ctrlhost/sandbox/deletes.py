@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.storage import Snapshot
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-_POLICIES = ("Background", "Foreground", "Orphan")
+_POLICIES = ("Foreground", "Background", "Orphan")
 
 
 @dataclass(slots=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
 from ctrlhost.sandbox import protobuf
 from ctrlhost.sandbox.status import Failure, bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -75,7 +79,7 @@ def unsupported(accepted: str = _ACCEPTED) -> Failure:
 
 
 def decode_json(body: bytes, *, duplicates: list[str] | None = None) -> Any:
-    """Read JSON; 400 for what is none. Keys that stand twice in an object are added to `duplicates`."""
+    """Read JSON; 400 for what is none. Keys that stand twice in an object are added to `duplicates` with their path."""
     try:
         if duplicates is not None:
             return _with_duplicates(body, duplicates)
@@ -87,20 +91,35 @@ def decode_json(body: bytes, *, duplicates: list[str] | None = None) -> Any:
 
 
 def _with_duplicates(body: bytes, duplicates: list[str]) -> Any:
+    # With the objects themselves, so that none of them is freed and its id given again.
+    twice: dict[int, tuple[dict[str, Any], list[str]]] = {}
+
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) != len(pairs):
-            seen: set[str] = set()
-            for key, _ in pairs:
-                if key in seen and key not in duplicates:
-                    duplicates.append(key)
-                seen.add(key)
+            counted = Counter(key for key, _ in pairs)
+            twice[id(result)] = result, [key for key, times in counted.items() if times > 1]
         return result
 
     msgspec.json.decode(body)
     value = json.loads(body, object_pairs_hook=build)
     check_depth(value)
+    if twice:
+        _name_duplicates(value, "", twice, duplicates)
     return value
+
+
+def _name_duplicates(value: Any, path: str, twice: Mapping[int, Any], found: list[str]) -> None:
+    """Tell where the objects are that had a key twice; one that was dropped for its own key's sake is nowhere."""
+    if type(value) is dict:
+        prefix = f"{path}." if path else ""
+        if id(value) in twice:
+            found += [f"{prefix}{key}" for key in twice[id(value)][1]]
+        for key, item in value.items():
+            _name_duplicates(item, f"{prefix}{key}", twice, found)
+    elif type(value) is list:
+        for index, item in enumerate(value):
+            _name_duplicates(item, f"{path}[{index}]", twice, found)
 
 
 def check_depth(value: Any) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+#: What a step of a JSON patch has.
+_MEMBERS = {"op", "path", "from", "value"}
 _ORDER = "$setElementOrder/"
 APPLY_PATCH = "application/apply-patch+yaml"
 
@@ -35,7 +37,7 @@ def patch(engine: Engine, call: Call, media: str, body: bytes) -> writes.Written
     if call.query.flag("force"):
         text = "may not be specified for non-apply patch"
         raise bad_option("PatchOptions", status.forbidden_field("force", text))
-    document = _document(media, body)
+    document = _document(call, media, body)
     snapshot = reads.find(engine, call)
     old = views.load(call.kind, snapshot)
     # The patch works on a copy of its own, since it shares what it leaves alone with the result.
@@ -59,9 +61,15 @@ def patch(engine: Engine, call: Call, media: str, body: bytes) -> writes.Written
         raise status.invalid("", "", "", [cause]) from None
 
 
-def _document(media: str, body: bytes) -> Any:
-    """Read a patch; those that are merged must be objects."""
-    document = negotiation.decode_json(body)
+def _document(call: Call, media: str, body: bytes) -> Any:
+    """Read a patch; those that are merged must be objects. What it has too much of is noted."""
+    twice: list[str] | None = [] if call.counts_fields else None
+    document = negotiation.decode_json(body, duplicates=twice)
+    prefix = "json patch " if media == JSON_PATCH else ""
+    call.problems += [f'{prefix}duplicate field "{path}"' for path in twice or ()]
+    if media == JSON_PATCH and type(document) is list:
+        unknown = [(index, set(one) - _MEMBERS) for index, one in enumerate(document) if type(one) is dict]
+        call.problems += [f'json patch unknown field "[{at}].{key}"' for at, keys in unknown for key in sorted(keys)]
     if media == JSON_PATCH or type(document) is dict:
         return document
     if document is None:

@@ -177,21 +177,21 @@ def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, lim
 
 def _check_list_options(call: Call) -> None:
     query = call.query
+    query.number("timeoutSeconds")
     version, match, token = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.first("continue")
     causes = []
     if query.first("sendInitialEvents"):
         causes.append(status.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if match:
+        field = "resourceVersionMatch"
+        if not version:
+            causes.append(status.forbidden_field(field, f"{field} is forbidden unless resourceVersion is provided"))
         if token:
-            causes.append(status.forbidden_field("resourceVersionMatch", "is forbidden for continue"))
-        elif match not in ("Exact", "NotOlderThan"):
-            causes.append(status.not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan")))
-        elif not version:
-            causes.append(
-                status.forbidden_field("resourceVersionMatch", "is forbidden unless resourceVersion is provided")
-            )
+            causes.append(status.forbidden_field(field, f"{field} is forbidden when continue is provided"))
+        if match not in ("Exact", "NotOlderThan"):
+            causes.append(status.not_supported(field, match, ("Exact", "NotOlderThan", "")))
         elif match == "Exact" and version == "0":
-            causes.append(status.forbidden_field("resourceVersionMatch", 'Exact is forbidden for resourceVersion "0"'))
+            causes.append(status.forbidden_field(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
     if causes:
         raise bad_option("ListOptions", *causes)
     if token and version not in ("", "0"):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.sandbox import deletes, negotiation, patching, reads, reviews, status, subresources, tables, views, writes
-from ctrlhost.sandbox.admission import report_unknown
 from ctrlhost.sandbox.call import Call, User
 from ctrlhost.sandbox.messages import Request, Response, Stream
 from ctrlhost.sandbox.status import Failure
@@ -127,12 +126,12 @@ def _delete_body(request: Request) -> Any:
 
 def decode_body(request: Request, call: Call) -> Any:
     """Read the object in a request's body."""
-    duplicates: list[str] | None = [] if call.field_validation == "Strict" or "fieldValidation" in call.query else None
+    duplicates: list[str] | None = [] if call.counts_fields else None
     content_type = request.headers.get("content-type", "")
     kind: Kind = call.kind
     obj = negotiation.decode(content_type, request.body, "" if kind.custom is not None else kind.kind, duplicates)
     if duplicates:
-        report_unknown(call, [f'duplicate field "{key}"' for key in duplicates])
+        call.problems += [f'duplicate field "{key}"' for key in duplicates]
     return obj
 
 

@@ -57,8 +57,13 @@ def update(engine: Engine, call: Call, body: Any) -> Object:
     if body.get("apiVersion", API_VERSION) != API_VERSION:
         raise bad_request(f"the API version in the data must be {API_VERSION}")
     metadata = meta.metadata_of(body)
-    if (metadata.get("name") or call.name) != call.name:
-        raise bad_request("the name of the object does not match the name on the URL")
+    name = metadata.get("name")
+    if not name:
+        raise bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != call.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
     return _write(engine, call, body)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
 import pytest
 
 from tests.sandbox.conftest import Crd
-from tests.sandbox.http_client import JSON, JSON_PATCH, STRATEGIC, Api
+from tests.sandbox.http_client import JSON, JSON_PATCH, MERGE, STRATEGIC, Api
 from tests.sandbox.objects import apps, config_map, container, core, deployment, service
 
 
@@ -284,3 +285,28 @@ def test_a_patch_does_not_change_the_uid(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     answer = api.patch(core(ns, "configmaps", "a"), {"metadata": {"uid": "1"}}).fails(422, "Invalid")
     assert "metadata.uid" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("media", "patch", "problems"),
+    [
+        (STRATEGIC, b'{"dat": {}, "data": {"x": "1", "x": "2"}}', ['duplicate field "data.x"', 'unknown field "dat"']),
+        (MERGE, b'{"dat": {}, "data": {"x": "1", "x": "2"}}', ['duplicate field "data.x"', 'unknown field "dat"']),
+        (
+            JSON_PATCH,
+            b'[{"op": "add", "path": "/dat", "value": "1", "value": "2", "odd": 3}]',
+            ['json patch duplicate field "[0].value"', 'json patch unknown field "[0].odd"', 'unknown field "dat"'],
+        ),
+    ],
+)
+def test_what_a_patch_has_too_much_of_is_refused_or_warned_of(
+    api: Api, ns: str, media: str, patch: bytes, problems: list[str]
+) -> None:
+    api.post(core(ns, "configmaps"), config_map("c", {"a": "1"})).expect(201)
+    path = core(ns, "configmaps", "c")
+    refused = api.patch(path, patch, media, fieldValidation="Strict").fails(422, "Invalid")
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["patch"]
+    assert refused["message"].endswith(f"strict decoding error: {', '.join(problems)}")
+    warned = api.patch(path, patch, media, fieldValidation="Warn")
+    assert "dat" not in warned.expect(200)
+    assert [text for text in problems if not any(json.dumps(text) in one for one in warned.warnings)] == []

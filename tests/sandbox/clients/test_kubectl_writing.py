@@ -62,6 +62,8 @@ def test_applying(compare: Comparison, tmp_path: Path, kubectl: list[str]) -> No
         k("get", *several, "-o", "yaml", "--show-managed-fields")
         k("apply", "--server-side", "-f", "-", objects=[{**config_map("a"), "nonesuch": 1}], code=1)
         k("apply", "-f", "-", objects=[deployment("web", replicas="many")], code=1)
+        k("apply", "--validate=strict", "-f", "-", objects=[{**config_map("a"), "nonesuch": 1}], code=1)
+        k("apply", "--validate=warn", "-f", "-", objects=[{**config_map("a"), "nonesuch": 1}])
 
     compare_shells(compare, kubectl, tmp_path, "apply", steps)
 
