@@ -11,7 +11,7 @@ import msgspec
 from ctrlhost.client.answers import decode_object
 from ctrlhost.client.caller import Caller
 from ctrlhost.client.resources import Resource, Resources
-from ctrlhost.client.target import Target, Write, WriteVerb, kind_of, target_of
+from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
 from ctrlhost.client.urllib3_transport import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Calls:
     def _target_of(
         self, content: dict[str, Any], subresource: str | None, timeout: float | None, *, generated: bool = False
     ) -> Target:
-        resource = self.resource(*kind_of(content), timeout=timeout)
+        resource = self.resource(*parent_of(content, subresource), timeout=timeout)
         return target_of(content, resource, self.namespace, subresource, generated=generated)
 
     def _write(

@@ -171,7 +171,10 @@ class Client(Calls):
         subresource: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Create an object, controlled by `owner` where one is given; AlreadyExists if there is one of that name."""
+        """Create an object, controlled by `owner` where one is given; AlreadyExists if there is one of that name.
+
+        With `subresource`, post to that of the object named in it: an Eviction to a pod's `eviction`, for one.
+        """
         content = content_of(obj, owner)
         target = self._target_of(content, subresource, timeout, generated=subresource is None)
         return self._write("create", target, {"fieldManager": self.field_manager}, content, timeout=timeout)

@@ -39,6 +39,20 @@ class Write:
     object: dict[str, Any]
 
 
+#: What is written to a subresource of another kind than its own, and that kind: the body alone does not say where to.
+_WRITTEN_TO = {
+    ("policy/v1", "Eviction", "eviction"): ("v1", "Pod"),
+    ("v1", "Binding", "binding"): ("v1", "Pod"),
+    ("authentication.k8s.io/v1", "TokenRequest", "token"): ("v1", "ServiceAccount"),
+}
+
+
+def parent_of(content: Mapping[str, Any], subresource: str | None) -> tuple[str, str]:
+    """Give apiVersion and kind of the object that is written to, or to whose subresource; ValueError if missing."""
+    api_version, kind = kind_of(content)
+    return _WRITTEN_TO.get((api_version, kind, subresource or ""), (api_version, kind))
+
+
 def content_of(obj: Mapping[str, Any], owner: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Give an object's content as a dict that can be sent; PartialObject for one of which only a part is cached."""
     to_dict = getattr(obj, "to_dict", None)

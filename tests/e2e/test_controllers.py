@@ -44,6 +44,41 @@ def mine(namespace: str) -> For:
     return For("v1", "ConfigMap", namespaces=[namespace], label_selector="mine")
 
 
+@pytest.mark.behaviour("informers/CR10")
+def test_a_pod_that_a_plugin_evicts_is_no_write_to_wait_for(control_plane, namespace: str, start: Start) -> None:
+    seen: list[Any] = []
+
+    def evict(ctx: ctrlhost.Context, request: Request) -> None:
+        if seen:
+            return
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": request.name, "namespace": namespace},
+        }
+        answer = ctx.client.create(body, subresource="eviction")
+        # The answer is no pod; taken for one, it would be what the plugin reads.
+        seen.append((answer["kind"], answer["status"], [obj.name for obj in ctx.lister("v1", "Pod").list()]))
+
+    start(controller(evict, For("v1", "Pod", namespaces=[namespace])))
+    containers = [{"name": "main", "image": "nginx"}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": namespace}}
+    eventually(lambda: created(control_plane.client, {**pod, "spec": {"containers": containers}}), 30)
+    eventually(lambda: seen, 30)
+    assert seen[0][:2] == ("Status", "Success")
+    assert seen[0][2] in ([], ["web"])
+    eventually(lambda: control_plane.client.find("v1", "Pod", "web", namespace) is None, 30)
+
+
+def created(client: ctrlhost.Client, obj: dict[str, Any]) -> bool:
+    """Create the object once its namespace has its ServiceAccount."""
+    try:
+        client.create(obj)
+    except ctrlhost.ApiError:
+        return False
+    return True
+
+
 def test_reads_see_every_kind_of_write_of_ones_own(control_plane, namespace: str, start: Start) -> None:
     seen: list[Any] = []
 

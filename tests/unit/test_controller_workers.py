@@ -135,12 +135,21 @@ def test_a_timeout_of_zero_is_none(bench: Bench, manual_clock: ManualClock) -> N
 
 
 @pytest.mark.behaviour("workqueue/K7")
-@pytest.mark.parametrize("error", [TimeoutError("the plugin's own"), None, asyncio.CancelledError()])
-def test_a_run_that_ends_in_time_is_no_timeout_whatever_it_raises(bench: Bench, error) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (TimeoutError("the plugin's own"), "TimeoutError: the plugin's own"),
+        (None, None),
+        (asyncio.CancelledError(), "CancelledError: "),
+    ],
+)
+def test_a_run_that_ends_in_time_is_no_timeout_whatever_it_raises(bench: Bench, error, told: str | None) -> None:
     controller = bench.controller(Script(error), timeout=10)
     controller.queue.add(WEB)
     eventually(lambda: idle(controller) and bench.results())
     assert bench.sample("reconcile_timeouts_total") == 0
+    assert bench.results() == ({"success": 1} if error is None else {"error": 1})
+    assert controller.status().last_error == told
 
 
 def test_a_reconcile_that_outlasts_its_timeout_is_reported_while_it_runs(

@@ -332,6 +332,25 @@ def test_a_late_handler_is_synced_once_it_has_dealt_with_what_was_there(rig):
     assert sorted(late.initial) == ["pod1", "pod2"]
 
 
+@pytest.mark.behaviour("informers/WT3")
+def test_a_handler_that_was_there_first_is_synced_after_the_list_and_its_own_work(rig):
+    go_on = threading.Event()
+    seen: list[bool] = []
+
+    def slow(obj, initial):
+        go_on.wait()
+        seen.append(handle.has_synced)
+
+    handle = rig.pods.add_handler(slow)
+    assert not handle.has_synced
+    rig.serve(TWO).synced()
+    assert not handle.has_synced
+    go_on.set()
+    eventually(lambda: handle.has_synced)
+    # Not before the last one was dealt with.
+    assert seen == [False, False]
+
+
 @pytest.mark.behaviour("informers/SI19")
 @pytest.mark.parametrize("when", ["before", "after", "never run"])
 def test_no_thread_is_left_behind(server, when):

@@ -236,6 +236,19 @@ def test_internal_errors_lead_to_a_new_list_unless_a_window_for_retries_is_open(
     assert len(rig.lists) == lists
 
 
+@pytest.mark.behaviour("informers/RE17")
+def test_a_window_for_retries_is_for_internal_errors_only(rig_with):
+    rig = rig_with(internal_error_window=30.0)
+    internal = Frames(error_event(500, "InternalError"))
+    other = Frames(error_event(503, "ServiceUnavailable"))
+    again = Frames(error_event(500, "InternalError"))
+    rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [internal, other, again, Frames()]).start()
+    eventually(lambda: len(rig.watches) == 4)
+    # The first and the last were answered with a watch alone, the one between them with a list.
+    assert rig.list_versions() == ["0", "1"]
+    rig.holds(foo=4)
+
+
 @pytest.mark.parametrize("answer", [Failure(500), Failure(403), Body(b"<html>", 502), Raw(b"x\r\n\r\n")])
 def test_a_watch_that_can_not_be_opened_leads_to_a_new_list(rig, answer: Answer):
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [answer, Frames()]).start()

@@ -11,6 +11,7 @@ import pytest
 
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import BucketRateLimiter, ItemExponentialFailureRateLimiter, ShutDown, WorkQueue
+from tests.unit.counted_queues import counted
 from tests.unit.workqueue_threads import Background, asleep
 
 behaviour = pytest.mark.behaviour
@@ -297,6 +298,7 @@ def test_a_key_that_failed_before_waits_longer_than_a_new_one(clock: ManualClock
     work_queue = WorkQueue("P27", clock=clock)
     for _ in range(7):
         back_off(work_queue, clock, "bar")
+    before = counted(work_queue)
     work_queue.add_rate_limited("foo")
     work_queue.add_rate_limited("bar")
     assert len(work_queue) == 0
@@ -305,6 +307,8 @@ def test_a_key_that_failed_before_waits_longer_than_a_new_one(clock: ManualClock
     assert run(work_queue) == ["foo"]
     clock.advance(0.635)
     assert run(work_queue) == ["bar"]
+    after = counted(work_queue)
+    assert {name: after[name] - before[name] for name in ("adds", "retries")} == {"adds": 2, "retries": 2}
 
 
 def test_getters_that_wait_are_served_as_keys_become_due(clock: ManualClock, work_queue: WorkQueue) -> None:
