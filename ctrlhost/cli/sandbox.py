@@ -51,6 +51,9 @@ def announced(sandbox: Sandbox) -> Iterator[Sandbox]:
     try:
         sandbox.start()
     except OSError as error:
+        # A file that takes another one's place is named after it.
+        if (name := error.filename2 or error.filename) is not None:
+            raise ConfigError(f"{name}: {error.strerror}") from None
         raise ConfigError(f"--sandbox-addr: can not listen there: {error.strerror or error}") from None
     try:
         print(f"kubeconfig: {sandbox.kubeconfig}", flush=True)

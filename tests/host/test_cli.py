@@ -142,6 +142,8 @@ def test_a_command_that_fails_says_so_in_one_line(ctrlhost, distributions):
         (["manifests"], "no plugin is named"),
         (["sandbox", "--sandbox-addr=here"], "--sandbox-addr: `here` is no address"),
         (["sandbox", "--sandbox-controllers=gc,proxy"], "--sandbox-controllers: there is no `proxy`"),
+        (["sandbox", "--sandbox-data=/dev/null"], "/dev/null: File exists"),
+        (["sandbox", "--sandbox-kubeconfig=/dev"], "/dev: "),
     ],
 )
 def test_usage_errors_are_one_line_and_code_2(ctrlhost, arguments, message):

@@ -77,6 +77,8 @@ def test_an_empty_text_is_a_setting_that_is_not_set(tmp_path: Path, monkeypatch:
         ({"envoy-service-namespace": " "}, "a namespace and a name"),
         ({"envoy-services": ["envoy"]}, "a namespace and a name"),
         ({"status-qps": -1.0}, "status-qps"),
+        ({"status-qps": float("nan")}, "status-qps"),
+        ({"status-qps": float("inf")}, "status-qps"),
         ({"status-burst": 0}, "status-burst"),
         ({"status-workers": 0}, "status-workers"),
         ({"address-holdoff": "9s"}, "address-holdoff-max"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from typing import Literal, NamedTuple
@@ -100,8 +101,10 @@ class IngressStatusSettings(msgspec.Struct, frozen=True, kw_only=True, rename="k
             raise ValueError("`match-unclassed-if-default` has a meaning in `class-mode: controller` only")
         if not self.vendor_annotation.strip():
             raise ValueError("vendor-annotation must not be blank")
-        if self.status_qps < 0 or self.status_burst < 1 or self.status_workers < 1:
-            raise ValueError("status-qps must not be negative, status-burst and status-workers must be at least 1")
+        if not 0 <= self.status_qps < math.inf or self.status_burst < 1 or self.status_workers < 1:
+            raise ValueError(
+                "status-qps must be a number from 0 on, status-burst and status-workers must be at least 1"
+            )
         if self.address_holdoff_max < self.address_holdoff:
             raise ValueError("address-holdoff-max must not be less than address-holdoff")
         if any(not name for name in self._class_names()):
