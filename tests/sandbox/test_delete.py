@@ -122,7 +122,6 @@ def test_dependents_follow_their_last_owner(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("sandbox/DE-12")
-@pytest.mark.behaviour("sandbox/DE-17")
 def test_a_foreground_deletion_waits_for_dependents(api: Api, ns: str) -> None:
     owner = api.post(core(ns, "configmaps"), config_map("o")).expect(201)
     api.post(core(ns, "configmaps"), owned(owner, "d", finalizers=[FINALIZER])).expect(201)
@@ -133,6 +132,18 @@ def test_a_foreground_deletion_waits_for_dependents(api: Api, ns: str) -> None:
     api.get(path).expect(200)
     release(api, dependent)
     api.gone(path)
+    api.gone(dependent)
+
+
+@pytest.mark.behaviour("sandbox/DE-17")
+def test_a_dependent_with_a_finalizer_outlives_an_owner_that_is_deleted_in_the_background(api: Api, ns: str) -> None:
+    owner = api.post(core(ns, "configmaps"), config_map("o")).expect(201)
+    api.post(core(ns, "configmaps"), owned(owner, "d", finalizers=[FINALIZER])).expect(201)
+    path, dependent = core(ns, "configmaps", "o"), core(ns, "configmaps", "d")
+    api.delete(path, propagationPolicy="Background").expect(200)
+    api.get(path).fails(404)
+    eventually(lambda: "deletionTimestamp" in api.get(dependent).expect(200)["metadata"])
+    release(api, dependent)
     api.gone(dependent)
 
 

@@ -196,6 +196,9 @@ def test_browsers_are_kept_out(api: Api, headers: dict[str, str]) -> None:
 def test_the_kubeconfig_is_private(server: Sandbox) -> None:
     assert stat.S_IMODE(server.kubeconfig.stat().st_mode) == 0o600
     assert server.url.startswith("https://127.0.0.1:")
+    with Api(server.url.replace("https:", "http:"), token=server.token) as plain:
+        answer = plain.get("/api")
+    assert (answer.status, answer.body) == (400, b"Client sent an HTTP request to an HTTPS server.\n")
 
 
 @pytest.mark.behaviour("sandbox/RO-05")

@@ -280,7 +280,7 @@ def test_history_that_was_compacted_is_gone(api: Api, ns: str, widgets: Crd) -> 
     api.patch(widgets.path(ns, "a"), {"spec": {"size": 2}}).expect(200)
     api.post("/sandbox/v1/compact", {}).expect(200)
     (event,) = api.watch(widgets.path(ns), resourceVersion=old).rest()
-    assert event["object"]["code"] == 410
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
     status = api.get(widgets.path(ns), **{"limit": 1, "continue": token}).fails(410, "Expired")
     fresh = api.get(widgets.path(ns), **{"limit": 9, "continue": status["metadata"]["continue"]}).expect(200)
     assert [item["metadata"]["name"] for item in fresh["items"]] == ["b", "c"]

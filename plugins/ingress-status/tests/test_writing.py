@@ -160,6 +160,9 @@ def test_a_replacement_that_conflicts_is_made_again_from_what_the_server_has(wor
     assert methods == ["PUT", "GET", "PUT", "GET", "PUT"]
     assert world.status("web") == A
     assert leader.metric("ctrlhost_status_update_conflict_total") == 2
+    # What is heard of one's own write counts as well, as needless.
+    needless = leader.metric("ctrlhost_status_update_noop_total")
+    assert leader.metric("ctrlhost_status_update_success_total") == needless + 1
     assert leader.metric("ctrlhost_status_update_duration_seconds_count", error="true") == 0
 
 
