@@ -1,5 +1,6 @@
 //! The list that is being read.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -7,16 +8,26 @@ use hashbrown::HashMap;
 
 use crate::object::{Key, Object};
 
+/// How far the heap is grown at a time; a larger block would not be taken from it.
+const ROOM: usize = 96 << 10;
+
 /// Objects in the order in which their keys came first; of two of one key the last counts.
 #[derive(Debug, Default)]
 pub(super) struct Staged {
     /// None where an object was staged and deleted again.
     objects: Vec<Option<Arc<Object>>>,
     places: HashMap<Key, usize, RandomState>,
+    /// Bytes of objects since room was made for more.
+    grown: usize,
 }
 
 impl Staged {
     pub(super) fn insert(&mut self, object: Arc<Object>) {
+        self.grown += object.memory();
+        if self.grown >= ROOM {
+            make_room();
+            self.grown = 0;
+        }
         let place = *self
             .places
             .entry_ref(object.key())
@@ -45,4 +56,12 @@ impl Staged {
         let keyed = |object: Arc<Object>| (object.key().clone(), object);
         self.objects.into_iter().flatten().map(keyed).collect()
     }
+}
+
+/// Have the heap grow for the objects to come.
+///
+/// Away from a process's first thread glibc grows it by no more than what is missing, which is a system call for each
+/// object of a list. What was asked for and given back stays, up to somewhat more than this.
+fn make_room() {
+    drop(black_box(Vec::<u8>::with_capacity(ROOM)));
 }
