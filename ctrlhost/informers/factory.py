@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers.following import Following
-from ctrlhost.informers.informer import Informer
+from ctrlhost.informers.assembly import Assembly
+from ctrlhost.informers.declarations import Declarations, normal_reads, normal_scope, union
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
 from ctrlhost.informers.options import ReflectorOptions
-from ctrlhost.informers.part import Part, Reads, Scope, Transform
-from ctrlhost.informers.parts import Parts
+from ctrlhost.informers.part import Reads, Scope, Transform
 from ctrlhost.informers.resync import Resyncer
 from ctrlhost.informers.selection import selection_within
 from ctrlhost.informers.view import View
-from ctrlhost.namespaces import NamespaceSelector, read
+from ctrlhost.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.informers.informer import Informer
 
 log = logging.getLogger(__name__)
 
@@ -55,18 +55,24 @@ class InformerFactory:
     ) -> None:
         """`resync` is in seconds, None for never; `on_error(informer, error)` hears of each failure."""
         self._client = client
-        self._resync = resync
-        self._clock = clock or SystemClock()
-        self._options = options or ReflectorOptions()
-        self._on_error = on_error
+        clock = clock or SystemClock()
+        self._assembly = Assembly(
+            client,
+            clock,
+            options or ReflectorOptions(),
+            resync=resync,
+            on_error=on_error,
+            fed=self._fed,
+            missing=self._missing,
+        )
         self._lock = threading.Lock()
         self._news = threading.Condition()
         self._informers: dict[Scope, Informer] = {}
         self._started: set[Scope] = set()
-        self._declared: dict[Scope, Reads] = {}
+        self._declared = Declarations()
         self._stopped = False
         self._kinds: KindWatch | None = None
-        self._resyncer = Resyncer(self._clock, self._parts)
+        self._resyncer = Resyncer(clock, self._parts)
         #: A collector for prometheus-client.
         self.metrics = InformerMetrics(self)
 
@@ -81,10 +87,10 @@ class InformerFactory:
         reads: Reads | Sequence[str] = None,
     ) -> None:
         """Say beforehand what will be read of a kind, so that one informer keeps enough for all who share it."""
-        scope = self._scope(api_version, kind, namespaces, label_selector, field_selector)
-        wanted = _reads(reads)
+        scope = normal_scope(self._client.resources, api_version, kind, namespaces, label_selector, field_selector)
+        wanted = normal_reads(reads)
         with self._lock:
-            self._declared[scope] = _union(self._declared[scope], wanted) if scope in self._declared else wanted
+            self._declared.add(scope, wanted)
 
     def informer(
         self,
@@ -106,13 +112,13 @@ class InformerFactory:
         selector of name or namespace) is a view of that one, if it is there already or was declared. It runs once
         `start` was called after this.
         """
-        base = self._scope(api_version, kind, namespaces, label_selector, field_selector)
-        wanted = _reads(reads)
+        base = normal_scope(self._client.resources, api_version, kind, namespaces, label_selector, field_selector)
+        wanted = normal_reads(reads)
         with self._lock:
             if self._stopped:
                 raise CtrlhostError(f"no informer of {kind} was made: the factory has stopped already")
             if base in self._declared and transform is None:
-                wanted = _union(self._declared_reads(base), wanted)
+                wanted = union(self._declared.reads(base), wanted)
             return self._get(replace(base, reads=wanted, transform=transform))
 
     def _missing(self, scope: Scope) -> None:
@@ -134,21 +140,6 @@ class InformerFactory:
     def _watched(self) -> list[Informer]:
         return [each for each in self.informers() if not isinstance(each, View)]
 
-    def _scope(
-        self,
-        api_version: str,
-        kind: str,
-        namespaces: Sequence[str] | NamespaceSelector | None,
-        labels: str | None,
-        fields: str | None,
-    ) -> Scope:
-        chosen = namespaces if namespaces is None or isinstance(namespaces, NamespaceSelector) else read(namespaces)
-        if isinstance(chosen, tuple):
-            chosen = tuple(sorted(chosen))
-        scope = Scope(api_version, kind, chosen, labels or None, fields or None)
-        known = self._client.resources.known(api_version, kind)
-        return replace(scope, namespaces=None) if known is not None and not known.namespaced else scope
-
     def _get(self, scope: Scope, *, optional: bool = False) -> Informer:
         """Share in an informer, made now if there is none: a view where a wider one is there or was declared."""
         found = self._covering(scope)
@@ -162,26 +153,15 @@ class InformerFactory:
     def _view(self, scope: Scope) -> View | None:
         for known in self._informers:
             selection = selection_within(known, scope)
-            if selection is not None and _union(known.reads, scope.reads) == known.reads:
+            if selection is not None and union(known.reads, scope.reads) == known.reads:
                 return View(scope, self._key(scope), self._get(known), selection)
         base = replace(scope, reads=None)
-        for declared in self._declared:
-            if declared == base:
-                continue
-            selection = selection_within(declared, base)
-            # Of two that cover each other neither is the wider one.
-            if selection is not None and selection_within(base, declared) is None:
-                wide = self._get(replace(declared, reads=_union(self._declared_reads(declared), scope.reads)))
-                return View(scope, self._key(scope), wide, selection)
-        return None
-
-    def _declared_reads(self, base: Scope) -> Reads:
-        """Give what was declared to be read of a scope and of all that it covers."""
-        reads: Reads = "metadata"
-        for declared, wanted in self._declared.items():
-            if selection_within(base, declared) is not None:
-                reads = _union(reads, wanted)
-        return reads
+        found = self._declared.wider(base)
+        if found is None:
+            return None
+        declared, selection = found
+        wide = self._get(replace(declared, reads=union(self._declared.reads(declared), scope.reads)))
+        return View(scope, self._key(scope), wide, selection)
 
     def _covering(self, scope: Scope) -> Informer | None:
         """Give an informer that keeps all that is asked for, maybe more."""
@@ -189,38 +169,16 @@ class InformerFactory:
         if exact is not None or scope.transform is not None:
             return exact
         for known, informer in self._informers.items():
-            if replace(known, reads=scope.reads) == scope and _union(known.reads, scope.reads) == known.reads:
+            if replace(known, reads=scope.reads) == scope and union(known.reads, scope.reads) == known.reads:
                 return informer
         return None
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
         key = self._key(scope)
-        fixed = scope.namespaces if isinstance(scope.namespaces, tuple) else ()
-        parts = Parts(
-            lambda parts, namespace: self._part(scope, key, namespace, parts, optional=optional),
-            [""] if scope.namespaces is None else fixed,
-        )
-        following = None
+        namespaces = None
         if isinstance(scope.namespaces, NamespaceSelector):
-            following = Following(scope.namespaces, self._get(Scope("v1", "Namespace", reads="metadata")), parts)
-        return Informer(scope, key, parts, self._client, self._clock, following, optional=optional)
-
-    def _part(self, scope: Scope, key: str, namespace: str, parts: Parts, *, optional: bool) -> Part:
-        on_error = self._on_error
-
-        return Part(
-            self._client,
-            scope,
-            namespace,
-            self._clock,
-            self._options,
-            resync=self._resync,
-            fed=self._fed,
-            on_error=None if on_error is None else lambda error: on_error(key, error),
-            cluster_scoped=lambda: parts.keep_one(namespace),
-            missing=lambda: self._missing(scope),
-            optional=optional,
-        )
+            namespaces = self._get(Scope("v1", "Namespace", reads="metadata"))
+        return self._assembly.informer(scope, key, namespaces, optional=optional)
 
     def _key(self, scope: Scope) -> str:
         """Name an informer; transforms have no names, so of several with the same description each gets a number."""
@@ -337,19 +295,3 @@ class InformerFactory:
 
     def _parts(self) -> list[Any]:
         return [part for informer in self.informers() if not isinstance(informer, View) for part in informer.parts]
-
-
-def _reads(reads: Reads | Sequence[str]) -> Reads:
-    if reads is None or reads == "metadata":
-        return reads
-    if isinstance(reads, str):
-        return (reads,)
-    return tuple(sorted(set(reads)))
-
-
-def _union(one: Reads, other: Reads) -> Reads:
-    """Give what keeps enough for both; metadata is always kept."""
-    if one is None or other is None:
-        return None
-    paths = {path for each in (one, other) if not isinstance(each, str) for path in each}
-    return tuple(sorted(paths)) if paths else "metadata"

@@ -5,18 +5,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost import _core
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.check import Difference, check_parts
+from ctrlhost.informers.core_mappings import mapping_in_core
 from ctrlhost.informers.core_predicates import in_core
 from ctrlhost.informers.costs import HandlerCost, measured
 from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration, handler_name
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.lister import Lister
-from ctrlhost.informers.owner import Owner
-from ctrlhost.informers.status import InformerStatus, State
-from ctrlhost.mappings import ByLabel
-from ctrlhost.namespaces import NamespaceSelector
+from ctrlhost.informers.status_report import status_of, worst_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,14 +26,12 @@ if TYPE_CHECKING:
     from ctrlhost.informers.lister import UnionIndexer
     from ctrlhost.informers.part import Part, Scope
     from ctrlhost.informers.parts import Parts
+    from ctrlhost.informers.status import InformerStatus, State
     from ctrlhost.informers.view import ViewIndexer
     from ctrlhost.workqueue import WorkQueue
 
 _FIRST_LISTS = -100
 """The priority of what comes with a first list or a resync: after all that really changed."""
-
-# The state that an informer shows is the first of these that one of its reflectors is in.
-_WORST_FIRST: tuple[State, ...] = ("waiting", "listing", "reconnecting", "watching", "stopped")
 
 
 class Informer:
@@ -70,7 +65,8 @@ class Informer:
         self.client = client
         self.clock = clock
         self._handles: list[Handle] = []
-        self._stopped = False
+        #: Whether it was stopped, for good.
+        self.stopped = False
         self._lock = threading.Lock()
         self._release: Callable[[Informer], None] = lambda _: None
         fixed = following is None
@@ -160,12 +156,8 @@ class Informer:
         self._must_run()
         if not hasattr(queue, "add_many"):
             raise TypeError(f"what an informer fills is a WorkQueue, not {queue!r}")
-        if isinstance(key, Owner):
-            key = self._mapping(key)
-        elif isinstance(key, ByLabel):
-            key = _core.ByLabel(key.name, namespace=key.namespace, cluster_scoped=key.cluster_scoped)
         costs: list[FunctionCost] = []
-        key = measured("map", key, costs)
+        key = measured("map", mapping_in_core(key, self.client), costs)
         wanted = self._chosen([measured("predicate", in_core(each), costs) for each in predicates])
 
         def add(part: Part) -> Callable[[bool], None]:
@@ -187,17 +179,6 @@ class Informer:
     def _chosen(self, predicates: list[Any]) -> list[Any]:
         """Give the predicates for what belongs to the informer: all that its reflectors bring."""
         return predicates
-
-    def _mapping(self, owner: Owner) -> _core.Owner:
-        """Give the owner as the core knows it, which wants to be told whether it has a namespace."""
-        cluster_scoped = owner.cluster_scoped
-        if cluster_scoped is None:
-            try:
-                cluster_scoped = not self.client.resource(owner.api_version, owner.kind, timeout=5.0).namespaced
-            except CtrlhostError:
-                # Not served (yet), or no server: nearly all owners have a namespace.
-                cluster_scoped = False
-        return _core.Owner(owner.api_version, owner.kind, controller=owner.controller, cluster_scoped=cluster_scoped)
 
     @property
     def has_synced(self) -> bool:
@@ -243,61 +224,16 @@ class Informer:
     @property
     def state(self) -> State:
         """What it does right now; of several namespaces the worst."""
-        return self._worst()[0]
+        return worst_state(self)[0]
 
     @property
     def reason(self) -> str:
         """Why it waits or reconnects; empty while all is well."""
-        return self._worst()[1]
-
-    def _worst(self) -> tuple[State, str]:
-        if self._stopped:
-            return "stopped", ""
-        found = [(part.reflector.status.state, part.reflector.status.reason) for part in self.parts]
-        if self.following is not None:
-            found.append(self.following.state)
-        return min(found, key=lambda each: _WORST_FIRST.index(each[0]), default=("watching", ""))
+        return worst_state(self)[1]
 
     def status(self) -> InformerStatus:
         """Say how it is doing, for health checks, metrics and pages."""
-        now = self.clock.now()
-        reflectors = [part.reflector.status for part in self.parts]
-        stats = [part.engine.stats() for part in self.parts]
-        state, reason = self._worst()
-
-        def age(times: list[float | None]) -> float | None:
-            known = [each for each in times if each is not None]
-            return now - min(known) if known else None
-
-        remaining = [each.remaining for each in reflectors if each.remaining is not None]
-        return InformerStatus(
-            key=self.key,
-            api_version=self.api_version,
-            kind=self.kind,
-            namespaces=self._namespaces(),
-            state=state,
-            reason=reason,
-            state_age=age([each.since for each in reflectors if each.state == state]),
-            has_synced=self.has_synced,
-            users=self.users,
-            objects=sum(each["objects"] for each in stats),
-            bytes=sum(each["bytes"] for each in stats),
-            resource_version=self.last_resource_version,
-            last_byte_age=age([each.last_byte_at for each in reflectors]),
-            last_event_age=age([each.last_event_at for each in reflectors]),
-            last_bookmark_age=age([each.last_bookmark_at for each in reflectors]),
-            last_list_age=age([each.last_list_at for each in reflectors]),
-            relists=sum(max(each.lists - 1, 0) for each in reflectors),
-            errors=sum(sum(each.errors.values()) for each in reflectors),
-            last_error=next((each.last_error for each in reflectors if each.last_error), ""),
-            listing=sum(each.listing for each in reflectors),
-            remaining=sum(remaining) if remaining else None,
-        )
-
-    def _namespaces(self) -> tuple[str, ...] | None:
-        if isinstance(self.scope.namespaces, NamespaceSelector):
-            return tuple(sorted(part.namespace for part in self.parts))
-        return self.scope.namespaces
+        return status_of(self)
 
     def check(self, *, repair: bool = False) -> list[Difference]:
         """Compare the cache with the server, at the cache's own version, and give what differs: nothing, unless the
@@ -329,12 +265,12 @@ class Informer:
     def stop(self, timeout: float = 5.0) -> None:
         """Stop for good: streams are cut, handlers told nothing more. Waits `timeout` seconds at most for threads."""
         with self._lock:
-            self._stopped = True
+            self.stopped = True
         if self.following is not None:
             self.following.stop()
         self._parts.stop(timeout)
 
     def _must_run(self) -> None:
-        if self._stopped:
+        if self.stopped:
             what = f"handler of {self.key} was not added to shared informer because it has stopped already"
             raise CtrlhostError(what)

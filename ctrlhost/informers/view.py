@@ -132,6 +132,6 @@ class View(Informer):
     def stop(self, timeout: float = 5.0) -> None:
         """Tell handlers nothing more; the wider informer goes on for its other users."""
         del timeout
-        self._stopped = True
+        self.stopped = True
         for handle in self._handles:
             handle.remove()
