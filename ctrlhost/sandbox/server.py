@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import secrets
 import shutil
 import tempfile
 import threading
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -22,9 +20,12 @@ from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.audit import Audit, AuditRecord
 from ctrlhost.sandbox.call import ADMIN
 from ctrlhost.sandbox.channel import Outbox
+from ctrlhost.sandbox.connections import close, sweep
 from ctrlhost.sandbox.engine import Engine, Options, choose_controllers
+from ctrlhost.sandbox.exposure import check_exposure, hosts
 from ctrlhost.sandbox.http import Connection, listener
 from ctrlhost.sandbox.persistence import Disk
+from ctrlhost.sandbox.thread_calls import ask
 from ctrlhost.sandbox.tls_layer import layered
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_ANSWER_SECONDS = 10.0
 
 
 class Sandbox:
@@ -75,14 +75,7 @@ class Sandbox:
         if crd_conditions not in ("builtin", "external"):
             raise ConfigError(f"crd_conditions must be builtin or external, not {crd_conditions!r}")
         chosen = choose_controllers(base.controllers if controllers is None else controllers)
-        if insecure_http and (rbac or base.rbac):
-            raise ConfigError("RBAC needs to know who asks, and without TLS nobody is asked for a token")
-        try:
-            loopback = ipaddress.ip_address(address).is_loopback
-        except ValueError as error:
-            raise ConfigError(f"the sandbox's address must be an IP address, not {address!r}") from error
-        if not loopback and (insecure_http or not expose):
-            raise ConfigError(f"the sandbox listens on loopback addresses only, not on {address}")
+        check_exposure(address, expose=expose, insecure_http=insecure_http, rbac=rbac or base.rbac)
         self._options = replace(base, controllers=chosen, crd_conditions=crd_conditions, rbac=rbac or base.rbac)
         self._address, self._port = address, port
         self._data_dir = None if data_dir is None else Path(data_dir)
@@ -208,7 +201,6 @@ class Sandbox:
 
         A service account's user is `system:serviceaccount:NAMESPACE:NAME`. What roles grant beyond this was not needed.
         """
-
         authorizer = self._authorizer
         if authorizer is None:
             raise RuntimeError("the sandbox was made without RBAC, or has not been started")
@@ -220,28 +212,19 @@ class Sandbox:
         engine, loop = self._engine, self._loop
         if engine is None or loop is None:
             raise RuntimeError("the sandbox does not run")
-        answer: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                answer.set_result(question(engine))
-            except BaseException as error:  # noqa: BLE001 - it is raised in the thread that asked
-                answer.set_exception(error)
-
-        loop.call_soon_threadsafe(run)
-        return answer.result(_ANSWER_SECONDS)
+        return ask(loop, lambda: question(engine))
 
     def _of_each_watch(self, do: Callable[[Watch], None]) -> None:
         engine, loop = self._engine, self._loop
         if engine is None or loop is None or loop.is_closed():
             return
 
-        def run() -> None:
+        def each() -> None:
             for watch in list(engine.watches):
                 do(watch)
 
         with contextlib.suppress(RuntimeError):  # The loop may be closed in this very moment.
-            loop.call_soon_threadsafe(run)
+            loop.call_soon_threadsafe(each)
 
     def _failure(self) -> BaseException | None:
         return self._failed
@@ -287,28 +270,21 @@ class Sandbox:
         make = plain if context is None else layered(context, plain)
         server = await loop.create_server(make, self._address, self._port, backlog=1024)
         port = server.sockets[0].getsockname()[1]
-        shown = f"[{self._address}]" if ":" in self._address else self._address
-        engine.host = f"{shown}:{port}"
+        engine.host, app.allowed_hosts = hosts(self._address, port)
         self.url = f"{'http' if context is None else 'https'}://{engine.host}"
-        app.allowed_hosts = frozenset(f"{name}:{port}" for name in (shown, "127.0.0.1", "localhost", "[::1]"))
         self._write_kubeconfig()
         seed.plant(engine, port)
         app.ready = True
         self._engine = engine
         self._started.set()
-        sweeper = loop.create_task(_sweep(connections))
+        sweeper = loop.create_task(sweep(connections))
         try:
             await stop.wait()
         finally:
             app.ready = False
             sweeper.cancel()
             server.close()
-            for connection in list(connections):
-                connection.shut()
-            # One turn of the loop lets the last bytes out.
-            await asyncio.sleep(0.02)
-            for connection in list(connections):
-                connection.abort()
+            await close(connections)
             self._engine = None
 
     def _write_kubeconfig(self) -> None:
@@ -322,12 +298,3 @@ class Sandbox:
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="ctrlhost-sandbox-"))
         return self._directory
-
-
-async def _sweep(connections: dict[Connection, None]) -> None:
-    loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(1)
-        now = loop.time()
-        for connection in list(connections):
-            connection.sweep(now)
