@@ -13,8 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
 use crate::errors;
+use crate::key_func::key_of;
 use crate::object::from_any;
-use crate::store::{Indexer, key_of};
+use crate::store::Indexer;
 use crate::tombstone::{DeletedFinalStateUnknown, Delta};
 use crate::transform::{PyTransform, transformed};
 

@@ -200,7 +200,7 @@ impl RequestSink for PySink {
 /// The queue behind a Python object; our own takes requests without entering Python.
 pub(crate) fn sink(queue: &Bound<'_, PyAny>) -> PyResult<Arc<dyn RequestSink>> {
     if let Ok(queue) = queue.cast::<WorkQueue>() {
-        return Ok(queue.get().sink());
+        return Ok(Arc::clone(&queue.get().shared) as _);
     }
     let request = queue
         .py()

@@ -1,60 +1,23 @@
 //! The Python face of the engine of one informer.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use ctrlhost_core::clock::seconds;
 use ctrlhost_core::decode::MAX_OBJECT_BYTES;
-use ctrlhost_core::handlers::{self, QueueHandler, SharedListener};
-use ctrlhost_core::index::{IndexFunc, NamespaceIndex};
-use ctrlhost_core::informer::{self, Config, Handler, HandlerId, Resync, Transform};
-use ctrlhost_core::object::Projection;
-use ctrlhost_core::store::Store;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use ctrlhost_core::handlers::{self, SharedListener};
+use ctrlhost_core::informer::{self, Config, Handler, Transform};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 
 use crate::body::{Body, ended};
 use crate::errors;
-use crate::handlers::sink;
+use crate::informer_arguments::{handler_id, projection, queue_handler, resync_of, resync_period};
 use crate::listener::Listener;
-use crate::mappings::{predicate, read_mapping};
 use crate::progress::{ListMeta, WatchProgress};
-use crate::store::Indexer;
+use crate::reentry::{self, Inside};
+use crate::store::{Indexer, by_namespace};
 use crate::transform::PyTransform;
-
-/// Which part of each object is kept: None, `"metadata"`, or paths.
-fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Projection>> {
-    let Some(reads) = reads else { return Ok(None) };
-    if let Ok(name) = reads.cast::<PyString>() {
-        return match &*name.to_cow()? {
-            "metadata" => Ok(Some(Projection::metadata())),
-            other => Err(PyValueError::new_err(format!(
-                "reads is \"metadata\" or a sequence of paths, not {other:?}"
-            ))),
-        };
-    }
-    let paths = reads
-        .try_iter()?
-        .map(|path| path?.extract())
-        .collect::<PyResult<Vec<String>>>()?;
-    let built = Projection::paths(paths.iter().map(String::as_str));
-    built
-        .map(Some)
-        .map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
-/// Seconds between resyncs: None is the informer's period, 0 is never.
-fn resync_of(seconds: Option<f64>) -> PyResult<Resync> {
-    match seconds {
-        None => Ok(Resync::Informer),
-        Some(0.0) => Ok(Resync::Never),
-        Some(seconds) if seconds > 0.0 => Ok(Resync::Every(seconds)),
-        Some(seconds) => Err(PyValueError::new_err(format!(
-            "resync must not be negative: {seconds}"
-        ))),
-    }
-}
 
 /// The engine of one informer.
 #[pyclass(frozen, module = "ctrlhost._core")]
@@ -62,20 +25,6 @@ pub(crate) struct SharedInformer {
     engine: Arc<informer::SharedInformer>,
     clock: Option<Py<PyAny>>,
     indexer: Py<Indexer>,
-}
-
-thread_local! {
-    /// The engines that this thread is in, at this moment in a function of Python that one of them called.
-    static INSIDE: RefCell<Vec<*const informer::SharedInformer>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Notes that the thread left the engine, however it did.
-struct Leave;
-
-impl Drop for Leave {
-    fn drop(&mut self) {
-        INSIDE.with_borrow_mut(Vec::pop);
-    }
 }
 
 impl SharedInformer {
@@ -87,16 +36,12 @@ impl SharedInformer {
         what: &str,
         job: impl FnOnce(&informer::SharedInformer) -> R + Send,
     ) -> PyResult<R> {
-        let me = Arc::as_ptr(&self.engine);
-        if INSIDE.with_borrow(|inside| inside.contains(&me)) {
+        if reentry::is_inside(&self.engine) {
             return Err(errors::reentered(what));
         }
         let engine = &*self.engine;
         Ok(py.detach(|| {
-            // The pointer is compared, never followed; it is made anew since it can not be sent.
-            let me: *const informer::SharedInformer = engine;
-            INSIDE.with_borrow_mut(|inside| inside.push(me));
-            let _leave = Leave;
+            let _inside = Inside::enter(engine);
             job(engine)
         }))
     }
@@ -147,12 +92,6 @@ impl SharedInformer {
         max_object_bytes: usize,
         resync: Option<f64>,
     ) -> PyResult<Self> {
-        let resync = resync.unwrap_or(0.0);
-        if resync.is_nan() || resync < 0.0 {
-            return Err(PyValueError::new_err(format!(
-                "resync must not be negative: {resync}"
-            )));
-        }
         let config = Config {
             resource,
             api_version,
@@ -161,13 +100,9 @@ impl SharedInformer {
             projection: projection(reads)?,
             transform: transform.map(|func| PyTransform::shared(func) as Arc<dyn Transform>),
             max_object_bytes: max_object_bytes.min(u32::MAX as usize),
-            resync,
+            resync: resync_period(resync)?,
         };
-        let store = Arc::new(Store::new());
-        let default: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
-        store
-            .add_indexes(&[("namespace".into(), default)])
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let store = by_namespace()?;
         let indexer = Py::new(py, Indexer::wrap(store.clone()))?;
         Ok(Self {
             engine: Arc::new(informer::SharedInformer::new(config, store)),
@@ -275,21 +210,7 @@ impl SharedInformer {
         low_priority: Option<i32>,
         resync: Option<f64>,
     ) -> PyResult<u64> {
-        let predicates: Vec<handlers::Predicate> = match predicates {
-            None => Vec::new(),
-            Some(all) => all
-                .try_iter()?
-                .map(|one| predicate(&one?))
-                .collect::<PyResult<_>>()?,
-        };
-        let mapping = mapping.map_or(Ok(handlers::Mapping::Object), read_mapping)?;
-        let handler = QueueHandler {
-            sink: sink(queue)?,
-            mapping,
-            predicates,
-            priority,
-            low_priority,
-        };
+        let handler = queue_handler(queue, mapping, predicates, priority, low_priority)?;
         self.add_handler(py, Handler::Queue(handler), resync)
     }
 
@@ -306,14 +227,9 @@ impl SharedInformer {
     }
 
     fn remove_handler(&self, py: Python<'_>, handle: &Bound<'_, PyAny>) -> PyResult<()> {
-        let id = match handle.cast::<Listener>() {
-            Ok(listener) => listener.get().id(),
-            Err(_) => handle
-                .extract()
-                .map_err(|_| PyTypeError::new_err("a handle is what adding a handler gave"))?,
-        };
+        let id = handler_id(handle)?;
         self.work(py, "remove_handler", |engine| {
-            engine.remove_handler(HandlerId(id));
+            engine.remove_handler(id);
         })
     }
 

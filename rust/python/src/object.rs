@@ -10,40 +10,8 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString, PyTuple};
 
 use crate::errors;
 use crate::json::{from_python, to_python};
+use crate::owner_reference::OwnerReference;
 use crate::view::{MapView, Window, equal, follow, or_none, view};
-
-/// One entry of `metadata.ownerReferences`.
-#[pyclass(frozen, eq, hash, get_all, module = "ctrlhost._core")]
-#[derive(PartialEq, Eq, Hash)]
-pub(crate) struct OwnerReference {
-    api_version: String,
-    kind: String,
-    name: String,
-    uid: String,
-    controller: bool,
-    block_owner_deletion: bool,
-}
-
-#[pymethods]
-impl OwnerReference {
-    fn __repr__(&self) -> String {
-        let Self {
-            api_version,
-            kind,
-            name,
-            uid,
-            controller,
-            block_owner_deletion,
-        } = self;
-        let truth = |value: &bool| if *value { "True" } else { "False" };
-        format!(
-            "OwnerReference(api_version={api_version:?}, kind={kind:?}, name={name:?}, uid={uid:?}, controller={}, \
-             block_owner_deletion={})",
-            truth(controller),
-            truth(block_owner_deletion)
-        )
-    }
-}
 
 /// An immutable view of one object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]
@@ -162,18 +130,7 @@ impl Object {
 
     #[getter]
     fn owner_references<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let all: Vec<_> = self
-            .0
-            .owner_references()
-            .map(|reference| OwnerReference {
-                api_version: reference.api_version.into_owned(),
-                kind: reference.kind.into_owned(),
-                name: reference.name.into_owned(),
-                uid: reference.uid.into_owned(),
-                controller: reference.controller,
-                block_owner_deletion: reference.block_owner_deletion,
-            })
-            .collect();
+        let all: Vec<_> = self.0.owner_references().map(OwnerReference::of).collect();
         PyTuple::new(py, all)
     }
 

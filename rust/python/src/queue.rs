@@ -10,25 +10,18 @@
 
 use std::sync::Arc;
 
-use ctrlhost_core::clock::{Tick, seconds};
-use ctrlhost_core::queue::{self as core, Drained, Options, Taken};
-use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::clock::core_clock;
-use crate::interpreter::{self, SLICE};
-use crate::key::{Probe, Shown};
+use crate::key::Probe;
 use crate::key_codec::is_simple;
-use crate::queue_arguments::{Priority, Seconds, timeout};
+use crate::queue_arguments::{Priority, Seconds};
 use crate::queue_batch::Batch;
-use crate::queue_groups::FairBy;
 use crate::queue_shared::Shared;
-use crate::ratelimit::{SharedLimiter, core_limiter, into_py_err};
+use crate::queue_snapshot;
+use crate::ratelimit::into_py_err;
 use crate::scratch::Scratch;
-use crate::{queue_metrics, queue_snapshot};
 
 /// A queue of keys that need work.
 #[pyclass(frozen, weakref, module = "ctrlhost.workqueue")]
@@ -53,27 +46,9 @@ impl WorkQueue {
         aging: Option<f64>,
     ) -> PyResult<Self> {
         let name = name.unwrap_or_else(|| PyString::new(py, ""));
-        let label = name.to_str()?;
-        let fair_by = FairBy::new(fair_by)?;
-        let aging = aging
-            .map(|aging| crate::clock::not_negative("aging", aging).map(seconds))
-            .transpose()?;
-        let limiter: SharedLimiter = match rate_limiter {
-            Some(limiter) => core_limiter(limiter)?,
-            None => Arc::new(ItemExponentialFailureRateLimiter::default()),
-        };
-        let options = Options {
-            metrics: !label.is_empty(),
-            fair: fair_by.is_fair(),
-            aging,
-        };
-        let queue = core::WorkQueue::new(&options, core_clock(clock)?, limiter);
-        if options.metrics {
-            queue_metrics::register(label, &queue);
-        }
-        let shared = Arc::new(Shared::new(queue, fair_by));
+        let shared = Shared::make(name.to_str()?, rate_limiter, clock, fair_by, aging)?;
         Ok(Self {
-            shared,
+            shared: Arc::new(shared),
             name: name.unbind(),
         })
     }
@@ -300,19 +275,7 @@ impl WorkQueue {
     /// Tells whether that came: not if `timeout` seconds passed before, or `shut_down` was called meanwhile.
     #[pyo3(signature = (timeout=None))]
     fn shut_down_with_drain(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
-        self.shared.check(py)?;
-        let deadline = self.deadline(timeout)?;
-        let queue = &self.shared.queue;
-        let (token, unused) = py.detach(|| queue.begin_drain());
-        drop(unused);
-        let limit = interpreter::in_main_thread(py)?.then_some(SLICE);
-        loop {
-            match py.detach(|| queue.wait_drained(token, deadline, limit)) {
-                Drained::Empty => return Ok(true),
-                Drained::Forced | Drained::TimedOut => return Ok(false),
-                Drained::Limit => py.check_signals()?,
-            }
-        }
+        self.drain(py, timeout)
     }
 
     /// Whether the queue is shut down, or drains.
@@ -327,41 +290,5 @@ impl WorkQueue {
             self.shared.fair_by.traverse(&visit)?;
         }
         visit.call(&self.name)
-    }
-}
-
-impl WorkQueue {
-    /// Where handlers put requests without entering Python.
-    pub(crate) fn sink(&self) -> Arc<dyn ctrlhost_core::handlers::RequestSink> {
-        Arc::clone(&self.shared) as _
-    }
-
-    fn deadline(&self, given: Option<Seconds>) -> PyResult<Option<Tick>> {
-        Ok(timeout(given)?.map(|timeout| self.shared.queue.deadline(timeout)))
-    }
-
-    /// Takes what is there, `max_items` keys at most; waits only if there is nothing.
-    fn take_batch(
-        &self,
-        py: Python<'_>,
-        max_items: i64,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Vec<(Shown, Taken)>> {
-        let max = usize::try_from(max_items)
-            .ok()
-            .filter(|&max| max > 0)
-            .ok_or_else(|| {
-                PyValueError::new_err(format!("max_items must be at least 1, not {max_items}"))
-            })?;
-        self.wait(py, timeout, |queue| {
-            let mut shown: Vec<(Shown, Taken)> = Vec::with_capacity(queue.len().min(max));
-            while shown.len() < max {
-                match queue.take(|key| key.show(py)) {
-                    Some(taken) => shown.push(taken),
-                    None => break,
-                }
-            }
-            Some(shown).filter(|shown| !shown.is_empty())
-        })
     }
 }

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use ctrlhost_core::clock::seconds;
 use ctrlhost_core::handlers::{RequestRef, RequestSink};
-use ctrlhost_core::queue::{Locked, WorkQueue};
+use ctrlhost_core::queue::{Locked, Options, WorkQueue};
+use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 use pyo3::prelude::*;
 
+use crate::clock::core_clock;
 use crate::interpreter;
 use crate::key::Key;
 use crate::queue_groups::FairBy;
+use crate::queue_metrics;
+use crate::ratelimit::{SharedLimiter, core_limiter};
 
 /// How often a lock is tried before the interpreter is given to somebody else. It is held for some tens of nanoseconds.
 const TRIES: usize = 40;
@@ -21,12 +26,40 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(queue: Arc<WorkQueue<Key>>, fair_by: FairBy) -> Self {
+    fn new(queue: Arc<WorkQueue<Key>>, fair_by: FairBy) -> Self {
         Self {
             queue,
             fair_by,
             generation: interpreter::generation(),
         }
+    }
+
+    /// Makes a queue of what its constructor is given; `label` is its name in metrics, empty for none.
+    pub(crate) fn make(
+        label: &str,
+        rate_limiter: Option<&Bound<'_, PyAny>>,
+        clock: Option<&Bound<'_, PyAny>>,
+        fair_by: Option<&Bound<'_, PyAny>>,
+        aging: Option<f64>,
+    ) -> PyResult<Self> {
+        let fair_by = FairBy::new(fair_by)?;
+        let aging = aging
+            .map(|aging| crate::clock::not_negative("aging", aging).map(seconds))
+            .transpose()?;
+        let limiter: SharedLimiter = match rate_limiter {
+            Some(limiter) => core_limiter(limiter)?,
+            None => Arc::new(ItemExponentialFailureRateLimiter::default()),
+        };
+        let options = Options {
+            metrics: !label.is_empty(),
+            fair: fair_by.is_fair(),
+            aging,
+        };
+        let queue = WorkQueue::new(&options, core_clock(clock)?, limiter);
+        if options.metrics {
+            queue_metrics::register(label, &queue);
+        }
+        Ok(Self::new(queue, fair_by))
     }
 
     /// Refuses a queue of the process that this one was forked from: its lock may be held by a thread that is not here.

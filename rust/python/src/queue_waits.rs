@@ -1,4 +1,4 @@
-//! Waiting for a key, with an eye on signals.
+//! Waiting for keys, and for the end of work on them, with an eye on signals.
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "the method alone is not general enough"
@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use ctrlhost_core::clock::Tick;
-use ctrlhost_core::queue::{Locked, Woken};
+use ctrlhost_core::queue::{Drained, Locked, Taken, Woken};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::interpreter::{self, SLICE};
-use crate::key::Key;
+use crate::key::{Key, Shown};
 use crate::queue::WorkQueue;
 use crate::queue_arguments::{Seconds, timeout};
 
@@ -62,5 +63,51 @@ impl WorkQueue {
                 return Err(interpreter::empty(py));
             }
         }
+    }
+
+    /// Ends the intake and waits until nothing is queued or processed, or somebody ends it at once.
+    pub(crate) fn drain(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
+        self.shared.check(py)?;
+        let deadline = self.deadline(timeout)?;
+        let queue = &self.shared.queue;
+        let (token, unused) = py.detach(|| queue.begin_drain());
+        drop(unused);
+        let limit = interpreter::in_main_thread(py)?.then_some(SLICE);
+        loop {
+            match py.detach(|| queue.wait_drained(token, deadline, limit)) {
+                Drained::Empty => return Ok(true),
+                Drained::Forced | Drained::TimedOut => return Ok(false),
+                Drained::Limit => py.check_signals()?,
+            }
+        }
+    }
+
+    pub(crate) fn deadline(&self, given: Option<Seconds>) -> PyResult<Option<Tick>> {
+        Ok(timeout(given)?.map(|timeout| self.shared.queue.deadline(timeout)))
+    }
+
+    /// Takes what is there, `max_items` keys at most; waits only if there is nothing.
+    pub(crate) fn take_batch(
+        &self,
+        py: Python<'_>,
+        max_items: i64,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Vec<(Shown, Taken)>> {
+        let max = usize::try_from(max_items)
+            .ok()
+            .filter(|&max| max > 0)
+            .ok_or_else(|| {
+                PyValueError::new_err(format!("max_items must be at least 1, not {max_items}"))
+            })?;
+        self.wait(py, timeout, |queue| {
+            let mut shown: Vec<(Shown, Taken)> = Vec::with_capacity(queue.len().min(max));
+            while shown.len() < max {
+                match queue.take(|key| key.show(py)) {
+                    Some(taken) => shown.push(taken),
+                    None => break,
+                }
+            }
+            Some(shown).filter(|shown| !shown.is_empty())
+        })
     }
 }

@@ -3,102 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ctrlhost_core::index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
-use ctrlhost_core::json::path::Path;
+use ctrlhost_core::index::{IndexFunc, NamespaceIndex};
 use ctrlhost_core::object::{self, Key};
 use ctrlhost_core::store::{Store, StoreError, Write};
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 
-use crate::errors;
+use crate::index_functions::index_function;
+use crate::key_func::key_of;
 use crate::object::{Object, from_any};
 use crate::tombstone::DeletedFinalStateUnknown;
 use crate::transform::{PyTransform, transformed};
-
-/// The namespace of an object, as the default index has it.
-#[pyfunction]
-pub(crate) fn namespace_index(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
-    Ok(vec![from_any(object)?.namespace().to_owned()])
-}
-
-/// An index function written in Python.
-struct PyIndex {
-    name: String,
-    func: Py<PyAny>,
-    errors: Arc<AtomicU64>,
-}
-
-impl PyIndex {
-    fn call(&self, py: Python<'_>, object: &Arc<object::Object>) -> PyResult<Values> {
-        let found = self.func.bind(py).call1((Object::wrap(object.clone()),))?;
-        if found.is_none() {
-            return Ok(Values::new());
-        }
-        if found.is_instance_of::<PyString>() {
-            let what = format!(
-                "index {}: the function gave a str where an iterable of str is wanted",
-                self.name
-            );
-            return Err(PyTypeError::new_err(what));
-        }
-        let mut values = Values::new();
-        for value in found.try_iter()? {
-            let value: Arc<str> = value?.cast::<PyString>()?.to_cow()?.as_ref().into();
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
-        Ok(values)
-    }
-}
-
-impl IndexFunc for PyIndex {
-    fn values(&self, object: &Arc<object::Object>) -> Result<Values, IndexFailed> {
-        Python::attach(|py| {
-            self.call(py, object).map_err(|error| {
-                if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                    let what = format!(
-                        "index {} failed for {}; it is left out of the index",
-                        self.name,
-                        object.key()
-                    );
-                    errors::log_failure(py, &what, &error);
-                }
-                IndexFailed
-            })
-        })
-    }
-
-    fn is_pure(&self) -> bool {
-        false
-    }
-}
-
-/// The key of an object: by the key function where there is one, else `namespace/name`.
-pub(crate) fn key_of(
-    py: Python<'_>,
-    key_func: Option<&Py<PyAny>>,
-    object: &Arc<object::Object>,
-) -> PyResult<Key> {
-    let Some(func) = key_func else {
-        return Ok(object.key().clone());
-    };
-    let call = || -> PyResult<Key> {
-        let key = func.bind(py).call1((Object::wrap(object.clone()),))?;
-        Ok(Key::from(key.cast::<PyString>()?.to_cow()?.as_ref()))
-    };
-    call().map_err(|cause| {
-        let what = format!(
-            "the key function failed for {} {}",
-            object.kind(),
-            object.key()
-        );
-        let error = errors::raise(py, "KeyFuncError", &what, "");
-        error.set_cause(py, Some(cause));
-        error
-    })
-}
 
 fn unknown(error: StoreError) -> PyErr {
     match error {
@@ -109,6 +25,16 @@ fn unknown(error: StoreError) -> PyErr {
 
 pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
     objects.into_iter().map(Object::wrap).collect()
+}
+
+/// A store with the index that all have unless they say otherwise.
+pub(crate) fn by_namespace() -> PyResult<Arc<Store>> {
+    let store = Store::new();
+    let default: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
+    store
+        .add_indexes(&[("namespace".into(), default)])
+        .map_err(unknown)?;
+    Ok(Arc::new(store))
 }
 
 /// A thread-safe store with secondary indexes.
@@ -163,20 +89,18 @@ impl Indexer {
         transform: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let transform = transform.map(PyTransform::shared);
+        let store = match indexers {
+            Some(_) => Arc::new(Store::new()),
+            None => by_namespace()?,
+        };
         let indexer = Self {
-            store: Arc::new(Store::new()),
+            store,
             key_func,
             transform,
             index_errors: Arc::default(),
         };
         if let Some(indexers) = indexers {
             indexer.add_indexers(py, indexers)?;
-        } else {
-            let default: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
-            indexer
-                .store
-                .add_indexes(&[("namespace".into(), default)])
-                .map_err(unknown)?;
         }
         Ok(indexer)
     }
@@ -305,23 +229,7 @@ impl Indexer {
         let mut new: Vec<(Box<str>, Arc<dyn IndexFunc>)> = Vec::new();
         for item in indexers.items()?.iter() {
             let (name, func): (String, Bound<'_, PyAny>) = item.extract()?;
-            let built: Arc<dyn IndexFunc> = if func.is(&native) {
-                Arc::new(NamespaceIndex)
-            } else if let Ok(path) = func.cast::<PyString>() {
-                let path = Path::parse(&path.to_cow()?)
-                    .map_err(|error| PyValueError::new_err(error.to_string()))?;
-                Arc::new(PathIndex(path))
-            } else if func.is_callable() {
-                Arc::new(PyIndex {
-                    name: name.clone(),
-                    func: func.unbind(),
-                    errors: self.index_errors.clone(),
-                })
-            } else {
-                return Err(PyTypeError::new_err(format!(
-                    "indexer {name} is neither a path nor a callable"
-                )));
-            };
+            let built = index_function(&name, func, &native, &self.index_errors)?;
             new.push((name.into(), built));
         }
         self.store.add_indexes(&new).map_err(unknown)

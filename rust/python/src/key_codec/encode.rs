@@ -1,25 +1,18 @@
-//! The content of keys as bytes.
-//!
-//! A `str` is its UTF-8; everything else but a small `int` is a tag, a length where one is needed, and what it is made of.
+//! From a key's object to its bytes.
 
 use std::ptr::NonNull;
 
 use ctrlhost_core::handlers::RequestRef;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 
+use super::{BIG_INT, INT, LONG, STR, TUPLE, request_type};
 use crate::scratch::Scratch;
 
 /// How deep tuples may be nested; Python itself gives up hashing a few levels later.
 const DEPTH: usize = 100;
-
-const TUPLE: u8 = b'(';
-const STR: u8 = b's';
-const INT: u8 = b'i';
-const BIG_INT: u8 = b'I';
 
 /// The content of a key, as read from its object; where it is not said here, it is in the scratch.
 #[derive(Clone, Copy)]
@@ -71,12 +64,6 @@ impl StrBytes {
         // SAFETY: these are the bytes of a `str`, which lives.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
-}
-
-/// `ctrlhost.Request`.
-pub(crate) fn request_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static REQUEST: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    REQUEST.import(py, "ctrlhost.request", "Request")
 }
 
 /// Reads a key.
@@ -149,9 +136,6 @@ fn small(object: &Bound<'_, PyAny>) -> Option<i64> {
     let int = unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &raw mut overflow) };
     (overflow == 0).then_some(int)
 }
-
-/// What stands for a length of 255 and more, which follows in a word of its own. No name in a cluster is that long.
-const LONG: usize = 0xff;
 
 /// Tag and length in two bytes.
 #[inline]
@@ -245,100 +229,4 @@ fn refuse_unless_tuple(object: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(PyTypeError::new_err(format!(
         "{name} can not be a work queue's key: {advice}"
     )))
-}
-
-/// Makes the `str` of these bytes.
-pub(crate) fn decode_str(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return Ok(PyString::new(py, text).into_any().unbind());
-    }
-    let bytes = PyBytes::new(py, bytes);
-    Ok(bytes
-        .call_method1("decode", ("utf-8", "surrogatepass"))?
-        .unbind())
-}
-
-/// Makes an object like the one that was encoded; a tuple of three `str` becomes a request.
-pub(crate) fn decode(py: Python<'_>, mut bytes: &[u8]) -> PyResult<Py<PyAny>> {
-    let object = read_part(py, &mut bytes)?;
-    let Ok(tuple) = object.bind(py).cast::<PyTuple>() else {
-        return Ok(object);
-    };
-    let is_request = tuple.len() == 3
-        && tuple
-            .iter_borrowed()
-            .all(|part| part.is_instance_of::<PyString>());
-    if is_request {
-        new_tuple(request_type(py)?, tuple)
-    } else {
-        Ok(object)
-    }
-}
-
-/// Makes an instance of a NamedTuple without running the `__new__` that Python wrote for it.
-pub(crate) fn new_tuple(
-    kind: &Bound<'_, PyType>,
-    parts: &Bound<'_, PyTuple>,
-) -> PyResult<Py<PyAny>> {
-    let py = kind.py();
-    let arguments = PyTuple::new(py, [parts])?;
-    // SAFETY: `tuple` is a static type, which has the slot.
-    let slot = unsafe { ffi::PyType_GetSlot(&raw mut ffi::PyTuple_Type, ffi::Py_tp_new) };
-    // SAFETY: that is the type of this slot.
-    let new = unsafe { std::mem::transmute::<*mut std::ffi::c_void, ffi::newfunc>(slot) };
-    // SAFETY: `kind` is a subclass of `tuple`, and the arguments are a tuple of one iterable.
-    unsafe {
-        let object = new(kind.as_type_ptr(), arguments.as_ptr(), std::ptr::null_mut());
-        Bound::from_owned_ptr_or_err(py, object).map(Bound::unbind)
-    }
-}
-
-fn read_part(py: Python<'_>, bytes: &mut &[u8]) -> PyResult<Py<PyAny>> {
-    let (tag, len) = read_head(bytes)?;
-    match tag {
-        STR => decode_str(py, take(bytes, len)?),
-        INT => {
-            let mut int = [0; 8];
-            int.copy_from_slice(take(bytes, 8)?);
-            Ok(i64::from_le_bytes(int)
-                .into_pyobject(py)?
-                .into_any()
-                .unbind())
-        }
-        BIG_INT => {
-            let number = PyBytes::new(py, take(bytes, len)?);
-            let signed = PyDict::new(py);
-            signed.set_item("signed", true)?;
-            let int = py.get_type::<PyInt>();
-            Ok(int
-                .call_method("from_bytes", (number, "little"), Some(&signed))?
-                .unbind())
-        }
-        _ => {
-            let parts = (0..len)
-                .map(|_| read_part(py, bytes))
-                .collect::<PyResult<Vec<_>>>()?;
-            Ok(PyTuple::new(py, parts)?.into_any().unbind())
-        }
-    }
-}
-
-fn read_head(bytes: &mut &[u8]) -> PyResult<(u8, usize)> {
-    let mut head = [0; 2];
-    head.copy_from_slice(take(bytes, 2)?);
-    let [tag, short] = head;
-    if usize::from(short) < LONG {
-        return Ok((tag, short.into()));
-    }
-    let mut word = [0; 8];
-    word.copy_from_slice(take(bytes, 8)?);
-    Ok((tag, usize::try_from(u64::from_le_bytes(word))?))
-}
-
-fn take<'a>(bytes: &mut &'a [u8], len: usize) -> PyResult<&'a [u8]> {
-    let (part, rest) = bytes
-        .split_at_checked(len)
-        .ok_or_else(|| PyRuntimeError::new_err("a key's content is cut"))?;
-    *bytes = rest;
-    Ok(part)
 }

@@ -1,0 +1,92 @@
+//! What calls of an informer's engine are given by Python.
+
+use ctrlhost_core::handlers::{self, QueueHandler};
+use ctrlhost_core::informer::{HandlerId, Resync};
+use ctrlhost_core::object::Projection;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::handlers::sink;
+use crate::listener::Listener;
+use crate::mappings::{predicate, read_mapping};
+
+/// Which part of each object is kept: None, `"metadata"`, or paths.
+pub(crate) fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Projection>> {
+    let Some(reads) = reads else { return Ok(None) };
+    if let Ok(name) = reads.cast::<PyString>() {
+        return match &*name.to_cow()? {
+            "metadata" => Ok(Some(Projection::metadata())),
+            other => Err(PyValueError::new_err(format!(
+                "reads is \"metadata\" or a sequence of paths, not {other:?}"
+            ))),
+        };
+    }
+    let paths = reads
+        .try_iter()?
+        .map(|path| path?.extract())
+        .collect::<PyResult<Vec<String>>>()?;
+    let built = Projection::paths(paths.iter().map(String::as_str));
+    built
+        .map(Some)
+        .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Seconds between the resyncs of an informer: None and 0 are never.
+pub(crate) fn resync_period(seconds: Option<f64>) -> PyResult<f64> {
+    let seconds = seconds.unwrap_or(0.0);
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(PyValueError::new_err(format!(
+            "resync must not be negative: {seconds}"
+        )));
+    }
+    Ok(seconds)
+}
+
+/// Seconds between resyncs: None is the informer's period, 0 is never.
+pub(crate) fn resync_of(seconds: Option<f64>) -> PyResult<Resync> {
+    match seconds {
+        None => Ok(Resync::Informer),
+        Some(0.0) => Ok(Resync::Never),
+        Some(seconds) if seconds > 0.0 => Ok(Resync::Every(seconds)),
+        Some(seconds) => Err(PyValueError::new_err(format!(
+            "resync must not be negative: {seconds}"
+        ))),
+    }
+}
+
+/// What puts requests into a queue: by a mapping, which is the object itself where none is given.
+pub(crate) fn queue_handler(
+    queue: &Bound<'_, PyAny>,
+    mapping: Option<&Bound<'_, PyAny>>,
+    predicates: Option<&Bound<'_, PyAny>>,
+    priority: Option<i32>,
+    low_priority: Option<i32>,
+) -> PyResult<QueueHandler> {
+    let predicates: Vec<handlers::Predicate> = match predicates {
+        None => Vec::new(),
+        Some(all) => all
+            .try_iter()?
+            .map(|one| predicate(&one?))
+            .collect::<PyResult<_>>()?,
+    };
+    let mapping = mapping.map_or(Ok(handlers::Mapping::Object), read_mapping)?;
+    Ok(QueueHandler {
+        sink: sink(queue)?,
+        mapping,
+        predicates,
+        priority,
+        low_priority,
+    })
+}
+
+/// The handler that a handle stands for: a listener, or the number that adding a queue gave.
+pub(crate) fn handler_id(handle: &Bound<'_, PyAny>) -> PyResult<HandlerId> {
+    let id = match handle.cast::<Listener>() {
+        Ok(listener) => listener.get().id(),
+        Err(_) => handle
+            .extract()
+            .map_err(|_| PyTypeError::new_err("a handle is what adding a handler gave"))?,
+    };
+    Ok(HandlerId(id))
+}
