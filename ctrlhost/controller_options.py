@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError
+from ctrlhost.workqueue import MaxOfRateLimiter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,11 +33,17 @@ class ControllerOptions:
     namespaces: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Take fewer than one worker as one, as upstream does, and refuse a timeout that never ends anything."""
+        """Take fewer than one worker as one and no positive timeout as none, as upstream does; TypeError for others."""
+        if not isinstance(self.workers, int) or isinstance(self.workers, bool):
+            raise TypeError(f"workers is a whole number, not {self.workers!r}")
+        if not isinstance(self.timeout, int | float | None) or self.timeout != self.timeout:
+            raise TypeError(f"timeout is a number of seconds, not {self.timeout!r}")
+        if self.rate_limiter is not None:
+            # Takes what a queue takes. The queue itself is made later, when nobody could say whose mistake it was.
+            MaxOfRateLimiter(self.rate_limiter)
         if self.workers < 1:
             object.__setattr__(self, "workers", 1)
         if self.timeout is not None and self.timeout <= 0:
-            # As upstream: no deadline.
             object.__setattr__(self, "timeout", None)
 
     def overridden(self, overrides: ControllerOverrides | None) -> ControllerOptions:

@@ -22,7 +22,8 @@ _BETWEEN = tuple(str(Path(file).parent) for file in (__file__, pluggy.__file__))
 
 def with_place(error: BaseException) -> str:
     """Give an error as one line with the last place in the plugin's code that it came through."""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_BETWEEN)]
+    # "<": code that was made as text, as the methods of dataclasses are.
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith((*_BETWEEN, "<"))]
     text = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
     return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
 
@@ -47,7 +48,8 @@ class Contained:
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
         """Swallow an error of the plugin."""
-        if error is None or not isinstance(error, Exception):
+        # Of what is no Exception, sys.exit is the plugin's; Ctrl-C and signals are the operator's.
+        if not isinstance(error, (Exception, SystemExit)):
             return False
         if isinstance(error, (ConfigError, PluginNotFound)) and not self._everything:
             return False

@@ -221,7 +221,7 @@ class PluginRuntime(PluginState):
             with bound(plugin=self.name):
                 try:
                     plugin.stopping(context)
-                except Exception as error:  # noqa: BLE001 - a plugin's failure must not keep the host from stopping
+                except BaseException as error:  # noqa: BLE001 - a plugin's failure must not keep the host from stopping
                     log.error("plugin %s: ctrlhost_stopping: %s", self.name, with_place(error))
 
         thread = threading.Thread(target=hook, name=f"plugin {self.name} stopping", daemon=True)

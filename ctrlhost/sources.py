@@ -56,6 +56,9 @@ class KindSource:
         for name in ("label_selector", "field_selector"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise TypeError(f"{name} is a text as the API takes it, such as 'a=b,c!=d', not {value!r}")
+        for name, by in self.indexes.items():
+            if not (isinstance(by, str) or callable(by)):
+                raise TypeError(f"index `{name}` is made by a path or a function, not by {by!r}")
         if callable(self.predicates):
             raise TypeError("predicates is a sequence, not one predicate")
         object.__setattr__(self, "predicates", tuple(self.predicates))

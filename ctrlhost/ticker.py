@@ -62,7 +62,8 @@ class Ticker:
                 continue
             try:
                 self._queue.add_many(list(self._requests()), priority=self._priority)
-            except Exception:
+            except BaseException:
+                # A plugin's sys.exit would end the timer and nothing else.
                 log.exception("controller %s: the requests of its timer could not be made", self._controller)
             # Rounds that were missed, while the machine slept say, are not made up for.
             behind = self._clock.now() - self._next

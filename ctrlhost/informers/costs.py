@@ -55,7 +55,7 @@ class HandlerCost:
         self.calls += 1
         try:
             function(*args)
-        except Exception:
+        except BaseException:
             self.errors += 1
             raise
         finally:

@@ -167,7 +167,7 @@ class Dispatcher:
                     return False
                 try:
                     registration.cost.call(registration.callbacks.call, kind, old, new, is_initial)
-                except Exception:  # the handler is somebody else's; the next notification is still due
+                except BaseException:  # the handler is somebody else's, even its sys.exit; the next one is still due
                     subject = new if new is not None else old
                     key = getattr(subject, "key", subject)
                     log.exception("handler %s failed on %s of %s", registration.callbacks.name, kind, key)

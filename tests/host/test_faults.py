@@ -31,6 +31,11 @@ from tests.host.test_run import config_map
         (hook("ctrlhost_elected", "1 / 0"), "ctrlhost_elected: ZeroDivisionError: division by zero (test_bad.py:6)"),
         (hook("ctrlhost_crds", "raise OSError('no file')", ""), "ctrlhost_crds: OSError: no file (test_bad.py:6)"),
         (hook("ctrlhost_setup", "plugin.add_controller('a/b', print)"), "a controller needs a name without a slash"),
+        (hook("ctrlhost_setup", "raise SystemExit(9)"), "ctrlhost_setup: SystemExit: 9 (test_bad.py:6)"),
+        (
+            hook("ctrlhost_setup", "plugin.add_controller('a', print, rate_limiter=5)"),
+            "ctrlhost_setup: TypeError: int is no rate limiter: it has no method when() (test_bad.py:6)",
+        ),
         (hook("ctrlhost_setup", "plugin.add_listener('127.0.0.1:70000', None)"), "is no address"),
     ],
 )

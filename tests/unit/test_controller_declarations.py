@@ -47,6 +47,21 @@ def test_a_declaration_that_can_not_work_is_refused_by_name(bench: Bench, declar
     assert "demo" in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": "3"}, "workers is a whole number, not '3'"),
+        ({"workers": True}, "workers is a whole number"),
+        ({"timeout": "30s"}, "timeout is a number of seconds, not '30s'"),
+        ({"timeout": float("nan")}, "timeout is a number of seconds"),
+        ({"rate_limiter": 5}, "int is no rate limiter"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_refused_where_it_is_given(bench: Bench, options, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        bench.plugin().add_controller("pods", print, **options)
+
+
 @pytest.mark.behaviour("workqueue/K46")
 def test_controllers_of_two_plugins_may_share_a_name(bench: Bench) -> None:
     names = [bench.plugin(name).add_controller("pods", print).name for name in ("one", "two")]

@@ -273,36 +273,6 @@ def test_first_lists_are_enqueued_after_what_really_changed(server, factory):
     ]
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"label_selector": {"a": "b"}},
-        {"field_selector": 5},
-        {"transform": 5},
-        {"namespaces": "default"},
-        {"namespaces": [5]},
-        {"kind": ""},
-        {"kind": None},
-        {"api_version": None},
-    ],
-)
-def test_an_informer_that_makes_no_sense_is_refused_where_it_is_asked_for(factory, asked):
-    with pytest.raises(TypeError):
-        factory.informer(**{"api_version": "v1", "kind": "Pod", **asked})
-    with pytest.raises(ValueError, match="more than one slash"):
-        factory.informer("a/b/c", "Pod")
-    assert factory.informers() == []
-
-
-def test_a_handler_or_queue_that_is_none_is_refused_and_loses_no_change_later(factory):
-    pods = factory.informer("v1", "Pod")
-    for wrong in ({"on_add": 5}, {"on_update": "x"}, {"on_delete": []}, {"filter": True}):
-        with pytest.raises(TypeError, match="a handler is made of functions"):
-            pods.add_handler(**wrong)
-    with pytest.raises(TypeError, match="a WorkQueue, not 'queue'"):
-        pods.enqueue_to("queue")
-
-
 @pytest.mark.behaviour("informers/WT1")
 @pytest.mark.behaviour("informers/WT2")
 def test_waiting_for_sync_names_those_that_are_late(server, factory, caplog):

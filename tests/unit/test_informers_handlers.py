@@ -383,6 +383,23 @@ def test_a_handler_that_fails_is_named_for_each_object_and_keeps_nothing_up(rig,
     assert len(heard.events) == 5
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_handler_that_would_end_its_thread_ends_neither_itself_nor_others(rig, error):
+    heard = Heard()
+
+    def leave(obj, initial):
+        raise error
+
+    leaving, fine = rig.pods.add_handler(leave), heard.to(rig.pods)
+    frames = Frames()
+    rig.serve(TWO, [frames]).synced()
+    eventually(lambda: leaving.has_synced and fine.has_synced)
+    frames.send_event(event("ADDED", pod("pod3", 3)))
+    eventually(lambda: len(heard.events) == 3)
+    (cost,) = leaving.costs
+    eventually(lambda: cost.errors == 3)
+
+
 @pytest.mark.behaviour("informers/SI21")
 @pytest.mark.behaviour("informers/SI22")
 def test_removing_a_handler_waits_for_its_callback_only_if_it_is_told_to(rig):

@@ -34,6 +34,7 @@ def test_a_source_that_can_not_work_is_refused_where_it_is_made(make, message: s
         lambda: For("v1", "Pod", namespaces=[5]),
         lambda: For("v1", "Pod", label_selector={"a": "b"}),
         lambda: For("v1", "Pod", field_selector=5),
+        lambda: For("v1", "Pod", indexes={"app": 5}),
         lambda: For("v1", "Pod", predicates=lambda old, new: True),
         lambda: Watches("v1", "Pod", map="object"),
         lambda: Permission("", "pods", ["get"]),
