@@ -103,6 +103,7 @@ class KubeApiserver:
         self.kubeconfig = directory / "kubeconfig"
         self._process: subprocess.Popen[bytes] | None = None
         self._controllers: subprocess.Popen[bytes] | None = None
+        self._guards: dict[int, subprocess.Popen[bytes]] = {}
         self.start()
         self.client = ctrlhost.Client.load(kubeconfig=str(self.kubeconfig))
 
@@ -119,6 +120,7 @@ class KubeApiserver:
             self._process = subprocess.Popen(
                 [BINARY, "serve", self.directory], stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
+        self._guard(self._process)
         timer = threading.Timer(START_LIMIT, self._process.kill)
         timer.start()
         try:
@@ -138,11 +140,16 @@ class KubeApiserver:
                 self._controllers = subprocess.Popen(
                     [BINARY, "controllers", self.directory], stdout=log, stderr=log, start_new_session=True
                 )
+            self._guard(self._controllers)
 
     def audited(self) -> list[dict[str, Any]]:
         """The requests that the audit policy chose, as the server noted them; each that was answered is there."""
         log = self.directory / "audit.log"
-        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        if not log.exists():
+            return []
+        # What stands after the last newline is a line that is being written, of a request that is not answered yet.
+        *lines, _ = log.read_bytes().split(b"\n")
+        return [json.loads(line) for line in lines]
 
     def written(self, namespace: str) -> list[Written]:
         return sorted(
@@ -172,13 +179,29 @@ class KubeApiserver:
 
     def kill(self) -> None:
         """Kill the process as a crash would."""
-        _end(self._process, signal.SIGKILL)
+        self._end(self._process)
         self._process = None
 
     def stop(self) -> None:
-        _end(self._controllers, signal.SIGKILL)
+        self._end(self._controllers)
         self._controllers = None
         self.kill()
+
+    def _guard(self, process: subprocess.Popen[bytes]) -> None:
+        """See to it that a server does not outlive the tests, not even those that end without a teardown."""
+        command = ["/bin/sh", "-c", 'read -r _; kill -9 "$0"', str(process.pid)]
+        self._guards[process.pid] = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+    def _end(self, process: subprocess.Popen[bytes] | None) -> None:
+        if process is None:
+            return
+        # First the guard: once the server is gone, its number may become another process's.
+        with self._guards.pop(process.pid) as guard:
+            guard.kill()
+        process.kill()
+        process.wait(timeout=30)
+        if process.stdout is not None:
+            process.stdout.close()
 
     def __enter__(self) -> Self:
         return self
@@ -187,14 +210,6 @@ class KubeApiserver:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> None:
-    if process is not None:
-        process.send_signal(how)
-        process.wait(timeout=30)
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 def require_kube_apiserver() -> None:
