@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ctrlhost.errors import ApiError, Expired
+from ctrlhost.errors import ApiError, Expired, TooManyRequests, TransportError
 
 PAGE = 500
 """Objects per page where the server pages at all."""
@@ -63,3 +63,8 @@ def is_too_large(error: Exception) -> bool:
         return True
     timed_out = error.reason == "Timeout" or error.status == 504
     return timed_out and (_TOO_LARGE in error.message or any(_TOO_LARGE in message for _, message in causes))
+
+
+def is_busy(error: Exception) -> bool:
+    """Tell whether the same request is worth repeating: the server is not there right now, or asks to slow down."""
+    return isinstance(error, TooManyRequests) or (isinstance(error, TransportError) and not error.sent)

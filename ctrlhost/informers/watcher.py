@@ -14,7 +14,7 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
 from ctrlhost.informers.engine import FollowedStream
 from ctrlhost.informers.list_log import ListLog
-from ctrlhost.informers.position import is_unavailable
+from ctrlhost.informers.position import is_busy, is_unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,8 +103,7 @@ class Watcher:
     def streaming_list(self, resource: Resource) -> Stream:
         """Make the server's state the content, from a stream that then goes on as a watch.
 
-        NoStreamingList if that can not be had. A stream that ends before it was complete is opened again at once, a few
-        times.
+        NoStreamingList if that can not be had. One that ends before it was complete is opened again, a few times.
         """
         for _ in range(_TRIES):
             self._check()
@@ -132,9 +131,8 @@ class Watcher:
         self._check()
         if is_unavailable(error) and not self._position.unavailable:
             self._position.unavailable = True
-        elif _is_busy(error):
-            self._note("watch", error)
-            self._wait(error)
+        elif is_busy(error):
+            self._away(error)
         else:
             # Old servers say 422, some proxies and aggregated servers 400 or 405: they will say it again.
             lasting = isinstance(error, ApiError) and error.status in (400, 405, 422)
@@ -188,9 +186,9 @@ class Watcher:
             if self.list_wanted.is_set():
                 self.list_wanted.clear()
                 return None
-            if end is End.SHORT:
-                log.info("the watch of %s ended at once without an event", resource.name)
             if end is not End.REWATCH:
+                if end is End.SHORT:
+                    log.info("the watch of %s ended at once without an event", resource.name)
                 return error if isinstance(error, CtrlhostError) else None
 
     def _open(self, resource: Resource) -> Stream:
@@ -201,10 +199,15 @@ class Watcher:
                 return self._wire.watch(resource, self._position.last)
             except CtrlhostError as error:
                 self._check()
-                if not _is_busy(error):
+                if not is_busy(error):
                     raise
-                self._note("watch", error)
-                self._wait(error)
+                self._away(error)
+
+    def _away(self, error: CtrlhostError) -> None:
+        """Say why there is no stream, which may not be why the last one ended, and wait before another try."""
+        self._status.set("reconnecting" if self._position.last else "listing", str(error), self._clock.now())
+        self._note("watch", error)
+        self._wait(error)
 
     def _consume(self, stream: Stream, proved: bool) -> tuple[End, Exception | None]:
         started, before, silent = self._clock.now(), self._position.last, True
@@ -293,8 +296,3 @@ class Watcher:
     def _check(self) -> None:
         if self._stopping():
             raise Stopped
-
-
-def _is_busy(error: CtrlhostError) -> bool:
-    """Tell whether the same request is worth repeating: the server is not there right now, or asks to slow down."""
-    return isinstance(error, TooManyRequests) or (isinstance(error, TransportError) and not error.sent)

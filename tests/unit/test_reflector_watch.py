@@ -185,6 +185,8 @@ def test_while_the_server_is_away_the_watch_is_tried_again_without_a_new_list(se
         # The first failure is the end of the stream that was open, which is no reason to wait.
         eventually(lambda count=count: refusals(rig) == count and clock.waiters() == 1)
         assert rig.pods.state == "reconnecting"
+        # And not why the stream ended that was open before.
+        assert "can not connect" in rig.pods.reason
         if delay is not None:
             clock.advance(delay + 0.001)
     again = StubApiServer(port=first.port)
