@@ -11,35 +11,8 @@ use super::check_operators::{
 };
 use super::convert;
 use super::signatures;
-use super::types::Type;
+use super::types::{Type, is_type_name};
 use super::value::Value;
-
-/// The names of types that stand for themselves.
-const TYPE_NAMES: [&str; 18] = [
-    "bool",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bytes",
-    "list",
-    "map",
-    "null_type",
-    "type",
-    "optional_type",
-    "google.protobuf.Timestamp",
-    "google.protobuf.Duration",
-    "net.IP",
-    "net.CIDR",
-    "kubernetes.Quantity",
-    "kubernetes.URL",
-    "kubernetes.Semver",
-];
-
-/// Whether the name is a type's.
-pub(super) fn is_type_name(name: &str) -> bool {
-    TYPE_NAMES.contains(&name)
-}
 
 /// What checking found out.
 #[derive(Debug)]

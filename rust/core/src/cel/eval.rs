@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::EvalError;
 use super::ast::{Expr, Id};
-use super::check::{Checked, is_type_name};
+use super::check::Checked;
 use super::equality::{Budget, position};
 use super::operators;
+use super::types::is_type_name;
 use super::value::{Key, Value};
 use super::{ast::Ast, functions};
 

@@ -17,6 +17,7 @@ mod functions;
 mod lexer;
 mod macros;
 mod operators;
+mod overloads;
 mod parser;
 mod primaries;
 mod quantity;

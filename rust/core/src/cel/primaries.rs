@@ -4,8 +4,9 @@ use super::ast::{Expr, Id};
 use super::lexer::{Spanned, Token};
 use super::macros::{self, Called};
 use super::parser::{Parsed, Parser};
+use super::types::is_type_name;
 use super::value::Value;
-use super::{CompileError, check, check_operators, signatures};
+use super::{CompileError, check_operators, signatures};
 
 /// What an expression may begin with, as messages list it.
 const BEGINNINGS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
@@ -129,7 +130,7 @@ impl Parser {
             },
             _ => return None,
         };
-        Some(format!("{before}.{field}")).filter(|name| check::is_type_name(name))
+        Some(format!("{before}.{field}")).filter(|name| is_type_name(name))
     }
 
     fn arguments(&mut self, end: &str) -> Result<Vec<Id>, CompileError> {

@@ -3,37 +3,19 @@
 //! Upstream's `DeltaFIFO` with two changes: no lock is held while deltas are processed, and `replace` is one step. So a
 //! key whose deltas are being processed counts as queued, or a resync could bring back a state that is just being replaced.
 
+mod comparison;
 mod state;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use foldhash::fast::RandomState;
-use hashbrown::{HashMap, HashSet};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
+
+pub use comparison::KnownObjects;
 
 pub use crate::delta::{Delta, DeltaObject, DeltaType};
 use crate::object::{Key, Object};
-use crate::store::Store;
 use state::State;
-
-/// What the consumer believes to exist, which `replace`, `delete` and `resync` compare with. Called without locks.
-pub trait KnownObjects {
-    /// The keys of all known objects; None if they can not be told, which abandons the comparison.
-    fn list_keys(&self) -> Option<Vec<Key>>;
-    /// The last known state of one.
-    fn get_by_key(&self, key: &str) -> Option<Arc<Object>>;
-}
-
-impl KnownObjects for Store {
-    fn list_keys(&self) -> Option<Vec<Key>> {
-        Some(self.keys())
-    }
-
-    fn get_by_key(&self, key: &str) -> Option<Arc<Object>> {
-        self.get(key)
-    }
-}
 
 /// One key that was handed out.
 #[derive(Debug)]
@@ -122,128 +104,6 @@ impl DeltaFifo {
         }
     }
 
-    /// Make the objects all that there is: a delta for each, and tombstones for what is queued or known beside them.
-    /// `skip_same` leaves out what is known as the very same object and has nothing queued.
-    pub fn replace(
-        &self,
-        objects: Vec<(Key, Arc<Object>)>,
-        known: Option<&dyn KnownObjects>,
-        skip_same: bool,
-    ) {
-        let in_flight = self.begin_comparing();
-        let known_objects = known.map_or(Some(Known::default()), known_of);
-        let mut state = self.end_comparing();
-        let Some(known_objects) = known_objects.filter(|_| !state.closed) else {
-            drop(state);
-            self.changed.notify_all();
-            return;
-        };
-        let kind = if self.emit_replaced {
-            DeltaType::Replaced
-        } else {
-            DeltaType::Sync
-        };
-        let mut listed: HashSet<Key, RandomState> =
-            HashSet::with_capacity_and_hasher(objects.len(), RandomState::default());
-        if known_objects.is_empty() {
-            // All of them are news.
-            state.items.reserve(objects.len());
-            state.queue.reserve(objects.len());
-        }
-        for (key, object) in objects {
-            listed.insert(key.clone());
-            let same = known_objects
-                .get(&key)
-                .and_then(Option::as_ref)
-                .is_some_and(|known| Arc::ptr_eq(known, &object));
-            if !(skip_same && same) || state.holds(&key) || in_flight.contains_key(&key) {
-                state.push(
-                    key,
-                    Delta {
-                        kind,
-                        object: DeltaObject::Live(object),
-                    },
-                );
-            }
-        }
-        let mut gone: Vec<(Key, Option<Arc<Object>>)> = Vec::new();
-        let State {
-            queue,
-            items,
-            in_flight: still,
-            ..
-        } = &*state;
-        for key in queue.iter().filter(|key| !listed.contains(*key)) {
-            let newest = items.get(key).and_then(|deltas| deltas.last());
-            gone.push((
-                key.clone(),
-                newest.and_then(|delta| delta.object.object().cloned()),
-            ));
-        }
-        // What is being processed may or may not be known by now; it is as good as queued.
-        let others = still
-            .iter()
-            .filter(|(key, _)| !in_flight.contains_key(*key));
-        for (key, delta) in in_flight.iter().chain(others) {
-            if delta.kind != DeltaType::Deleted && !listed.contains(key) && !items.contains_key(key)
-            {
-                gone.push((key.clone(), delta.object.object().cloned()));
-            }
-        }
-        let queued_gone = gone.len();
-        for (key, object) in known_objects {
-            let queued = items.contains_key(&key)
-                || in_flight.contains_key(&key)
-                || still.contains_key(&key);
-            if !listed.contains(&key) && !queued {
-                gone.push((key, object));
-            }
-        }
-        // The known objects come in no order; the same input is to give the same output.
-        gone[queued_gone..].sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let expected = listed.len() + gone.len();
-        for (key, object) in gone {
-            state.push(
-                key,
-                Delta {
-                    kind: DeltaType::Deleted,
-                    object: DeltaObject::Tombstone(object),
-                },
-            );
-        }
-        if !state.populated {
-            state.populated = true;
-            state.initial = expected;
-        }
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    /// Queue a `Sync` of every known object that has nothing queued and is not being processed.
-    pub fn resync(&self, known: &dyn KnownObjects) {
-        let in_flight = self.begin_comparing();
-        let mut known_objects: Vec<_> = known_of(known).unwrap_or_default().into_iter().collect();
-        known_objects.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let mut state = self.end_comparing();
-        for (key, object) in known_objects {
-            if let Some(object) = object
-                && !state.closed
-                && !state.holds(&key)
-                && !in_flight.contains_key(&key)
-            {
-                state.push(
-                    key,
-                    Delta {
-                        kind: DeltaType::Sync,
-                        object: DeltaObject::Live(object),
-                    },
-                );
-            }
-        }
-        drop(state);
-        self.changed.notify_all();
-    }
-
     /// Take up to `max` keys, waiting for one until the deadline (None: for ever). While one caller has not called
     /// `finish`, the others wait.
     pub fn take(&self, max: usize, deadline: Option<Instant>) -> Taken {
@@ -329,28 +189,4 @@ impl DeltaFifo {
     pub fn keys(&self) -> Vec<Key> {
         self.state.lock().queue.iter().cloned().collect()
     }
-
-    fn begin_comparing(&self) -> HashMap<Key, Delta, RandomState> {
-        let mut state = self.state.lock();
-        state.comparing += 1;
-        state.in_flight.clone()
-    }
-
-    fn end_comparing(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock();
-        state.comparing -= 1;
-        state
-    }
-}
-
-type Known = HashMap<Key, Option<Arc<Object>>, RandomState>;
-
-fn known_of(known: &dyn KnownObjects) -> Option<Known> {
-    Some(
-        known
-            .list_keys()?
-            .into_iter()
-            .map(|key| (key.clone(), known.get_by_key(&key)))
-            .collect(),
-    )
 }

@@ -1,13 +1,13 @@
 //! A buffer of notifications for a handler that lives beyond the border.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::Change;
-use crate::object::Key;
+use super::coalesce::coalesced;
 
 /// A change for one listener.
 pub type Notification = Change;
@@ -50,64 +50,11 @@ impl State {
     /// Merge the notifications of each object, and look again when twice as many wait: the cost per change is constant.
     fn coalesce(&mut self) {
         let before = self.pending.len();
-        let mut kept: Vec<Option<Change>> = Vec::with_capacity(before);
-        let mut last: HashMap<Key, usize> = HashMap::new();
-        for change in self.pending.drain(..) {
-            let key = change.key().clone();
-            let earlier = last.get(&key).and_then(|at| kept.get_mut(*at)?.take());
-            let Some(earlier) = earlier else {
-                last.insert(key, kept.len());
-                kept.push(Some(change));
-                continue;
-            };
-            let (first, second) = match merge(earlier, change) {
-                Merged::Nothing => (None, None),
-                Merged::One(one) => (Some(one), None),
-                Merged::Both(earlier, later) => (Some(earlier), Some(later)),
-            };
-            if let Some(slot) = last.get(&key).and_then(|at| kept.get_mut(*at)) {
-                *slot = first;
-            }
-            if let Some(second) = second {
-                last.insert(key, kept.len());
-                kept.push(Some(second));
-            }
-        }
-        self.pending = kept.into_iter().flatten().collect();
+        self.pending = coalesced(std::mem::take(&mut self.pending));
         self.merged += (before - self.pending.len()) as u64;
         let waiting = self.pending.iter().filter(|change| change.is_initial());
         self.initial = self.handed_out + waiting.count();
         self.coalesce_at = COALESCE_AFTER.max(2 * self.pending.len());
-    }
-}
-
-enum Merged {
-    Nothing,
-    One(Change),
-    Both(Change, Change),
-}
-
-/// Make one change of two that follow each other for one object, where its handler loses no more than states between.
-fn merge(earlier: Change, later: Change) -> Merged {
-    match (earlier, later) {
-        (
-            Change::Add { initial, .. },
-            Change::Update { new, .. } | Change::Add { object: new, .. },
-        ) => Merged::One(Change::Add {
-            object: new,
-            initial,
-        }),
-        // The handler never heard of it.
-        (Change::Add { .. }, Change::Delete { .. }) => Merged::Nothing,
-        (
-            Change::Update { old, .. },
-            Change::Update { new, .. } | Change::Add { object: new, .. },
-        ) => Merged::One(Change::Update { old, new }),
-        (Change::Update { .. }, later @ Change::Delete { .. }) => Merged::One(later),
-        // The first one knows more: the second is of something that was gone already.
-        (earlier @ Change::Delete { .. }, Change::Delete { .. }) => Merged::One(earlier),
-        // Two objects of one name are two.
-        (earlier, later) => Merged::Both(earlier, later),
     }
 }
 
@@ -229,130 +176,3 @@ impl Listener {
 
 /// A listener that an informer and a handler's thread share.
 pub type SharedListener = Arc<Listener>;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::delta_fifo::DeltaObject;
-    use crate::object::{Builder, Object};
-
-    fn pod(name: &str, version: usize) -> Arc<Object> {
-        let text = format!(
-            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#
-        );
-        Arc::new(
-            Builder::new("v1", "Pod")
-                .parse(text.as_bytes())
-                .expect("a pod"),
-        )
-    }
-
-    fn add(object: &Arc<Object>, initial: bool) -> Change {
-        Change::Add {
-            object: object.clone(),
-            initial,
-        }
-    }
-
-    fn update(old: &Arc<Object>, new: &Arc<Object>) -> Change {
-        Change::Update {
-            old: old.clone(),
-            new: new.clone(),
-        }
-    }
-
-    fn delete(object: &Arc<Object>) -> Change {
-        Change::Delete {
-            key: object.key().clone(),
-            object: DeltaObject::Live(object.clone()),
-        }
-    }
-
-    fn told(listener: &Listener) -> Vec<String> {
-        let Next::Batch(batch) = listener.next(usize::MAX, Some(Instant::now())) else {
-            return Vec::new();
-        };
-        let version = |object: Option<&Arc<Object>>| {
-            object.map_or_else(String::new, |object| object.resource_version().into_owned())
-        };
-        let tell = |change: &Change| {
-            let (old, new) = change.states();
-            format!("{} {}>{}", change.key(), version(old), version(new))
-        };
-        batch.iter().map(tell).collect()
-    }
-
-    #[test]
-    fn what_waits_for_a_slow_handler_is_bounded_by_the_number_of_objects() {
-        let listener = Listener::default();
-        let events = 100 * COALESCE_AFTER;
-        let mut known = [pod("a", 0), pod("b", 0), pod("c", 0)];
-        listener.push([add(&known[0], true)].iter());
-        assert_eq!(told(&listener), ["a >0"]);
-        for version in 1..events {
-            let at = version % 3;
-            let new = pod(["a", "b", "c"][at], version);
-            let change = if known[at].resource_version() == "0" && at > 0 {
-                add(&new, false)
-            } else {
-                update(&known[at], &new)
-            };
-            known[at] = new;
-            listener.push([change].iter());
-            assert!(listener.pending() <= COALESCE_AFTER);
-        }
-        assert!(listener.merged() > (events - 2 * COALESCE_AFTER) as u64);
-        let all = told(&listener);
-        // Nothing lies between what the handler knew and what it hears first, nor between two things that it hears.
-        for (name, first) in [("a", "0"), ("b", ""), ("c", "")] {
-            let mut last = first.to_owned();
-            for change in all.iter().filter(|one| one.starts_with(name)) {
-                let (old, new) = change[2..].split_once('>').expect("two versions");
-                assert_eq!(old, last);
-                new.clone_into(&mut last);
-            }
-            let newest = known.iter().find(|object| object.name() == name);
-            assert_eq!(
-                newest.map(|object| object.resource_version().into_owned()),
-                Some(last)
-            );
-        }
-    }
-
-    #[test]
-    fn an_object_that_came_and_went_unheard_of_is_not_told_and_a_deletion_is_never_lost() {
-        let listener = Listener::default();
-        let (a, b, again) = (pod("a", 1), pod("b", 2), pod("a", 9));
-        listener.informer_synced();
-        listener.push([add(&a, true), add(&b, true)].iter());
-        assert_eq!(told(&listener), ["a >1", "b >2"]);
-        let short = pod("short", 3);
-        let mut changes = vec![
-            add(&short, true),
-            delete(&short),
-            delete(&a),
-            add(&again, false),
-        ];
-        changes.push(update(&b, &pod("b", 4)));
-        changes.push(delete(&pod("b", 5)));
-        let noise = pod("noise", 6);
-        changes.push(add(&noise, false));
-        changes.resize_with(COALESCE_AFTER, || update(&noise, &noise));
-        listener.push(changes.iter());
-        assert_eq!(listener.pending(), 4);
-        listener.done();
-        // The initial add that was merged away keeps nobody waiting.
-        assert!(listener.has_synced());
-        assert_eq!(told(&listener), ["a 1>", "a >9", "b 5>", "noise >6"]);
-    }
-
-    #[test]
-    fn a_listener_that_wants_every_change_gets_every_change() {
-        let listener = Listener::new(false);
-        let a = pod("a", 1);
-        let changes = vec![update(&a, &a); 3 * COALESCE_AFTER];
-        listener.push(changes.iter());
-        assert_eq!(listener.pending(), 3 * COALESCE_AFTER);
-        assert_eq!(listener.merged(), 0);
-    }
-}

@@ -1,5 +1,6 @@
 //! Handlers: what happens with each change of a cached object, without entering Python.
 
+mod coalesce;
 mod listener;
 mod mapping;
 mod predicate;

@@ -4,6 +4,7 @@
 //! few objects that the decoder reads begin and end. When the bytes run out it stops between tokens (or inside a
 //! string) and goes on there when more have come, so the cost is linear however the network cuts the stream.
 
+mod nesting;
 mod skim;
 
 use super::MAX_DEPTH;
@@ -224,95 +225,6 @@ impl Scan {
     fn pause(&mut self, at: usize) -> Option<usize> {
         self.pos = at;
         None
-    }
-
-    fn in_object(&self) -> bool {
-        let bit = self.depth.wrapping_sub(1);
-        self.objects
-            .get(bit / 64)
-            .is_some_and(|word| word >> (bit % 64) & 1 == 1)
-    }
-
-    fn value_begins(&mut self, at: usize) {
-        if self.depth <= LEVELS {
-            self.value[self.depth] = at;
-        }
-    }
-
-    fn open(&mut self, object: bool, at: usize) -> Result<(), ScanError> {
-        if self.depth >= self.limit {
-            return Err(ScanError {
-                at,
-                what: "nested too deep",
-            });
-        }
-        let (word, bit) = (self.depth / 64, 1_u64 << (self.depth % 64));
-        if object {
-            self.objects[word] |= bit;
-        } else {
-            self.objects[word] &= !bit;
-        }
-        if self.depth < LEVELS {
-            let wanted =
-                object && (self.depth == 0 || self.wanted[self.depth] && self.descend[self.depth]);
-            self.wanted[self.depth + 1] = wanted;
-            if wanted {
-                // Of two members of one name the last counts, so what the first one held is forgotten.
-                self.members[self.depth].clear();
-            }
-        }
-        self.depth += 1;
-        self.state = if object {
-            State::FirstKey
-        } else {
-            State::FirstItem
-        };
-        Ok(())
-    }
-
-    fn close(&mut self, at: usize) -> bool {
-        self.depth -= 1;
-        self.value_read(at)
-    }
-
-    fn key_read(&mut self, bytes: &[u8], at: usize) {
-        let depth = self.depth;
-        if depth <= LEVELS && self.wanted[depth] {
-            self.key[depth].end = at;
-            let inner = match (self.shape, depth) {
-                (Shape::Object, 1) | (Shape::Frame, 2) => "metadata",
-                (Shape::Frame, 1) => "object",
-                _ => "",
-            };
-            self.descend[depth] =
-                !inner.is_empty() && super::text::key_is(self.key[depth].of(bytes), inner);
-            if self.descend[depth] {
-                self.members.iter_mut().skip(depth).for_each(Vec::clear);
-            }
-        }
-        self.state = State::Colon;
-    }
-
-    /// A value ended at `at`; true if it was the outermost.
-    fn value_read(&mut self, at: usize) -> bool {
-        self.state = State::After;
-        let depth = self.depth;
-        if depth <= LEVELS {
-            if depth == 0 {
-                return true;
-            }
-            if self.wanted[depth] {
-                let value = Span {
-                    start: self.value[depth],
-                    end: at,
-                };
-                self.members[depth - 1].push(Member {
-                    key: self.key[depth],
-                    value,
-                });
-            }
-        }
-        false
     }
 }
 
