@@ -65,10 +65,10 @@ class HostProcess:
         assert found, f"{what} did not come about; the process {self.process.poll()} said:\n{self.text}"
         return found
 
-    def line(self, text: str) -> dict[str, Any]:
-        """Wait for a log line that has `text` in its message."""
+    def line(self, text: str, *, after: int = 0) -> dict[str, Any]:
+        """Wait for a log line that has `text` in its message, and is not one of the first `after` lines."""
         found: dict[str, Any] = self.wait_for(
-            lambda: next((line for line in self.lines if text in line["msg"]), None), f"a line with {text!r}"
+            lambda: next((line for line in self.lines[after:] if text in line["msg"]), None), f"a line with {text!r}"
         )
         return found
 

@@ -125,8 +125,16 @@ class World:
         return replica
 
     def idle(self) -> None:
-        for replica in self.replicas:
-            replica.host.run_until_idle()
+        """Wait until no replica has anything to do, not even because of what another one wrote in the meantime."""
+        before = -1
+        while before != (newest := self._newest()):
+            before = newest
+            for replica in self.replicas:
+                replica.host.run_until_idle()
+
+    def _newest(self) -> int:
+        kinds = (("networking.k8s.io/v1", "Ingress"), ("events.k8s.io/v1", "Event"))
+        return max(self.server.revision(*kind) for kind in kinds)
 
     def after(self, seconds: float, step: float | None = None) -> None:
         """Let so much time pass, in steps if they matter."""
