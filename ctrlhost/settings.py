@@ -109,6 +109,12 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
         check_namespaces(self.namespaces or ())
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"`workers` is at least 1, not {self.workers}")
+        for name in ("base_delay", "max_delay"):
+            # What fails would be tried again without a pause.
+            if (delay := getattr(self, name)) is not None and not delay:
+                raise ValueError(f"`{name}` is longer than no time")
+        if self.base_delay is not None and self.max_delay is not None and self.base_delay > self.max_delay:
+            raise ValueError(f"`base_delay` ({self.base_delay}) is no longer than `max_delay` ({self.max_delay})")
 
 
 def check_namespaces(entries: tuple[str, ...], *, names: bool = False) -> None:

@@ -118,6 +118,12 @@ def test_dashes_and_underlines_are_the_same_in_a_setting(toml):
         ("host.lisen=x", "host.lisen: unknown setting", "`listen`"),
         ("host.log_level=loud", "host.log_level: invalid enum value 'loud'", "debug, info"),
         ("controllers.naming/names.workers=0", "controllers.naming/names: `workers` is at least 1", None),
+        (
+            "controllers.naming/names.base_delay=0s",
+            "controllers.naming/names: `base_delay` is longer than no time",
+            None,
+        ),
+        ("controllers.naming/names.max_delay=0s", "controllers.naming/names: `max_delay` is longer than no time", None),
         ("controllers.naming.workers=3", "controllers.naming: write the controller as `PLUGIN/NAME`", None),
         ("naming", "--set naming: expected NAME.key=value", None),
         ("naming=3", "--set naming=3: expected NAME.key=value", None),
