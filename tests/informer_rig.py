@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from stub_api_server import Answer, Asked, Frames, StubApiServer, serve
+from stub_api_server import Answer, Asked, Frames, StubApiServer, pod, serve
 
 from ctrlhost.client import Client
 from ctrlhost.informers import BackoffOptions, Informer, InformerFactory, ReflectorOptions
+from ctrlhost.request import Request
+from ctrlhost.workqueue import WorkQueue
 from tests.waiting import eventually
 
 PODS = "/api/v1/pods"
@@ -72,3 +74,23 @@ class Rig:
     @property
     def status(self) -> Any:
         return self.pods.parts[0].reflector.status
+
+
+def synced(factory: InformerFactory) -> None:
+    """Start what was asked for, and wait until it holds its first list."""
+    factory.start()
+    assert factory.wait_for_sync(10)
+
+
+def keys(queue: WorkQueue) -> list[Request]:
+    """Take everything out of a queue, in the order of the keys."""
+    found = [queue.get(timeout=0) for _ in range(len(queue))]
+    queue.done_many(found)
+    return sorted(found)
+
+
+def in_namespace(namespace: str, name: str, version: int, **metadata: Any) -> dict[str, Any]:
+    """Give a pod of another namespace than the usual one."""
+    made = pod(name, version)
+    made["metadata"].update(namespace=namespace, **metadata)
+    return made

@@ -18,30 +18,16 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-
-@dataclass(frozen=True)
-class Asked:
-    """One request as it arrived."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    body: bytes
-
-    def json(self) -> Any:
-        return json.loads(self.body)
+from stub_http import Asked, Handler, Server
 
 
 class Answer(ABC):
     """What the server does with one request."""
 
     @abstractmethod
-    def send(self, handler: _Handler) -> None: ...
+    def send(self, handler: Handler) -> None: ...
 
 
 @dataclass
@@ -52,7 +38,7 @@ class Json(Answer):
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
 
-    def send(self, handler: _Handler) -> None:
+    def send(self, handler: Handler) -> None:
         handler.whole(
             self.status, json.dumps(self.content).encode(), {"Content-Type": "application/json", **self.headers}
         )
@@ -82,7 +68,7 @@ class Body(Answer):
     status: int = 200
     content_type: str = "text/html"
 
-    def send(self, handler: _Handler) -> None:
+    def send(self, handler: Handler) -> None:
         handler.whole(self.status, self.body, {"Content-Type": self.content_type})
 
 
@@ -92,7 +78,7 @@ class Raw(Answer):
 
     data: bytes
 
-    def send(self, handler: _Handler) -> None:
+    def send(self, handler: Handler) -> None:
         handler.wfile.write(self.data)
         handler.drop()
 
@@ -100,14 +86,14 @@ class Raw(Answer):
 class Drop(Answer):
     """No byte of an answer: the connection is closed."""
 
-    def send(self, handler: _Handler) -> None:
+    def send(self, handler: Handler) -> None:
         handler.drop()
 
 
 class Hang(Answer):
     """No byte of an answer, and the connection stays open until the server stops."""
 
-    def send(self, handler: _Handler) -> None:
+    def send(self, handler: Handler) -> None:
         handler.stub.stopping.wait()
         handler.drop()
 
@@ -118,7 +104,7 @@ class Endless(Answer):
 
     piece: bytes = b"x" * 65536
 
-    def send(self, handler: _Handler) -> None:
+    def send(self, handler: Handler) -> None:
         handler.start(200, {"Transfer-Encoding": "chunked"})
         while not handler.stub.stopping.is_set():
             handler.chunk(self.piece)
@@ -130,7 +116,7 @@ class Frames(Answer):
     def __init__(self, *events: dict[str, Any]) -> None:
         self.opened = threading.Event()
         self.closed = threading.Event()
-        self._orders: queue.Queue[Callable[[_Handler], bool]] = queue.Queue()
+        self._orders: queue.Queue[Callable[[Handler], bool]] = queue.Queue()
         for event in events:
             self.send_event(event)
 
@@ -138,7 +124,7 @@ class Frames(Answer):
         self.send_bytes(json.dumps(event).encode() + b"\n")
 
     def send_bytes(self, data: bytes) -> None:
-        def order(handler: _Handler) -> bool:
+        def order(handler: Handler) -> bool:
             handler.chunk(data)
             return True
 
@@ -147,7 +133,7 @@ class Frames(Answer):
     def end(self) -> Frames:
         """Close the stream as a server does whose time is over."""
 
-        def order(handler: _Handler) -> bool:
+        def order(handler: Handler) -> bool:
             handler.wfile.write(b"0\r\n\r\n")
             return False
 
@@ -157,14 +143,14 @@ class Frames(Answer):
     def cut(self) -> Frames:
         """Close the connection without the end of the stream."""
 
-        def order(handler: _Handler) -> bool:
+        def order(handler: Handler) -> bool:
             handler.drop()
             return False
 
         self._orders.put(order)
         return self
 
-    def send(self, handler: _Handler) -> None:
+    def send(self, handler: Handler) -> None:
         handler.start(200, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"})
         handler.wfile.flush()
         self.opened.set()
@@ -184,81 +170,8 @@ class Computed(Answer):
     def __init__(self, make: Callable[[Asked], Answer]) -> None:
         self._make = make
 
-    def send(self, handler: _Handler) -> None:
+    def send(self, handler: Handler) -> None:
         self._make(handler.asked).send(handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = 0
-    disable_nagle_algorithm = True
-    stub: StubApiServer
-    asked: Asked
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        return
-
-    def setup(self) -> None:
-        super().setup()
-        self.stub.connected(self.connection)
-
-    def handle_one_request(self) -> None:
-        try:
-            super().handle_one_request()
-        except OSError:
-            self.close_connection = True
-
-    def _any(self) -> None:
-        if self.stub.on_peer is not None:
-            subject = self.connection.getpeercert()["subject"]
-            self.stub.on_peer(subject[0][0][1])
-        parts = urlsplit(self.path)
-        length = int(self.headers.get("Content-Length") or 0)
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        self.asked = Asked(self.command, unquote(parts.path), query, headers, self.rfile.read(length))
-        self.stub.next_answer(self.asked, parts.path).send(self)
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any  # noqa: N815 - names that http.server looks for
-
-    def start(self, status: int, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def whole(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        self.start(status, {**headers, "Content-Length": str(len(body))})
-        self.wfile.write(body)
-
-    def chunk(self, data: bytes) -> None:
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-
-    def drop(self) -> None:
-        self.close_connection = True
-        with contextlib.suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
-
-    def gone(self) -> bool:
-        """Whether the client closed its side."""
-        self.connection.settimeout(0.01)
-        try:
-            return self.connection.recv(1) == b""
-        except (TimeoutError, ssl.SSLWantReadError):
-            return False
-        except OSError:
-            return True
-        finally:
-            self.connection.settimeout(None)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        return
 
 
 class StubApiServer:
@@ -274,8 +187,8 @@ class StubApiServer:
         self._lock = threading.Lock()
         self._asked = threading.Condition(self._lock)
         self._tls = tls
-        handler = type("Handler", (_Handler,), {"stub": self})
-        self._server = _Server(("127.0.0.1", port), handler)
+        handler = type("Handler", (Handler,), {"stub": self})
+        self._server = Server(("127.0.0.1", port), handler)
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port = self._server.server_address[1]

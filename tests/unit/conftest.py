@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from informer_rig import Rig
+from informer_rig import QUICK, Rig
 from stub_api_server import StubApiServer
 
+from ctrlhost.client import Client
+from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.workqueue import WorkQueue
 
 if TYPE_CHECKING:
@@ -53,3 +55,19 @@ def rig_with(server: StubApiServer) -> Iterator[Callable[..., Rig]]:
 def rig(rig_with: Callable[..., Rig]) -> Rig:
     """An informer of pods on the stub server."""
     return rig_with()
+
+
+@pytest.fixture
+def client(server: StubApiServer) -> Iterator[Client]:
+    """A client of the stub server."""
+    made = Client(server.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def factory(client: Client) -> Iterator[InformerFactory]:
+    """A factory whose informers list in pages and try again quickly."""
+    made = InformerFactory(client, options=ReflectorOptions(watch_list=False, backoff=QUICK))
+    yield made
+    made.stop()

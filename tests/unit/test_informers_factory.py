@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import threading
-
 import pytest
-from informer_rig import PODS, QUICK, Rig
+from informer_rig import PODS, Rig, in_namespace, keys, synced
 from stub_api_server import (
     Answer,
     Asked,
     Computed,
     Failure,
     Frames,
-    Hang,
     Json,
     StubApiServer,
     bookmark,
@@ -21,44 +18,10 @@ from stub_api_server import (
 )
 
 import ctrlhost
-from ctrlhost import predicates
-from ctrlhost.client import Client
-from ctrlhost.informers import InformerFactory, Owner, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 from tests.waiting import eventually
-
-PAGED = ReflectorOptions(watch_list=False, backoff=QUICK)
-
-
-@pytest.fixture
-def client(server):
-    return Client(server.url)
-
-
-@pytest.fixture
-def factory(client):
-    made = InformerFactory(client, options=PAGED)
-    yield made
-    made.stop()
-
-
-def in_namespace(namespace: str, name: str, version: int, **metadata):
-    made = pod(name, version)
-    made["metadata"].update(namespace=namespace, **metadata)
-    return made
-
-
-def keys(queue: WorkQueue) -> list[Request]:
-    found = [queue.get(timeout=0) for _ in range(len(queue))]
-    queue.done_many(found)
-    return sorted(found)
-
-
-def synced(factory: InformerFactory) -> None:
-    factory.start()
-    assert factory.wait_for_sync(10)
 
 
 @pytest.mark.behaviour("informers/WT5")
@@ -192,134 +155,6 @@ def test_selectors_are_the_servers_business_and_listers_have_their_own(server, f
     assert server.requests[0].query["fieldSelector"] == "spec.nodeName=n1"
     assert [each.name for each in pods.lister.list(label_selector="tier in (1,2)")] == ["a"]
     assert [each.name for each in pods.lister.list("default", "!tier")] == ["b"]
-
-
-OWNED = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u", "controller": True}
-
-
-def test_objects_and_their_owners_reach_queues_without_python(server, factory):
-    objects, owners, mapped = WorkQueue(), WorkQueue(), WorkQueue()
-    owned = in_namespace("default", "a", 1, ownerReferences=[OWNED])
-    serve(server, PODS, [Json(pod_list(1, owned, pod("b", 1)))], [Frames()])
-    pods = factory.informer("v1", "Pod")
-    handles = [
-        pods.enqueue_to(objects),
-        pods.enqueue_to(owners, Owner("apps/v1beta1", "ReplicaSet")),
-        pods.enqueue_to(mapped, lambda obj: [Request(f"of-{obj.name}")]),
-    ]
-    synced(factory)
-    assert all(handle.has_synced for handle in handles)
-    assert keys(objects) == [Request("a", "default"), Request("b", "default")]
-    assert keys(owners) == [Request("rs", "default")]
-    assert keys(mapped) == [Request("of-a"), Request("of-b")]
-
-
-def test_a_cluster_scoped_owner_is_known_by_its_kind(server, factory):
-    node = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": False}
-    serve(server, PODS, [Json(pod_list(1, in_namespace("default", "a", 1, ownerReferences=[node])))], [Frames()])
-    pods, controllers, owners = factory.informer("v1", "Pod"), WorkQueue(), WorkQueue()
-    pods.enqueue_to(controllers, Owner("v1", "Node"))
-    pods.enqueue_to(owners, Owner("v1", "Node", controller=False))
-    synced(factory)
-    assert keys(controllers) == []
-    assert keys(owners) == [Request("n1")]
-
-
-def test_predicates_decide_what_is_enqueued(server, factory):
-    frames = Frames()
-    serve(server, PODS, [Json(pod_list(1, in_namespace("default", "a", 1, generation=1)))], [frames])
-    pods, by_generation, by_function = factory.informer("v1", "Pod"), WorkQueue(), WorkQueue()
-    wanted = predicates.or_(predicates.generation_changed, predicates.and_(predicates.labels_changed))
-    pods.enqueue_to(by_generation, predicates=[wanted])
-    pods.enqueue_to(by_function, predicates=[lambda old, new: old is not None])
-    synced(factory)
-    assert keys(by_generation) == [Request("a", "default")]
-    assert keys(by_function) == []
-    frames.send_event(event("MODIFIED", in_namespace("default", "a", 2, generation=1)))
-    eventually(lambda: pods.last_resource_version == "2")
-    assert keys(by_generation) == []
-    assert keys(by_function) == [Request("a", "default")]
-    frames.send_event(event("MODIFIED", in_namespace("default", "a", 3, generation=2)))
-    eventually(lambda: pods.last_resource_version == "3")
-    assert keys(by_generation) == [Request("a", "default")]
-
-
-def test_a_queue_that_is_attached_late_gets_what_is_there_and_one_that_is_removed_gets_nothing_more(server, factory):
-    frames = Frames()
-    serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [frames])
-    pods = factory.informer("v1", "Pod")
-    synced(factory)
-    queue = WorkQueue()
-    handle = pods.enqueue_to(queue)
-    assert keys(queue) == [Request("a", "default")]
-    handle.remove()
-    handle.remove()
-    frames.send_event(event("ADDED", pod("b", 2)))
-    eventually(lambda: pods.last_resource_version == "2")
-    assert keys(queue) == []
-
-
-def test_first_lists_are_enqueued_after_what_really_changed(server, factory):
-    frames = Frames()
-    serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [frames])
-    pods, queue = factory.informer("v1", "Pod"), WorkQueue()
-    pods.enqueue_to(queue)
-    synced(factory)
-    frames.send_event(event("ADDED", pod("b", 2)))
-    eventually(lambda: len(queue) == 2)
-    assert [queue.get_with_priority(timeout=0) for _ in range(2)] == [
-        (Request("b", "default"), 0),
-        (Request("a", "default"), -100),
-    ]
-
-
-@pytest.mark.behaviour("informers/WT1")
-@pytest.mark.behaviour("informers/WT2")
-def test_waiting_for_sync_names_those_that_are_late(server, factory, caplog):
-    assert factory.wait_for_sync(0)
-    serve(server, PODS, [Json(pod_list(1))], [Frames()])
-    server.on("GET", "/api/v1/nodes", Hang())
-    server.on("GET", "/api/v1/secrets", Hang())
-    for kind in ("Pod", "Secret", "Node"):
-        factory.informer("v1", kind)
-    assert factory.wait_for_sync(0)
-    said = "not waited for, since start() was not called after they were asked for: Node.v1, Pod.v1, Secret.v1"
-    assert caplog.messages == [said]
-    factory.start()
-    assert not factory.wait_for_sync(0.2)
-    assert caplog.messages[-1] == "timed out waiting for Node.v1 (listing), Secret.v1 (listing)"
-
-
-@pytest.mark.behaviour("informers/WT1")
-def test_waiting_for_sync_ends_well_with_the_last_of_them_in_whatever_order_they_come(server, factory):
-    gates = {kind: threading.Event() for kind in ("pods", "secrets", "nodes")}
-    for kind, gate in gates.items():
-        listed = {**pod_list(1), "kind": f"{kind[:-1].capitalize()}List"}
-        held = Computed(lambda _, gate=gate, listed=listed: Json(listed) if gate.wait(30) else Failure(500))
-        serve(server, f"/api/v1/{kind}", [held], [Frames()])
-    informers = {kind: factory.informer("v1", kind[:-1].capitalize()) for kind in gates}
-    factory.start()
-    order: list[str] = []
-    for kind in ("nodes", "secrets", "pods"):
-        assert not factory.wait_for_sync(0)
-        gates[kind].set()
-        eventually(lambda kind=kind: informers[kind].has_synced)
-        order.append(kind)
-        assert {each for each in informers if informers[each].has_synced} == set(order)
-    assert factory.wait_for_sync(10)
-
-
-@pytest.mark.behaviour("informers/WT1")
-def test_waiting_for_sync_ends_when_the_factory_is_stopped(server, factory):
-    server.on("GET", PODS, Hang())
-    factory.informer("v1", "Pod")
-    factory.start()
-    answers: list[bool] = []
-    waiter = threading.Thread(target=lambda: answers.append(factory.wait_for_sync()))
-    waiter.start()
-    factory.stop()
-    waiter.join(10)
-    assert answers == [False]
 
 
 def test_stopping_does_not_wait_for_a_server_that_hangs(server, factory):

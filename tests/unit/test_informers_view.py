@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from informer_rig import PODS, QUICK
+from informer_rig import PODS, keys, synced
 from stub_api_server import Frames, Json, event, pod, pod_list, serve
 
 from ctrlhost import predicates
-from ctrlhost.client import Client
-from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.informers.part import Scope
 from ctrlhost.informers.selection import selection_within
 from ctrlhost.informers.view import View
@@ -14,31 +12,11 @@ from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
 from tests.waiting import eventually
 
-PAGED = ReflectorOptions(watch_list=False, backoff=QUICK)
-
-
-@pytest.fixture
-def factory(server):
-    made = InformerFactory(Client(server.url), options=PAGED)
-    yield made
-    made.stop()
-
 
 def of(namespace: str, name: str, version: int, **labels: str):
     made = pod(name, version, **labels)
     made["metadata"]["namespace"] = namespace
     return made
-
-
-def synced(factory: InformerFactory) -> None:
-    factory.start()
-    assert factory.wait_for_sync(10)
-
-
-def keys(queue: WorkQueue) -> list[Request]:
-    found = [queue.get(timeout=0) for _ in range(len(queue))]
-    queue.done_many(found)
-    return sorted(found)
 
 
 THREE = [Json(pod_list(3, of("one", "a", 1, app="x"), of("one", "b", 2), of("two", "a", 3, app="x")))]

@@ -1,5 +1,7 @@
 //! The delta FIFO against a naive twin: every sequence of operations gives the same deltas in the same order.
 
+mod twin;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,6 +9,7 @@ use ctrlhost_core::delta_fifo::{Delta, DeltaFifo, DeltaObject, DeltaType};
 use ctrlhost_core::object::{Builder, Key, Object};
 use ctrlhost_core::store::Store;
 use proptest::prelude::*;
+use twin::{Seen, Twin};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -20,81 +23,6 @@ enum Step {
     Pop,
     /// Do the inner steps between taking a key and finishing it.
     PopAround(Vec<Step>),
-}
-
-/// A delta as the twin writes it: what happened, whether it is a tombstone, the version of the object.
-type Seen = (DeltaType, bool, u32);
-
-#[derive(Default)]
-struct Twin {
-    known: BTreeMap<String, u32>,
-    queue: Vec<(String, Vec<Seen>)>,
-    in_flight: Option<(String, Seen)>,
-    populated: bool,
-    initial: usize,
-}
-
-impl Twin {
-    fn busy(&self, key: &str) -> bool {
-        self.queue.iter().any(|(queued, _)| queued == key)
-            || self.in_flight.as_ref().is_some_and(|(k, _)| k == key)
-    }
-
-    fn push(&mut self, key: &str, seen: Seen) {
-        let Some((_, deltas)) = self.queue.iter_mut().find(|(queued, _)| queued == key) else {
-            self.queue.push((key.to_owned(), vec![seen]));
-            return;
-        };
-        deltas.push(seen);
-        if let [
-            ..,
-            (DeltaType::Deleted, tombstone, _),
-            (DeltaType::Deleted, ..),
-        ] = deltas[..]
-        {
-            let dropped = if tombstone {
-                deltas.len() - 2
-            } else {
-                deltas.len() - 1
-            };
-            deltas.remove(dropped);
-        }
-    }
-
-    fn replace(&mut self, listed: &[(String, u32)]) {
-        for (key, version) in listed {
-            self.push(key, (DeltaType::Replaced, false, *version));
-        }
-        let is_listed = |key: &str| listed.iter().any(|(other, _)| other == key);
-        let mut gone = Vec::new();
-        for (key, deltas) in &self.queue {
-            if !is_listed(key) {
-                gone.push((key.clone(), deltas.last().expect("never empty").2));
-            }
-        }
-        if let Some((key, (kind, _, version))) = &self.in_flight
-            && *kind != DeltaType::Deleted
-            && !is_listed(key)
-            && !self.queue.iter().any(|(queued, _)| queued == key)
-        {
-            gone.push((key.clone(), *version));
-        }
-        for (key, version) in &self.known {
-            if !is_listed(key) && !self.busy(key) {
-                gone.push((key.clone(), *version));
-            }
-        }
-        let mut distinct: Vec<_> = listed.iter().map(|(key, _)| key).collect();
-        distinct.sort();
-        distinct.dedup();
-        if !self.populated {
-            self.populated = true;
-            self.initial = distinct.len() + gone.len();
-        }
-        for (key, version) in gone {
-            self.push(&key, (DeltaType::Deleted, true, version));
-        }
-    }
 }
 
 fn object(builder: &mut Builder, name: u8, version: u32) -> Arc<Object> {
