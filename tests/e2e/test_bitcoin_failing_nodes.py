@@ -97,6 +97,8 @@ def test_an_address_that_another_network_gets_links_the_two_nowhere(world: World
     # The replacement waits for an address of its own, so that the old one is free for the other network.
     world.client.delete(*POD, second.name, world.namespace)
     eventually(lambda: not second.runs and world.pod("one", 1) is not second, 30)
+    # Only at its end does a pod give its address back.
+    second.join()
     world.kubelet.next_address = second.address
     world.network("two", 2)
     world.within(5, lambda: world.meshed("two", 2) and world.meshed("one", 3), "E10")
