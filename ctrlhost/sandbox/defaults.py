@@ -152,6 +152,9 @@ def _service(obj: Object) -> None:
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for one in ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+            if one.get("ip"):
+                one.setdefault("ipMode", "VIP")
     if spec.get("sessionAffinity") == "ClientIP":
         spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
 

@@ -25,7 +25,7 @@ _BUILTIN = BuiltinStrategy()
 def _strategies() -> dict[tuple[str, str], Strategy]:
     # The modules need the engine, which needs to be able to name strategies.
     from ctrlhost.sandbox.rbac import escalation
-    from ctrlhost.sandbox.strategies import core, crds, pods, services, workloads
+    from ctrlhost.sandbox.strategies import core, crds, load_balancers, pods, services, workloads
 
     apps = {kind: workloads.Workload() for kind in ("ReplicaSet", "DaemonSet", "ControllerRevision")}
     return {
@@ -35,6 +35,7 @@ def _strategies() -> dict[tuple[str, str], Strategy]:
         ("", "Event"): core.Events(),
         ("", "Pod"): pods.Pods(),
         ("", "Service"): services.Services(),
+        ("networking.k8s.io", "Ingress"): load_balancers.Ingresses(),
         ("apps", "Deployment"): workloads.Deployments(),
         ("apps", "StatefulSet"): workloads.StatefulSets(),
         **{("apps", kind): strategy for kind, strategy in apps.items()},

@@ -6,6 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import status
+from ctrlhost.sandbox.strategies import load_balancers
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Services(BuiltinStrategy):
                 port.pop("nodePort", None)
             spec.pop("externalTrafficPolicy", None)
             spec.pop("allocateLoadBalancerNodePorts", None)
+        if before.get("type") == "LoadBalancer" != spec.get("type"):
+            obj["status"] = {**(obj.get("status") or {}), "loadBalancer": {}}
         if not call.dry_run:
             self._allocate(engine, obj)
 
@@ -86,8 +89,9 @@ class Services(BuiltinStrategy):
             elif holder != uid:
                 text = f"failed to allocate IP {address}: provided IP is already allocated"
                 causes.append(status.invalid_value("spec.clusterIPs", [address], text))
-        given = _ingress(obj)
-        if given and spec.get("type") != "LoadBalancer" and (old is None or given != _ingress(old)):
+        if spec.get("type") == "LoadBalancer":
+            causes += load_balancers.address_causes(obj, old, call.warnings, modes=True)
+        elif (given := load_balancers.entries(obj)) and given != load_balancers.entries(old):
             text = "may only be used when `spec.type` is 'LoadBalancer'"
             causes.append(status.forbidden_field("status.loadBalancer.ingress", text))
         for index, port in enumerate(spec.get("ports") or ()):
@@ -131,10 +135,6 @@ class Services(BuiltinStrategy):
                 if not port.get("nodePort"):
                     port["nodePort"] = _free_port(engine, port, chosen)
                 chosen.add(_node_key(port))
-
-
-def _ingress(obj: Object) -> Any:
-    return ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress")
 
 
 def hold(engine: Engine, obj: Object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctrlhost_ingress_status.addresses import is_ip, told
-from ctrlhost_ingress_status.static import duplicates, parse, static_entries
+from ctrlhost_ingress_status.static import duplicates, mapped, parse, static_entries
 
 V4 = {"ip": "10.0.0.1"}
 V6 = {"ip": "2001:4860:4860::8888"}
@@ -92,6 +92,10 @@ def test_an_address_that_stands_twice_is_published_once_and_named() -> None:
     text = "a.example.com, 2001:DB8::1,a.example.com,2001:db8:0::1"
     assert static_entries(text) == ({"hostname": "a.example.com"}, {"ip": "2001:DB8::1"})
     assert duplicates(text) == ["a.example.com", "2001:db8:0::1"]
+
+
+def test_ipv4_in_the_guise_of_ipv6_is_named() -> None:
+    assert mapped("10.0.0.1, ::ffff:1.2.3.4,2001:db8::1,a.example.com") == ["::ffff:1.2.3.4"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ctrlhost_ingress_status.metrics import StatusMetrics
 from ctrlhost_ingress_status.page import page
 from ctrlhost_ingress_status.passes import Passes
 from ctrlhost_ingress_status.state import AddressState, Clearing
-from ctrlhost_ingress_status.static import duplicates, static_entries
+from ctrlhost_ingress_status.static import duplicates, mapped, static_entries
 from ctrlhost_ingress_status.target import IngressTarget
 from ctrlhost_ingress_status.writer import Writer
 
@@ -107,6 +107,8 @@ class IngressStatus:
         text = settings.ingress_status_address
         if again := duplicates(text):
             log.warning("ingress-status-address names %s more than once", ", ".join(again))
+        if odd := mapped(text):
+            log.warning("newer API servers refuse IPv4-mapped addresses, so write %s as IPv4", ", ".join(odd))
         if settings.ambiguous:
             log.warning("ingress-status-address is set, so the Service in the settings is not followed")
         self.discovery.fixed(static_entries(text), "ingress-status-address")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from ctrlhost_ingress_status.addresses import fingerprint, is_ip, normalise
@@ -50,6 +51,11 @@ def duplicates(text: str) -> list[str]:
             again.append(item)
         seen.add(address)
     return again
+
+
+def mapped(text: str) -> list[str]:
+    """Give the items that are IPv4 addresses in the guise of IPv6, which newer API servers refuse."""
+    return [item for item in items(text) if is_ip(item) and getattr(ip_address(item), "ipv4_mapped", None) is not None]
 
 
 def _wrong(item: str) -> str | None:
