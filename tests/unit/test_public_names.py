@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import ctrlhost
+from ctrlhost import cache, workqueue
 
 
 def test_the_list_is_sorted_and_without_doubles():
@@ -35,3 +36,23 @@ def test_importing_ctrlhost_imports_no_library():
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        cache.Delta,
+        cache.DeletedFinalStateUnknown,
+        cache.DeltaFIFO,
+        cache.Indexer,
+        cache.ListView,
+        cache.MapView,
+        cache.Object,
+        cache.OwnerReference,
+        workqueue.WorkQueue,
+    ],
+)
+def test_help_says_what_each_method_of_the_core_does(kind):
+    public = {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+    assert public
+    assert [name for name, member in public.items() if not (member.__doc__ or "").strip()] == []

@@ -2,51 +2,21 @@
 
 use std::sync::Arc;
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
 
 use ctrlhost_core::delta_fifo::{self, DeltaObject, KnownObjects, Taken};
 use ctrlhost_core::object::{self, Key};
 use ctrlhost_core::store::Store;
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
 use crate::errors;
 use crate::key_func::key_of;
-use crate::object::from_any;
+use crate::object_input::from_any;
 use crate::store::Indexer;
 use crate::tombstone::{DeletedFinalStateUnknown, Delta};
 use crate::transform::{PyTransform, transformed};
-
-/// How long a wait lasts before signals are looked at.
-pub(crate) const SLICE: Duration = Duration::from_millis(50);
-
-/// The end of a wait; None for one without end.
-pub(crate) fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
-    let Some(seconds) = timeout else {
-        return Ok(None);
-    };
-    if seconds.is_nan() || seconds < 0.0 {
-        return Err(PyValueError::new_err(format!(
-            "timeout must not be negative: {seconds}"
-        )));
-    }
-    Ok(Duration::try_from_secs_f64(seconds)
-        .ok()
-        .and_then(|wait| Instant::now().checked_add(wait)))
-}
-
-/// The end of the next slice of a wait.
-pub(crate) fn slice_end(deadline: Option<Instant>) -> Instant {
-    let slice = Instant::now() + SLICE;
-    deadline.map_or(slice, |end| end.min(slice))
-}
-
-/// Whether a wait is over.
-pub(crate) fn is_over(deadline: Option<Instant>) -> bool {
-    deadline.is_some_and(|end| end <= Instant::now())
-}
+use crate::wait_slices::{deadline, is_over, slice_end};
 
 enum Known {
     Store(Arc<Store>),
@@ -167,18 +137,21 @@ impl DeltaFIFO {
         }
     }
 
+    /// Queue that an object was added. KeyFuncError if its key can not be told.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.keyed(obj)?;
         self.fifo.add(key, object);
         Ok(())
     }
 
+    /// Queue that an object was changed. KeyFuncError if its key can not be told.
     fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.keyed(obj)?;
         self.fifo.update(key, object);
         Ok(())
     }
 
+    /// Queue that an object, or what a tombstone stands for, is gone; ignored for a key that is neither queued nor known.
     fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = if let Ok(tombstone) = obj.cast::<DeletedFinalStateUnknown>() {
             (
@@ -192,6 +165,7 @@ impl DeltaFIFO {
         self.compare(obj.py(), |known| self.fifo.delete(key, object, known))
     }
 
+    /// Make `objs` all that there is: what is queued or known beside them gets a tombstone.
     fn replace(
         &self,
         py: Python<'_>,
@@ -206,6 +180,7 @@ impl DeltaFIFO {
         self.compare(py, |known| self.fifo.replace(objects, known, false))
     }
 
+    /// Queue a Sync for each known object that has nothing queued.
     fn resync(&self, py: Python<'_>) -> PyResult<()> {
         self.compare(py, |known| {
             if let Some(known) = known {
@@ -214,6 +189,10 @@ impl DeltaFIFO {
         })
     }
 
+    /// Wait for a key, hand its deltas, oldest first, to `process(deltas, is_in_initial_list)`, and return them.
+    ///
+    /// No lock is held meanwhile; a second `pop` waits. What `process` raises is raised, and the key is not queued again.
+    /// Raises `queue.Empty` after `timeout` seconds, and Closed once the FIFO is closed and empty.
     #[pyo3(signature = (process, timeout=None))]
     fn pop<'py>(
         &self,
@@ -252,19 +231,23 @@ impl DeltaFIFO {
         outcome.unwrap_or_else(|| Ok(PyList::empty(py)))
     }
 
+    /// Whether all of the first list was processed.
     fn has_synced(&self) -> bool {
         self.fifo.has_synced()
     }
 
+    /// Take nothing more; what is queued is still handed out, and who waits is woken.
     fn close(&self) {
         self.fifo.close();
     }
 
+    /// Whether it is closed.
     #[getter]
     fn closed(&self) -> bool {
         self.fifo.is_closed()
     }
 
+    /// How often the transform failed.
     #[getter]
     fn transform_errors(&self) -> u64 {
         self.transform
@@ -272,6 +255,7 @@ impl DeltaFIFO {
             .map_or(0, |transform| transform.errors())
     }
 
+    /// The keys that are queued, in order.
     fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.fifo.keys().iter().map(|key| &**key))
     }

@@ -1,6 +1,7 @@
 //! Raising the errors of `ctrlhost.errors`, which are Python classes so that they can carry what Python wants to see.
 
-use pyo3::exceptions::PyRuntimeError;
+use ctrlhost_core::store::StoreError;
+use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -63,4 +64,12 @@ pub(crate) fn reentered(what: &str) -> PyErr {
     PyRuntimeError::new_err(format!(
         "{what} was called from inside its own callback, which it waits for"
     ))
+}
+
+/// What a store says of indexes.
+pub(crate) fn store_error(error: StoreError) -> PyErr {
+    match error {
+        StoreError::UnknownIndex(name) => PyKeyError::new_err(name),
+        StoreError::IndexExists(_) => PyValueError::new_err(error.to_string()),
+    }
 }

@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::errors;
-use crate::object::{Object, from_any};
+use crate::object::Object;
+use crate::object_input::from_any;
 
 /// The namespace of an object, as the default index has it.
 #[pyfunction]

@@ -27,6 +27,7 @@ mod listener;
 mod mappings;
 mod measured;
 mod object;
+mod object_input;
 mod owner_reference;
 mod pattern;
 mod progress;
@@ -45,6 +46,7 @@ mod store;
 mod tombstone;
 mod transform;
 mod view;
+mod wait_slices;
 
 use pyo3::prelude::*;
 

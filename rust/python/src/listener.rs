@@ -7,10 +7,10 @@ use ctrlhost_core::informer::{self, HandlerId};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
-use crate::delta_fifo::{deadline, is_over, slice_end};
 use crate::errors;
 use crate::object::Object;
 use crate::tombstone::object_or_tombstone;
+use crate::wait_slices::{deadline, is_over, slice_end};
 
 /// Buffered notifications for one handler in Python.
 #[pyclass(frozen, module = "ctrlhost._core")]

@@ -6,10 +6,11 @@ use ctrlhost_core::json::read::Value;
 use ctrlhost_core::object::{self, Builder};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use crate::errors;
-use crate::json::{from_python, to_python};
+use crate::json::to_python;
+use crate::object_input::from_any;
 use crate::owner_reference::OwnerReference;
 use crate::view::{MapView, Window, equal, follow, or_none, view};
 
@@ -36,34 +37,6 @@ impl Object {
     }
 }
 
-/// Take what Python calls an object: an `Object`, a mapping, or JSON text.
-pub(crate) fn from_any(raw: &Bound<'_, PyAny>) -> PyResult<Arc<object::Object>> {
-    if let Ok(object) = raw.cast::<Object>() {
-        return Ok(object.get().0.clone());
-    }
-    let parse = |bytes: &[u8]| {
-        let built = Builder::new("", "").parse(bytes);
-        built
-            .map(Arc::new)
-            .map_err(|error| PyValueError::new_err(error.to_string()))
-    };
-    if let Ok(bytes) = raw.cast::<PyBytes>() {
-        return parse(bytes.as_bytes());
-    }
-    if let Ok(text) = raw.cast::<PyString>() {
-        return parse(text.to_cow()?.as_bytes());
-    }
-    if raw.cast::<PyMapping>().is_ok() {
-        let mut text = Vec::new();
-        from_python(&mut text, raw)?;
-        return parse(&text);
-    }
-    Err(PyTypeError::new_err(format!(
-        "an object is an Object, a mapping or JSON bytes, not {}",
-        raw.get_type().name()?
-    )))
-}
-
 #[pymethods]
 impl Object {
     #[new]
@@ -71,46 +44,55 @@ impl Object {
         from_any(raw).map(Self)
     }
 
+    /// The group and version, as `apps/v1`; empty where neither the object nor its list says it.
     #[getter]
     fn api_version<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         PyString::intern(py, self.0.api_version())
     }
 
+    /// The kind.
     #[getter]
     fn kind<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         PyString::intern(py, self.0.kind())
     }
 
+    /// The name.
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
     }
 
+    /// The namespace; empty for cluster-scoped objects.
     #[getter]
     fn namespace(&self) -> &str {
         self.0.namespace()
     }
 
+    /// `namespace/name`, or the name alone.
     #[getter]
     fn key(&self) -> &str {
         self.0.key()
     }
 
+    /// The uid, empty if there is none.
     #[getter]
     fn uid(&self) -> String {
         self.0.uid().into_owned()
     }
 
+    /// The version, a text to compare for equality alone; empty if there is none.
     #[getter]
     fn resource_version(&self) -> String {
         self.0.resource_version().into_owned()
     }
 
+    /// The generation, 0 if there is none.
     #[getter]
     fn generation(&self) -> i64 {
         self.0.generation()
     }
 
+    /// When its deletion began, as the server wrote it; None for one that stays.
     #[getter]
     fn deletion_timestamp(&self) -> Option<String> {
         self.0
@@ -118,22 +100,26 @@ impl Object {
             .map(std::borrow::Cow::into_owned)
     }
 
+    /// The labels, a read-only mapping; empty if there are none.
     #[getter]
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, MapView>> {
         self.map_view(py, self.0.labels())
     }
 
+    /// The annotations, a read-only mapping; empty if there are none.
     #[getter]
     fn annotations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, MapView>> {
         self.map_view(py, self.0.annotations())
     }
 
+    /// The owners, in the object's order.
     #[getter]
     fn owner_references<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let all: Vec<_> = self.0.owner_references().map(OwnerReference::of).collect();
         PyTuple::new(py, all)
     }
 
+    /// The finalizers, in the object's order.
     #[getter]
     fn finalizers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let all: Vec<String> = self
@@ -144,6 +130,7 @@ impl Object {
         PyTuple::new(py, all)
     }
 
+    /// Whether only a part of the object is cached: what is missing here may be there on the server.
     #[getter]
     fn partial(&self) -> bool {
         self.0.partial()
@@ -157,6 +144,7 @@ impl Object {
         self.as_view().__getitem__(py, key)
     }
 
+    /// Give a member as a read-only view; `default` if there is none.
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
         &self,
@@ -167,6 +155,7 @@ impl Object {
         self.as_view().get(py, key, default)
     }
 
+    /// Follow names and positions; `default` if anything is missing, or null, on the way.
     #[pyo3(signature = (*path, default=None))]
     fn get_path<'py>(
         &self,
@@ -195,14 +184,17 @@ impl Object {
         self.keys(py)?.try_iter()
     }
 
+    /// The names of the members.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.as_view().key_list(py)
     }
 
+    /// The members, as read-only views.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.as_view().value_list(py)
     }
 
+    /// The members with their names, as read-only views.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.as_view().item_list(py)
     }
@@ -219,6 +211,7 @@ impl Object {
         ))
     }
 
+    /// Make a copy that may be changed. PartialObject if only a part is cached: written back, it would erase the rest.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if self.0.partial() {
             let what = format!(
@@ -232,10 +225,12 @@ impl Object {
         to_python(py, self.0.value())
     }
 
+    /// Give the object as JSON, as it is cached.
     fn to_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.0.text().as_bytes())
     }
 
+    /// Make a `msgspec.Struct` of the object; msgspec.ValidationError where it does not fit.
     fn decode<'py>(
         &self,
         py: Python<'py>,

@@ -7,11 +7,17 @@ use pyo3::prelude::*;
 #[pyclass(frozen, eq, hash, get_all, module = "ctrlhost._core")]
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct OwnerReference {
+    /// Its group and version.
     api_version: String,
+    /// Its kind.
     kind: String,
+    /// Its name.
     name: String,
+    /// Its uid.
     uid: String,
+    /// Whether it is the one owner that controls the object.
     controller: bool,
+    /// Whether a deletion of the owner in the foreground waits for this object.
     block_owner_deletion: bool,
 }
 

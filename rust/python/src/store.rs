@@ -5,23 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ctrlhost_core::index::{IndexFunc, NamespaceIndex};
 use ctrlhost_core::object::{self, Key};
-use ctrlhost_core::store::{Store, StoreError, Write};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use ctrlhost_core::store::{Store, Write};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 
+use crate::errors::store_error;
 use crate::index_functions::index_function;
 use crate::key_func::key_of;
-use crate::object::{Object, from_any};
+use crate::object::Object;
+use crate::object_input::from_any;
 use crate::tombstone::DeletedFinalStateUnknown;
 use crate::transform::{PyTransform, transformed};
-
-fn unknown(error: StoreError) -> PyErr {
-    match error {
-        StoreError::UnknownIndex(name) => PyKeyError::new_err(name),
-        StoreError::IndexExists(_) => PyValueError::new_err(error.to_string()),
-    }
-}
 
 pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
     objects.into_iter().map(Object::wrap).collect()
@@ -33,7 +28,7 @@ pub(crate) fn by_namespace() -> PyResult<Arc<Store>> {
     let default: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
     store
         .add_indexes(&[("namespace".into(), default)])
-        .map_err(unknown)?;
+        .map_err(store_error)?;
     Ok(Arc::new(store))
 }
 
@@ -105,42 +100,51 @@ impl Indexer {
         Ok(indexer)
     }
 
+    /// Store an object in place of the one of its key. KeyFuncError if the key can not be told; nothing is changed then.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.incoming(obj)?;
         self.store.upsert(key, object);
         Ok(())
     }
 
+    /// The same as `add`.
     fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         self.add(obj)
     }
 
+    /// Drop the object of this one's key; no error if there is none.
     fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.key(obj)?;
         self.store.delete(key, object);
         Ok(())
     }
 
+    /// Drop the object of a key; no error if there is none.
     fn delete_by_key(&self, key: &str) {
         self.store.delete(key.into(), None);
     }
 
+    /// Give the object of this one's key, None if there is none.
     fn get(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<Object>> {
         Ok(self.store.get(&self.key(obj)?.0).map(Object::wrap))
     }
 
+    /// Give the object of a key, None if there is none.
     fn get_by_key(&self, key: &str) -> Option<Object> {
         self.store.get(key).map(Object::wrap)
     }
 
+    /// Give all objects, of one instant and in no order.
     fn list(&self) -> Vec<Object> {
         wrap_all(self.store.list())
     }
 
+    /// Give all keys, of one instant and in no order.
     fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.store.keys().iter().map(|key| &**key))
     }
 
+    /// Make `objs` the whole content, in one step.
     #[pyo3(signature = (objs, resource_version=None))]
     fn replace(&self, objs: &Bound<'_, PyAny>, resource_version: Option<&str>) -> PyResult<()> {
         let objects = objs
@@ -151,8 +155,10 @@ impl Indexer {
         Ok(())
     }
 
+    /// Does nothing: there is nobody to tell.
     fn resync(&self) {}
 
+    /// Apply `("add" | "update" | "delete", object)` in one step; TransactionError for those without a key.
     fn transaction(&self, py: Python<'_>, operations: &Bound<'_, PyAny>) -> PyResult<()> {
         let (mut writes, mut successful, mut failures) = (Vec::new(), Vec::new(), Vec::new());
         for (index, operation) in operations.try_iter()?.enumerate() {
@@ -191,39 +197,44 @@ impl Indexer {
         ))?))
     }
 
+    /// Give the objects that share a value of index `name` with `obj`. KeyError for an unknown index.
     fn index(&self, name: &str, obj: &Bound<'_, PyAny>) -> PyResult<Vec<Object>> {
         self.store
             .index(name, &from_any(obj)?)
             .map(wrap_all)
-            .map_err(unknown)
+            .map_err(store_error)
     }
 
+    /// Give the objects that have `value` in index `name`. KeyError for an unknown index.
     fn by_index(&self, name: &str, value: &str) -> PyResult<Vec<Object>> {
         self.store
             .by_index(name, value)
             .map(wrap_all)
-            .map_err(unknown)
+            .map_err(store_error)
     }
 
+    /// Give the keys of the objects that have `value` in index `name`. KeyError for an unknown index.
     fn index_keys<'py>(
         &self,
         py: Python<'py>,
         name: &str,
         value: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        let keys = self.store.index_keys(name, value).map_err(unknown)?;
+        let keys = self.store.index_keys(name, value).map_err(store_error)?;
         PyList::new(py, keys.iter().map(|key| &**key))
     }
 
+    /// Give the values that index `name` has objects for. KeyError for an unknown index.
     fn list_index_func_values<'py>(
         &self,
         py: Python<'py>,
         name: &str,
     ) -> PyResult<Bound<'py, PyList>> {
-        let values = self.store.index_values(name).map_err(unknown)?;
+        let values = self.store.index_values(name).map_err(store_error)?;
         PyList::new(py, values.iter().map(|value| &**value))
     }
 
+    /// Add indexes, complete when this returns. ValueError, and none is added, if a name is taken.
     fn add_indexers(&self, py: Python<'_>, indexers: &Bound<'_, PyMapping>) -> PyResult<()> {
         let native = py.import("ctrlhost._core")?.getattr("namespace_index")?;
         let mut new: Vec<(Box<str>, Arc<dyn IndexFunc>)> = Vec::new();
@@ -232,19 +243,22 @@ impl Indexer {
             let built = index_function(&name, func, &native, &self.index_errors)?;
             new.push((name.into(), built));
         }
-        self.store.add_indexes(&new).map_err(unknown)
+        self.store.add_indexes(&new).map_err(store_error)
     }
 
+    /// The names of the indexes.
     #[getter]
     fn indexers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.store.index_names().iter().map(|name| &**name))
     }
 
+    /// How often an index function failed, whose object then stands under no value.
     #[getter]
     fn index_errors(&self) -> u64 {
         self.index_errors.load(Ordering::Relaxed)
     }
 
+    /// How often the transform failed.
     #[getter]
     fn transform_errors(&self) -> u64 {
         self.transform
@@ -252,15 +266,18 @@ impl Indexer {
             .map_or(0, |transform| transform.errors())
     }
 
+    /// The version of the last write, list or bookmark; empty at first.
     #[getter]
     fn resource_version(&self) -> String {
         self.store.resource_version()
     }
 
+    /// Note the version that the content is at.
     fn bookmark(&self, resource_version: &str) {
         self.store.bookmark(resource_version);
     }
 
+    /// Bytes that the objects take, about.
     #[getter]
     fn memory(&self) -> usize {
         self.store.bytes()

@@ -7,7 +7,8 @@ use ctrlhost_core::object::{self, Key};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::object::{Object, from_any};
+use crate::object::Object;
+use crate::object_input::from_any;
 
 /// The object vanished while nobody watched.
 #[pyclass(frozen, module = "ctrlhost._core")]
@@ -41,16 +42,19 @@ impl DeletedFinalStateUnknown {
         })
     }
 
+    /// `namespace/name`, or the name alone.
     #[getter(key)]
     fn key_text(&self) -> &str {
         &self.key
     }
 
+    /// The last state that was known, which may be stale; None if there is none.
     #[getter]
     fn object(&self) -> Option<Object> {
         self.object.clone().map(Object::wrap)
     }
 
+    /// The namespace; empty for cluster-scoped objects.
     #[getter]
     fn namespace(&self) -> &str {
         self.key
@@ -58,6 +62,7 @@ impl DeletedFinalStateUnknown {
             .map_or("", |(namespace, _)| namespace)
     }
 
+    /// The name.
     #[getter]
     fn name(&self) -> &str {
         self.key
@@ -113,6 +118,7 @@ pub(crate) fn object_or_tombstone<'py>(
 
 #[pymethods]
 impl Delta {
+    /// Added, Updated, Deleted, Replaced (of a relist) or Sync (of a resync).
     #[getter]
     fn r#type<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         let name = match self.kind {
@@ -125,6 +131,7 @@ impl Delta {
         PyString::intern(py, name)
     }
 
+    /// The object; of a deletion that nobody watched, the tombstone.
     #[getter]
     fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         object_or_tombstone(py, &self.key, &self.object)

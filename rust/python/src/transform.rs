@@ -8,7 +8,8 @@ use ctrlhost_core::object;
 use pyo3::prelude::*;
 
 use crate::errors;
-use crate::object::{Object, from_any};
+use crate::object::Object;
+use crate::object_input::from_any;
 
 /// A callable that gives the object to cache.
 pub(crate) struct PyTransform {

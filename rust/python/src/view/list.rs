@@ -63,10 +63,12 @@ impl ListView {
         self.all(py)?.contains(value)
     }
 
+    /// Give the position of the first item that equals `value`; ValueError if there is none.
     fn index<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<usize> {
         self.all(py)?.index(value)
     }
 
+    /// Count the items that equal `value`.
     fn count<'py>(
         &self,
         py: Python<'py>,
@@ -91,6 +93,7 @@ impl ListView {
         repr(py, self.value())
     }
 
+    /// Make a copy that may be changed.
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, self.value())
     }

@@ -85,6 +85,7 @@ impl MapView {
         }
     }
 
+    /// Give a member as a read-only view; `default` if there is none.
     #[pyo3(signature = (key, default=None))]
     pub(crate) fn get<'py>(
         &self,
@@ -99,6 +100,7 @@ impl MapView {
         }
     }
 
+    /// Follow names and positions; `default` if anything is missing, or null, on the way.
     #[pyo3(signature = (*path, default=None))]
     fn get_path<'py>(
         &self,
@@ -124,14 +126,17 @@ impl MapView {
         self.keys(py)?.try_iter()
     }
 
+    /// The names of the members.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.key_list(py)
     }
 
+    /// The members, as read-only views.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.value_list(py)
     }
 
+    /// The members with their names, as read-only views.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.item_list(py)
     }
@@ -152,6 +157,7 @@ impl MapView {
         repr(py, self.value())
     }
 
+    /// Make a copy that may be changed.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, self.value())
     }
