@@ -3,14 +3,17 @@
 //! Index functions may call into Python, so they run before the lock is taken; a write looks again if an index was
 //! added meanwhile. Readers take the lock only to copy pointers.
 
+mod state;
+
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
 
-use crate::index::{Index, IndexFunc, Values};
+use crate::index::{Index, IndexFunc};
 use crate::object::{Key, Object};
+use state::{AllValues, State};
 
 /// One change of a store.
 #[derive(Clone, Debug)]
@@ -32,14 +35,6 @@ pub enum StoreError {
     IndexExists(String),
 }
 
-struct State {
-    items: HashMap<Key, Arc<Object>, RandomState>,
-    indexes: Vec<Index>,
-    /// The resource version of the last object written, replaced list or bookmark; upstream's rule, no comparison.
-    resource_version: String,
-    bytes: usize,
-}
-
 /// A thread-safe store with secondary indexes.
 pub struct Store {
     state: RwLock<State>,
@@ -50,9 +45,6 @@ impl Default for Store {
         Self::new()
     }
 }
-
-/// For each index the values of one object.
-type AllValues = Vec<Option<Values>>;
 
 impl Store {
     /// An empty store without indexes.
@@ -302,51 +294,4 @@ impl Store {
 
 fn compute(funcs: &[Arc<dyn IndexFunc>], object: &Arc<Object>) -> AllValues {
     funcs.iter().map(|func| func.values(object).ok()).collect()
-}
-
-impl State {
-    fn index(&self, name: &str) -> Result<&Index, StoreError> {
-        let found = self.indexes.iter().find(|index| *index.name == *name);
-        found.ok_or_else(|| StoreError::UnknownIndex(name.to_owned()))
-    }
-
-    fn write(&mut self, write: Write, values: AllValues) -> Option<Arc<Object>> {
-        match write {
-            Write::Upsert(key, object) => {
-                self.note_version(&object);
-                self.put(&key, object, values)
-            }
-            Write::Delete(key, object) => {
-                if let Some(object) = object {
-                    self.note_version(&object);
-                }
-                let old = self.items.remove(&key)?;
-                self.bytes = self.bytes.saturating_sub(old.memory());
-                for index in &mut self.indexes {
-                    index.change(&key, Some(&old), None);
-                }
-                Some(old)
-            }
-        }
-    }
-
-    fn put(&mut self, key: &Key, object: Arc<Object>, values: AllValues) -> Option<Arc<Object>> {
-        self.bytes += object.memory();
-        let old = self.items.insert(key.clone(), object);
-        if let Some(old) = &old {
-            self.bytes = self.bytes.saturating_sub(old.memory());
-        }
-        for (index, values) in self.indexes.iter_mut().zip(values) {
-            index.change(key, old.as_ref(), values);
-        }
-        old
-    }
-
-    fn note_version(&mut self, object: &Object) {
-        let version = object.resource_version();
-        if !version.is_empty() {
-            self.resource_version.clear();
-            self.resource_version.push_str(&version);
-        }
-    }
 }
