@@ -4,6 +4,7 @@
 //! something beyond the border is called, except `process` itself, which keeps handlers from being added in the middle
 //! of a batch: one that is added late hears of every object once, neither twice nor never.
 
+mod bookmark;
 mod follow;
 mod intake;
 mod registry;
