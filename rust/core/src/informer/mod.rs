@@ -9,9 +9,10 @@ mod follow;
 mod intake;
 mod registry;
 mod staged;
+mod stats;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -20,6 +21,8 @@ use intake::Intake;
 pub use intake::WatchProgress;
 use registry::Registry;
 pub use registry::{Handler, HandlerId, Resync};
+pub(crate) use stats::Counters;
+pub use stats::Stats;
 
 use crate::decode::{DecodeError, ListMeta};
 use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped};
@@ -55,31 +58,6 @@ pub struct Config {
     pub max_object_bytes: usize,
     /// Seconds after which handlers that ask for no period of their own want a resync; 0 is never.
     pub resync: f64,
-}
-
-/// Counts since the informer began.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) events: AtomicU64,
-    pub(crate) bookmarks: AtomicU64,
-    pub(crate) backward_bookmarks: AtomicU64,
-    pub(crate) listed: AtomicU64,
-    pub(crate) unchanged: AtomicU64,
-    pub(crate) skipped: AtomicU64,
-    pub(crate) decode_errors: AtomicU64,
-    pub(crate) transform_errors: AtomicU64,
-    pub(crate) relists: AtomicU64,
-    pub(crate) processed: AtomicU64,
-    pub(crate) bytes_in: AtomicU64,
-}
-
-/// A copy of the counts; see [`SharedInformer::stats`].
-#[derive(Clone, Debug, Default)]
-pub struct Stats {
-    /// Name and value, in a fixed order.
-    pub counts: Vec<(&'static str, u64)>,
-    /// Why the last skipped object was skipped.
-    pub last_skip: String,
 }
 
 /// See the module.
@@ -183,6 +161,19 @@ impl SharedInformer {
     /// Bring the store up to date and tell the handlers; gives the number of keys.
     pub fn process(&self) -> usize {
         let mut processed = 0;
+        // A resync that came in between is worked off, too: whoever feeds finds all of it reached afterwards.
+        while {
+            processed += self.work_off();
+            !self.note_reached()
+        } {}
+        self.counters
+            .processed
+            .fetch_add(processed as u64, Ordering::Relaxed);
+        processed
+    }
+
+    fn work_off(&self) -> usize {
+        let mut processed = 0;
         loop {
             let mut registry = self.registry.lock();
             let popped = self.fifo.take_ready(BATCH);
@@ -198,20 +189,22 @@ impl SharedInformer {
             self.registry.lock().informer_synced();
             self.synced.store(true, Ordering::Release);
         }
-        // Everything that was taken in is in the store now, so the store is as current as the stream. Another thread may
-        // have fed meanwhile; then its own `process` says so.
+        processed
+    }
+
+    /// Note that everything that was taken in is in the store, so that this is as current as the stream; false if not.
+    fn note_reached(&self) -> bool {
         let intake = self.intake.lock();
-        if self.fifo.is_idle() && !intake.resource_version().is_empty() {
+        if !self.fifo.is_idle() {
+            return false;
+        }
+        if !intake.resource_version().is_empty() {
             self.store.bookmark(intake.resource_version());
             intake
                 .resource_version()
                 .clone_into(&mut self.reached.lock());
         }
-        drop(intake);
-        self.counters
-            .processed
-            .fetch_add(processed as u64, Ordering::Relaxed);
-        processed
+        true
     }
 
     /// Write a batch to the store and say what changed. The flag marks changes that only resyncing handlers hear of.
@@ -321,33 +314,5 @@ impl SharedInformer {
     /// What was fed since the last `process` does not count, so that whoever finds a version here finds its objects too.
     pub fn last_resource_version(&self) -> String {
         self.reached.lock().clone()
-    }
-
-    /// What the informer has seen and holds.
-    pub fn stats(&self) -> Stats {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counters = &*self.counters;
-        let counts = vec![
-            ("objects", self.store.len() as u64),
-            ("bytes", self.store.bytes() as u64),
-            ("queued", self.fifo.len() as u64),
-            ("handlers", self.handler_count() as u64),
-            ("staged", self.intake.lock().staged() as u64),
-            ("bytes_in", load(&counters.bytes_in)),
-            ("listed", load(&counters.listed)),
-            ("unchanged", load(&counters.unchanged)),
-            ("events", load(&counters.events)),
-            ("bookmarks", load(&counters.bookmarks)),
-            ("backward_bookmarks", load(&counters.backward_bookmarks)),
-            ("processed", load(&counters.processed)),
-            ("relists", load(&counters.relists)),
-            ("skipped", load(&counters.skipped)),
-            ("decode_errors", load(&counters.decode_errors)),
-            ("transform_errors", load(&counters.transform_errors)),
-        ];
-        Stats {
-            counts,
-            last_skip: self.intake.lock().last_skip().to_owned(),
-        }
     }
 }

@@ -1,0 +1,90 @@
+//! The engine of an informer, fed and resynced at the same time.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::sync::{Arc, Barrier};
+
+use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
+use ctrlhost_core::informer::{Config, Handler, Resync, SharedInformer, Transform};
+use ctrlhost_core::object::Object;
+use ctrlhost_core::store::Store;
+
+struct Nobody;
+
+impl RequestSink for Nobody {
+    fn add_requests(&self, _: &[RequestRef<'_>], _: Option<i32>) {}
+}
+
+/// Waits with the object `slow`, and so keeps others from asking what was taken in: from the first meeting to the second.
+struct Slow(Arc<Barrier>);
+
+impl Transform for Slow {
+    fn apply(&self, object: &Arc<Object>) -> Option<Arc<Object>> {
+        if object.name() == "slow" {
+            self.0.wait();
+            self.0.wait();
+        }
+        Some(object.clone())
+    }
+}
+
+fn informer(transform: Slow) -> SharedInformer {
+    let config = Config {
+        resource: "pods".to_owned(),
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        list_kind: None,
+        projection: None,
+        transform: Some(Arc::new(transform)),
+        max_object_bytes: 1 << 20,
+        resync: 1.0,
+    };
+    let informer = SharedInformer::new(config, Arc::new(Store::new()));
+    let handler = Handler::Queue(QueueHandler {
+        sink: Arc::new(Nobody),
+        mapping: Mapping::Object,
+        predicates: Vec::new(),
+        priority: None,
+        low_priority: None,
+    });
+    informer.add_handler(handler, Resync::Informer, 0.0);
+    informer
+}
+
+fn pod(name: &str, version: u32) -> String {
+    format!(r#"{{"metadata":{{"name":"{name}","namespace":"n","resourceVersion":"{version}"}}}}"#)
+}
+
+/// A watch is opened again at the version that was reached. If that lagged behind the store, it would go back in time.
+#[test]
+fn what_was_processed_is_reached_though_a_resync_comes_in_between() {
+    let meeting = Arc::new(Barrier::new(2));
+    let informer = informer(Slow(meeting.clone()));
+    informer.begin_list();
+    informer.replace("1");
+    informer.process();
+    let event = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod("a", 2));
+    informer.feed_watch(event.as_bytes()).unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            informer.begin_list();
+            let list = format!("{{\"items\":[{}]}}", pod("slow", 1));
+            informer.feed_list(list.as_bytes()).unwrap();
+            informer.abort_list();
+        });
+        meeting.wait();
+        let reflector = threads.spawn(|| {
+            informer.process();
+            informer.last_resource_version()
+        });
+        while informer.store().is_empty() {
+            std::thread::yield_now();
+        }
+        // One of these comes when everything was processed and before that was noted.
+        for second in 1..=1_000 {
+            informer.resync(f64::from(second) * 10.0);
+            std::thread::yield_now();
+        }
+        meeting.wait();
+        assert_eq!(reflector.join().unwrap(), "2");
+    });
+}
