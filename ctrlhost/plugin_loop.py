@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from concurrent.futures import Future
+
+log = logging.getLogger("ctrlhost.host")
 
 
 class PluginLoop:
@@ -20,6 +24,7 @@ class PluginLoop:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
 
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Run a coroutine on the loop; from any thread."""
@@ -36,6 +41,7 @@ class PluginLoop:
             self._loop = self._thread = None
         if loop is None or thread is None:
             return True
+        self._ending.set()
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout)
         return not thread.is_alive()
@@ -43,25 +49,39 @@ class PluginLoop:
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop, self._ending = asyncio.new_event_loop(), threading.Event()
                 self._thread = threading.Thread(
-                    target=_run, args=(self._loop,), name=f"{self._plugin} event loop", daemon=True
+                    target=_run,
+                    args=(self._plugin, self._loop, self._ending),
+                    name=f"{self._plugin} event loop",
+                    daemon=True,
                 )
                 self._thread.start()
             return self._loop
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Be the loop's thread: run until it is stopped, then let what is left end by cancellation."""
+def _run(plugin: str, loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
+    """Be the loop's thread: run until the end, then let what is left end by cancellation."""
     asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
+    while not ending.is_set():
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            # asyncio lets these out of the loop. Whoever awaits the task gets it, too; all other tasks have to go on.
+            log.error("plugin %s: %s in its event loop, which goes on", plugin, type(error).__name__, exc_info=error)
+        else:
+            if not ending.is_set():
+                log.error("plugin %s stopped its event loop, which goes on", plugin)
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        _finish(loop, asyncio.gather(*tasks, return_exceptions=True))
+    _finish(loop, loop.shutdown_asyncgens())
+    _finish(loop, loop.shutdown_default_executor())
+    loop.close()
+
+
+def _finish(loop: asyncio.AbstractEventLoop, rest: Awaitable[Any]) -> None:
+    with contextlib.suppress(SystemExit, KeyboardInterrupt):
+        loop.run_until_complete(rest)

@@ -209,6 +209,45 @@ def test_an_async_failure_is_retried_like_any_other(bench: Bench, manual_clock: 
     assert script.priorities == [7, 7, 7]
 
 
+async def leaves() -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.behaviour("workqueue/K2")
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_what_would_end_the_event_loop_of_a_plugin_is_a_panic_of_that_run_alone(
+    bench: Bench, manual_clock: ManualClock, error: BaseException
+) -> None:
+    script = Script(error, None)
+
+    async def reconcile(ctx, request):
+        return script(ctx, request)
+
+    controller = bench.controller(reconcile)
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    assert bench.sample("reconcile_panics_total") == 1
+    manual_clock.advance(0.005)
+    eventually(lambda: bench.results() == {"error": 1, "success": 1} and idle(controller))
+    assert controller.drain(10)
+
+
+@pytest.mark.parametrize("harm", [lambda loop: loop.stop(), lambda loop: loop.create_task(leaves(), name="leaving")])
+def test_a_plugin_can_not_stop_its_event_loop_under_its_other_runs(
+    bench: Bench, caplog: pytest.LogCaptureFixture, harm
+) -> None:
+    async def reconcile(ctx, request):
+        if request.name == "harmful":
+            harm(asyncio.get_running_loop())
+
+    controller = bench.controller(reconcile)
+    controller.queue.add(Request("harmful"))
+    eventually(lambda: any("event loop, which goes on" in line for line in caplog.messages))
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"success": 2} and idle(controller))
+    assert controller.drain(10)
+
+
 @pytest.mark.behaviour("workqueue/K4")
 def test_an_async_reconcile_is_cancelled_at_its_timeout(bench: Bench, manual_clock: ManualClock) -> None:
     begun = threading.Event()
