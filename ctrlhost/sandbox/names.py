@@ -36,7 +36,7 @@ _1035_TEXT = (
     "start with an alphabetic character, and end with an alphanumeric character "
     "(e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
-_KEY_TEXT = (
+QUALIFIED_TEXT = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
@@ -103,7 +103,7 @@ def label_causes(labels: dict[str, Any], field: str) -> list[Cause]:
     causes = []
     for key, value in labels.items():
         if not is_qualified(key):
-            causes.append(invalid_value(field, key, _KEY_TEXT))
+            causes.append(invalid_value(field, key, QUALIFIED_TEXT))
         if not isinstance(value, str) or not is_label_value(value):
             causes.append(invalid_value(field, value, _VALUE_TEXT))
     return causes

@@ -10,7 +10,18 @@ import pytest
 
 from tests.sandbox.conftest import Crd
 from tests.sandbox.http_client import Api
-from tests.sandbox.objects import apps, changed, config_map, container, core, deployment, pod, service, stateful_set
+from tests.sandbox.objects import (
+    apps,
+    changed,
+    config_map,
+    container,
+    core,
+    deployment,
+    ingress,
+    pod,
+    service,
+    stateful_set,
+)
 
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -256,6 +267,54 @@ def test_an_event_is_one_object_in_two_groups(api: Api, ns: str) -> None:
     assert (old["metadata"]["uid"], old["message"]) == (found["metadata"]["uid"], "hello")
     assert old["involvedObject"] == found["regarding"]
     assert old["reportingComponent"] == "c"
+
+
+def test_an_event_of_today_is_complete_and_in_the_namespace_of_what_it_is_about(api: Api, ns: str) -> None:
+    path = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
+    wrong: list[tuple[dict[str, Any], list[str]]] = [
+        ({"eventTime": None}, ["eventTime"]),
+        ({"action": "", "reportingController": "c d", "type": "Odd"}, ["reportingController", "action", "type"]),
+        ({"reason": "r" * 129, "reportingInstance": ""}, ["reportingInstance", "reason"]),
+        ({"note": "n" * 1025}, ["message"]),
+        ({"regarding": {"kind": "Pod", "namespace": "other", "name": "x"}}, ["involvedObject.namespace"]),
+    ]
+    for change, fields in wrong:
+        causes = api.post(path, {**event(ns), **change}).fails(422, "Invalid")["details"]["causes"]
+        assert [cause["field"] for cause in causes] == fields
+    # An event of old has no time of its own, and needs less.
+    about = {"kind": "Pod", "namespace": ns, "name": "x"}
+    api.post(core(ns, "events"), {"metadata": {"name": "old"}, "involvedObject": about, "type": "Odd"}).expect(201)
+
+
+def test_a_new_ingress_gets_the_default_class_unless_it_names_one(api: Api, ns: str) -> None:
+    classes, path = "/apis/networking.k8s.io/v1/ingressclasses", f"/apis/networking.k8s.io/v1/namespaces/{ns}/ingresses"
+    name = f"{ns}-default"
+    metadata = {"name": name, "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}
+    refused = api.post(classes, {"metadata": metadata, "spec": {"controller": "no-path"}}).fails(422, "Invalid")
+    assert 'must be a domain-prefixed path (such as "acme.io/foo")' in refused["message"]
+    api.post(path, ingress("before")).expect(201)
+    api.post(classes, {"metadata": metadata, "spec": {"controller": "example.org/c"}}).expect(201)
+    try:
+        assert api.post(path, ingress("without")).expect(201)["spec"]["ingressClassName"] == name
+        named = ingress("named")
+        named["spec"]["ingressClassName"] = "other"
+        assert api.post(path, named).expect(201)["spec"]["ingressClassName"] == "other"
+        legacy = {"kubernetes.io/ingress.class": "third"}
+        annotated = ingress("annotated")
+        annotated["metadata"]["annotations"] = legacy
+        answer = api.post(path, annotated)
+        assert "ingressClassName" not in answer.expect(201)["spec"]
+        assert any("is deprecated" in text for text in answer.warnings)
+        named["metadata"] = {"name": "both", "annotations": legacy}
+        api.post(path, named).fails(422, "Invalid", "annotations.kubernetes.io/ingress.class")
+        # Only a creation fills it in.
+        label = api.patch(f"{path}/before", {"metadata": {"labels": {"a": "b"}}}).expect(200)
+        assert "ingressClassName" not in label["spec"]
+        api.patch(f"{path}/before", {"spec": {"ingressClassName": "Bad_"}}).fails(
+            422, "Invalid", "spec.ingressClassName"
+        )
+    finally:
+        api.delete(f"{classes}/{name}").expect(200)
 
 
 @pytest.mark.behaviour("sandbox/CT-33")

@@ -33,6 +33,7 @@ def _strategies() -> dict[tuple[str, str], Strategy]:
         ("", "Secret"): core.Secrets(),
         ("", "ConfigMap"): core.ConfigMaps(),
         ("", "Event"): core.Events(),
+        ("events.k8s.io", "Event"): core.Events(),
         ("", "Pod"): pods.Pods(),
         ("", "Service"): services.Services(),
         ("networking.k8s.io", "Ingress"): load_balancers.Ingresses(),

@@ -6,6 +6,7 @@ import base64
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox import status
+from ctrlhost.sandbox.names import QUALIFIED_TEXT, is_qualified
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 IMMORTAL = ("default", "kube-system", "kube-public")
 _MAX_DATA = 1024 * 1024
+_LONGEST_NOTE = 1024
 _SECRET_KEYS = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
@@ -128,23 +130,29 @@ class Events(BuiltinStrategy):
     """Events say which object they are about."""
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
-        """Compare the event's namespace with its object's."""
+        """Check whose event it is, and the fields that events of today have; those of old have no `eventTime`."""
         about = obj.get("regarding") or obj.get("involvedObject") or {}
-        field = "regarding" if "regarding" in obj else "involvedObject"
-        wanted = about.get("namespace") or "default"
+        namespace, wanted = about.get("namespace", ""), obj["metadata"].get("namespace")
         causes = []
-        if about.get("namespace", "") != obj["metadata"].get("namespace") and wanted != obj["metadata"].get(
-            "namespace"
-        ):
-            causes.append(
-                status.invalid_value(f"{field}.namespace", about.get("namespace", ""), "does not match event.namespace")
-            )
-        if obj["apiVersion"] == "events.k8s.io/v1" and old is None:
-            for member in ("reportingController", "reportingInstance", "action", "reason"):
-                if not obj.get(member):
+        if wanted not in (namespace, namespace or "default"):
+            causes.append(status.invalid_value("involvedObject.namespace", namespace, "does not match event.namespace"))
+        if old is not None:
+            return causes
+        core = call.kind.group == ""
+        if obj.get("eventTime"):
+            reporter = "reportingComponent" if core else "reportingController"
+            for member, longest in ((reporter, 0), ("reportingInstance", 128), ("action", 128), ("reason", 128)):
+                text = obj.get(member, "")
+                if not text:
                     causes.append(status.required(member))
-            if not obj.get("eventTime"):
-                causes.append(status.required("eventTime"))
-            if obj.get("type") not in ("Normal", "Warning"):
-                causes.append(status.invalid_value("type", obj.get("type", ""), "has invalid value"))
+                elif member == reporter and not is_qualified(text):
+                    causes.append(status.invalid_value(member, text, QUALIFIED_TEXT))
+                elif longest and len(text) > longest:
+                    causes.append(status.invalid_value(member, "", f"can have at most {longest} characters"))
+            if len((obj.get("message" if core else "note") or "").encode()) > _LONGEST_NOTE:
+                causes.append(status.invalid_value("message", "", f"can have at most {_LONGEST_NOTE} characters"))
+        elif not core:
+            causes.append(status.required("eventTime"))
+        if not core and obj.get("type") not in ("Normal", "Warning"):
+            causes.append(status.invalid_value("type", "", f"has invalid value: {obj.get('type', '')}"))
         return causes

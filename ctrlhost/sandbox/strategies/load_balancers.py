@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import status
-from ctrlhost.sandbox.names import name_problem
+from ctrlhost.sandbox.names import is_subdomain, name_problem
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -15,17 +15,39 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.status import Cause
 
+CLASS_ANNOTATION = "kubernetes.io/ingress.class"
+_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 _MODES = ("Proxy", "VIP")
 _LEADING_ZERO = re.compile(r"(?<![0-9])0+(?=[0-9]+(\.|$))", re.ASCII)
 _LONGEST_NAME = 253
 
 
 class Ingresses(BuiltinStrategy):
-    """The addresses in the status are checked, since controllers write what they were told."""
+    """A new Ingress without a class gets the default one. Addresses in the status are checked."""
+
+    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+        """Fill in the default class as admission does: the newest one, unless a class is named in some way."""
+        if "ingressClassName" in obj["spec"] or CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
+            return
+        classes = [one.decode()["metadata"] for one in engine.store.table("networking.k8s.io/ingressclasses").list()]
+        defaults = [one for one in classes if (one.get("annotations") or {}).get(_DEFAULT) == "true"]
+        if defaults:
+            newest = max(one["creationTimestamp"] for one in defaults)
+            obj["spec"]["ingressClassName"] = min(one["name"] for one in defaults if one["creationTimestamp"] == newest)
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the status, where it changes."""
-        return address_causes(obj, old, call.warnings)
+        """Check that a new one names one class, and the status, where it changes."""
+        found = address_causes(obj, old, call.warnings)
+        named, annotated = obj["spec"].get("ingressClassName"), obj["metadata"].get("annotations") or {}
+        if old is None and CLASS_ANNOTATION in annotated and named and named != annotated[CLASS_ANNOTATION]:
+            text = "must match `ingressClassName` when both are specified"
+            found.append(status.invalid_value(f"annotations.{CLASS_ANNOTATION}", annotated[CLASS_ANNOTATION], text))
+        elif old is None and CLASS_ANNOTATION in annotated:
+            text = f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
+            call.warnings.append(text)
+        if named and not is_subdomain(named):
+            found.append(status.invalid_value("spec.ingressClassName", named, name_problem("subdomain", named)))
+        return found
 
 
 def entries(obj: Object | None) -> list[dict[str, Any]]:

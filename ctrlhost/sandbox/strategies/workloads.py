@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.status import Cause
 
 _IMMUTABLE = "field is immutable"
-_STATEFUL_MUTABLE = {
+_STATEFUL_MUTABLE = (
     "replicas",
     "ordinals",
     "template",
@@ -21,7 +21,7 @@ _STATEFUL_MUTABLE = {
     "revisionHistoryLimit",
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
-}
+)
 
 
 class Workload(BuiltinStrategy):
@@ -56,10 +56,9 @@ class StatefulSets(Workload):
             call.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
         if old is None or call.subresource:
             return []
-        for key in sorted((obj["spec"].keys() | old["spec"].keys()) - _STATEFUL_MUTABLE):
+        for key in sorted((obj["spec"].keys() | old["spec"].keys()) - set(_STATEFUL_MUTABLE)):
             if obj["spec"].get(key) != old["spec"].get(key):
-                text = "updates to statefulset spec for fields other than " + ", ".join(
-                    f"'{name}'" for name in sorted(_STATEFUL_MUTABLE)
-                )
-                return [status.forbidden_field("spec", f"{text} are forbidden")]
+                *names, last = (f"'{name}'" for name in _STATEFUL_MUTABLE)
+                text = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
+                return [status.forbidden_field("spec", text)]
         return []

@@ -55,6 +55,7 @@ _CHECKS: Mapping[tuple[str, str], Callable[[Any], list[Cause]]] = {
     ("apps", "StatefulSet"): pods.workload,
     ("apps", "DaemonSet"): pods.workload,
     ("networking.k8s.io", "Ingress"): services.ingress,
+    ("networking.k8s.io", "IngressClass"): services.ingress_class,
     ("coordination.k8s.io", "Lease"): _lease,
     ("discovery.k8s.io", "EndpointSlice"): services.endpoint_slice,
     (_RBAC, "Role"): roles.role,

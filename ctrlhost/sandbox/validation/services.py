@@ -49,6 +49,11 @@ def service(obj: Object) -> list[Cause]:
         if (number, port.get("protocol")) in numbers:
             found.append(status.duplicate(where, {"port": number, "protocol": port.get("protocol")}))
         numbers.add((number, port.get("protocol")))
+    if spec.get("sessionAffinity") not in ("ClientIP", "None"):
+        found.append(status.not_supported("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None")))
+    if kind in ("NodePort", "LoadBalancer") and spec.get("clusterIP") == "None":
+        text = f"may not be set to 'None' for {kind} services"
+        found.append(status.invalid_value("spec.clusterIPs[0]", "None", text))
     found += label_causes(spec.get("selector") or {}, "spec.selector")
     return found
 
@@ -97,6 +102,18 @@ def _backend(backend: Mapping[str, Any], where: str) -> list[Cause]:
     if bool(port.get("name")) is bool(port.get("number")):
         found.append(status.required(f"{where}.service.port", "a port name or number is required, and only one"))
     return found
+
+
+def ingress_class(obj: Object) -> list[Cause]:
+    """Check an IngressClass."""
+    controller = (obj.get("spec") or {}).get("controller", "")
+    prefix, slash, path = controller.partition("/")
+    if not controller:
+        return [status.required("spec.controller")]
+    if not slash or not path or not is_subdomain(prefix):
+        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        return [status.invalid_value("spec.controller", controller, text)]
+    return []
 
 
 def endpoint_slice(obj: Object) -> list[Cause]:
