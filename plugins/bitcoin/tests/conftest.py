@@ -1,15 +1,18 @@
-"""Fixtures: the world to put networks in."""
+"""Fixtures: the world to put networks in, and daemons on sockets of their own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 from plugins.bitcoin.tests.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ctrlhost_bitcoin.testing.daemon import FakeDaemon
 
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing import ManualClock
@@ -42,3 +45,16 @@ def still_world(
         for replica in world.replicas:
             replica.host.stop()
         world.client.close()
+
+
+@pytest.fixture
+def daemons() -> Iterator[FakeDaemons]:
+    """Daemons that answer on real sockets."""
+    with FakeDaemons() as daemons:
+        yield daemons
+
+
+@pytest.fixture
+def daemon(daemons: FakeDaemons) -> FakeDaemon:
+    """One of them, on a free port."""
+    return daemons.start("127.0.0.1", 0)

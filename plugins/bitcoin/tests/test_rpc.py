@@ -18,17 +18,6 @@ HERE = RpcTarget("127.0.0.1", 18332, Credentials("user", "password"))
 
 
 @pytest.fixture
-def daemons() -> Iterator[FakeDaemons]:
-    with FakeDaemons() as daemons:
-        yield daemons
-
-
-@pytest.fixture
-def daemon(daemons: FakeDaemons) -> FakeDaemon:
-    return daemons.start("127.0.0.1", 0)
-
-
-@pytest.fixture
 def client() -> Iterator[RpcClient]:
     client = RpcClient(timeout=5)
     yield client

@@ -29,17 +29,6 @@ ANSWER = b'{"jsonrpc":"2.0","result":1,"id":1}'
 
 
 @pytest.fixture
-def daemons() -> Iterator[FakeDaemons]:
-    with FakeDaemons() as daemons:
-        yield daemons
-
-
-@pytest.fixture
-def daemon(daemons: FakeDaemons) -> FakeDaemon:
-    return daemons.start("127.0.0.1", 0)
-
-
-@pytest.fixture
 def make() -> Iterator[Callable[..., RpcClient]]:
     made: list[RpcClient] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from ctrlhost_bitcoin.rpc import RpcError, RpcFailure, RpcTarget, Unauthorized
 from ctrlhost_bitcoin.targets import ip_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ctrlhost_bitcoin.lanes import Lanes
     from ctrlhost_bitcoin.nodes import Node
@@ -63,7 +64,7 @@ class Looker:
     def begin(self) -> None:
         """Read the list, add what is missing, remove what is stale, then have the daemon dial."""
         task = self.look.task
-        try:
+        with self._noted():
             listed = self._list()
             if listed is None:
                 return
@@ -78,8 +79,6 @@ class Looker:
                 self._dial(dialled)
             else:
                 self._conclude(listed, look_again=self.look.wrote)
-        except RpcFailure as failure:
-            self._fail(failure)
 
     def _list(self) -> list[AddedNode] | None:
         """Read the list, with the first credentials that are taken; None if the pass is over."""
@@ -130,21 +129,17 @@ class Looker:
             self._lanes.add(partial(self._dial_one, address))
 
     def _dial_one(self, address: str) -> None:
-        try:
+        with self._noted():
             if not self._lanes.may_go_on():
                 return
             if self.look.failure is None:
                 self._client.onetry(self._target, address)
-        except RpcFailure as failure:
-            self._fail(failure)
         with self._lock:
             self._dialling -= 1
             last = not self._dialling
         if last and self.look.failure is None:
-            try:
+            with self._noted():
                 self._conclude(None, look_again=True)
-            except RpcFailure as failure:
-                self._fail(failure)
 
     def _conclude(self, listed: list[AddedNode] | None, *, look_again: bool) -> None:
         """Take stock."""
@@ -159,7 +154,12 @@ class Looker:
         look.stale = sum(name not in wanted and ip_of(name, task.p2p_port) is not None for name in names)
         look.done = True
 
-    def _fail(self, failure: RpcFailure) -> None:
-        with self._lock:
-            if self.look.failure is None:
-                self.look.failure = failure
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Note the first failure of a call, with which the pass ends."""
+        try:
+            yield
+        except RpcFailure as failure:
+            with self._lock:
+                if self.look.failure is None:
+                    self.look.failure = failure

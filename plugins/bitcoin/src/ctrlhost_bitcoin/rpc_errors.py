@@ -29,53 +29,41 @@ class RpcFailure(Exception):
 
     reason: ClassVar[str] = "Failure"
 
+    def __init_subclass__(cls) -> None:
+        """Name the reason after the class."""
+        cls.reason = cls.__name__
+
 
 class Refused(RpcFailure):
     """The connection was refused, or cut before the answer was complete."""
-
-    reason = "Refused"
 
 
 class Timeout(RpcFailure):
     """There was no connection, or no complete answer, in time; the call may still take effect."""
 
-    reason = "Timeout"
-
 
 class Busy(RpcFailure):
     """The daemon has too much to do, or is about to stop."""
-
-    reason = "Busy"
 
 
 class Unauthorized(RpcFailure):
     """The daemon knows no such user and password."""
 
-    reason = "Unauthorized"
-
 
 class Forbidden(RpcFailure):
     """The daemon takes no calls from here, or not this method."""
-
-    reason = "Forbidden"
 
 
 class Protocol(RpcFailure):
     """What came back is no answer to what was asked."""
 
-    reason = "Protocol"
-
 
 class Closed(RpcFailure):
     """The client was closed before the call was sent."""
 
-    reason = "Closed"
-
 
 class RpcError(RpcFailure):
     """The daemon's own error; decide on `code` only, `message` is for humans and may be a whole help text."""
-
-    reason = "RpcError"
 
     def __init__(self, code: int, message: str) -> None:
         """Keep both, and show the first line of the message."""
@@ -102,8 +90,6 @@ class RpcError(RpcFailure):
 
 class WarmingUp(RpcError):
     """The daemon answers, but is not done with starting."""
-
-    reason = "WarmingUp"
 
 
 def rpc_error(code: int, message: str) -> RpcError:
