@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 from ctrlhost_hostname.bech32 import encode_address
 from ctrlhost_hostname.ingress import IngressRoutes
 from ctrlhost_hostname.lease import LeaseID
@@ -14,6 +15,18 @@ from ctrlhost_hostname.routes import Directive
 PROVIDER = encode_address("akash", bytes(range(101, 121)))
 OWNER = encode_address("akash", bytes(range(1, 21)))
 OTHER_OWNER = encode_address("akash", bytes(range(41, 61)))
+LONGEST = ".".join(["a" * 50] * 4) + "." + "b" * 49
+
+#: Hostnames that no claim can be of.
+IMPOSSIBLE = [
+    pytest.param("*.example.com", marks=pytest.mark.behaviour("hostname/35")),
+    pytest.param("Shop.Example.com", marks=pytest.mark.behaviour("hostname/36")),
+    pytest.param("a" * 254, marks=pytest.mark.behaviour("hostname/37")),
+    pytest.param("10.0.0.1", marks=pytest.mark.behaviour("hostname/38")),
+    pytest.param("shop.example.com.", marks=pytest.mark.behaviour("hostname/38")),
+    pytest.param("my_shop.example.com", marks=pytest.mark.behaviour("hostname/38")),
+    pytest.param("", marks=pytest.mark.behaviour("hostname/38")),
+]
 
 
 class Objects:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from ctrlhost_hostname.bech32 import encode_address
 
+from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST
+
 SHOP = "shop.example.com"
-LONGEST = ".".join(["a" * 50] * 4) + "." + "b" * 49
 
 
 def invalid(world, reason):
@@ -55,18 +56,7 @@ def test_an_invalid_claim_that_goes_leaves_a_route_that_it_never_had(world, obje
     assert world.route(SHOP, objects.first) == live
 
 
-@pytest.mark.parametrize(
-    "hostname",
-    [
-        pytest.param("*.example.com", marks=pytest.mark.behaviour("hostname/35")),
-        pytest.param("Shop.Example.com", marks=pytest.mark.behaviour("hostname/36")),
-        pytest.param("a" * 254, marks=pytest.mark.behaviour("hostname/37")),
-        pytest.param("10.0.0.1", marks=pytest.mark.behaviour("hostname/38")),
-        pytest.param("shop.example.com.", marks=pytest.mark.behaviour("hostname/38")),
-        pytest.param("my_shop.example.com", marks=pytest.mark.behaviour("hostname/38")),
-        pytest.param("", marks=pytest.mark.behaviour("hostname/38")),
-    ],
-)
+@pytest.mark.parametrize("hostname", IMPOSSIBLE)
 def test_an_impossible_hostname_makes_no_call(world, objects, hostname):
     world.lease(objects.first)
     world.start()

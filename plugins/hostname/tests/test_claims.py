@@ -9,7 +9,7 @@ from ctrlhost_hostname.bech32 import encode_address
 from ctrlhost_hostname.claims import Claim, check_hostname, choose_holder, read_claim
 from ctrlhost_hostname.errors import InvalidClaimError
 
-LONGEST = ".".join(["a" * 50] * 4) + "." + "b" * 49
+from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST
 
 
 def test_a_provider_host_reads_as_a_claim(objects):
@@ -30,13 +30,7 @@ def test_upper_case_addresses_give_the_lease_of_lower_case_ones(objects):
 @pytest.mark.parametrize(
     "hostname",
     [
-        pytest.param("*.example.com", marks=pytest.mark.behaviour("hostname/35")),
-        pytest.param("Shop.Example.com", marks=pytest.mark.behaviour("hostname/36")),
-        pytest.param("a" * 254, marks=pytest.mark.behaviour("hostname/37")),
-        pytest.param("10.0.0.1", marks=pytest.mark.behaviour("hostname/38")),
-        pytest.param("shop.example.com.", marks=pytest.mark.behaviour("hostname/38")),
-        pytest.param("my_shop.example.com", marks=pytest.mark.behaviour("hostname/38")),
-        pytest.param("", marks=pytest.mark.behaviour("hostname/38")),
+        *IMPOSSIBLE,
         "::1",
         "shop.example.com\n",
         "-shop.example.com",
