@@ -13,7 +13,7 @@ const BEGINNINGS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null'
                           BYTES, IDENTIFIER}";
 
 /// Words that are no names.
-const RESERVED: [&str; 17] = [
+pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",

@@ -5,35 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use super::primaries::RESERVED;
 use super::times;
 use super::types::{ObjectType, Type};
 use super::value::{Key, List, ListKind, Value};
 use crate::json::read;
-
-/// Words that can not be fields as they are.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// How the values of a schema look in rules.
 #[derive(Debug)]
@@ -241,7 +217,8 @@ pub(super) fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    // Words that can not be fields as they are.
+    if matches!(name, "true" | "false" | "null" | "in") || RESERVED.contains(&name) {
         return Some(format!("__{name}__"));
     }
     let plain =
