@@ -13,9 +13,11 @@ from typing import Any
 
 from ctrlhost.sandbox import go_text, times
 from ctrlhost.sandbox.shapes import Shape
-from ctrlhost.sandbox.status import Failure, bad_request
+from ctrlhost.sandbox.status import Failure
 
 _QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII)
+#: What a real server says of one that is none.
+_QUANTITY_TEXT = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _INT64 = 2**63
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]", re.ASCII)
 _INDEX = re.compile(r"\[\d+\]", re.ASCII)
@@ -146,7 +148,7 @@ def _special(shape: Shape, value: Any, path: str, kind: str) -> Any:
     if what == "quantity":
         text = str(value) if type(value) in (int, float) else value
         if type(text) is not str or len(text) > 64 or not _QUANTITY.fullmatch(text):
-            raise bad_request(f"{kind}: {path}: quantities must match the regular expression {_QUANTITY.pattern!r}")
+            raise Undecodable(f"quantities must match the regular expression '{_QUANTITY_TEXT}'")
         return quantity(text)
     if type(value) is not str:
         raise _mismatch(value, path, shape, kind)
@@ -162,8 +164,7 @@ def _special(shape: Shape, value: Any, path: str, kind: str) -> Any:
     try:
         return times.canonical(value, micros=micros)
     except ValueError as error:
-        wanted = "RFC 3339 with exactly six digits of a fraction" if micros else "RFC 3339"
-        raise bad_request(f'{kind}: {path}: parsing time "{value}" as {wanted} failed') from error
+        raise Undecodable(times.problem(value, micros=micros)) from error
 
 
 def quantity(text: str) -> str:

@@ -48,6 +48,20 @@ def epoch(text: str) -> float:
         return 0.0
 
 
+_PARTS = (
+    *(("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T")),
+    *(("15", r"\d\d"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d")),
+)
+_ZONE = ("Z07:00", r"Z|[+-]\d\d:\d\d")
+_RANGES = {
+    "01": (1, 12, "month"),
+    "02": (1, 31, "day"),
+    "15": (0, 23, "hour"),
+    "04": (0, 59, "minute"),
+    "05": (0, 59, "second"),
+}
+
+
 def canonical(text: str, *, micros: bool = False) -> str:
     """Rewrite a time in UTC, with six digits of its fraction or none; ValueError for what is no such time.
 
@@ -62,3 +76,20 @@ def canonical(text: str, *, micros: bool = False) -> str:
         raise ValueError(text) from error
     shape = "%H:%M:%S.%fZ" if micros else "%H:%M:%SZ"
     return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T" + moment.strftime(shape)
+
+
+def problem(text: str, *, micros: bool = False) -> str:
+    """Say why a text is no time, in the words of Go's parser."""
+    parts = [*_PARTS, (".000000", r"\.\d{6}") if micros else ("", r"(\.\d+)?"), _ZONE]
+    layout, at = "".join(name for name, _ in parts), 0
+    for name, pattern in parts:
+        match = re.compile(pattern, re.ASCII).match(text, at)
+        if match is None:
+            return f'parsing time "{text}" as "{layout}": cannot parse "{text[at:]}" as "{name}"'
+        low, high, what = _RANGES.get(name, (0, 0, ""))
+        if what and not low <= int(match[0]) <= high:
+            return f'parsing time "{text}": {what} out of range'
+        at = match.end()
+    return (
+        f'parsing time "{text}": extra text: "{text[at:]}"' if text[at:] else f'parsing time "{text}": day out of range'
+    )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sandbox.conftest import Crd
 from tests.sandbox.http_client import JSON, JSON_PATCH, MERGE, STRATEGIC, Api
-from tests.sandbox.objects import apps, config_map, container, core, deployment, service
+from tests.sandbox.objects import apps, config_map, container, core, deployment, lease, service
 
 
 def op(name: str, path: str, **more: Any) -> dict[str, Any]:
@@ -310,3 +310,23 @@ def test_what_a_patch_has_too_much_of_is_refused_or_warned_of(
     warned = api.patch(path, patch, media, fieldValidation="Warn")
     assert "dat" not in warned.expect(200)
     assert [text for text in problems if not any(json.dumps(text) in one for one in warned.warnings)] == []
+
+
+def test_a_patch_to_what_is_no_time_or_quantity_is_refused_in_the_words_of_a_real_server(api: Api, ns: str) -> None:
+    api.post(f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases", lease("l")).expect(201)
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/l"
+    micros = '"2006-01-02T15:04:05.000000Z07:00": cannot parse'
+    for text, why in (
+        ("junk", f'parsing time "junk" as {micros} "junk" as "2006"'),
+        ("2020-01-01T00:00:00Z", f'parsing time "2020-01-01T00:00:00Z" as {micros} "Z" as ".000000"'),
+        ("2020-13-01T00:00:00.000000Z", 'parsing time "2020-13-01T00:00:00.000000Z": month out of range'),
+        ("2020-11-01 00:00:00.0Z", f'parsing time "2020-11-01 00:00:00.0Z" as {micros} " 00:00:00.0Z" as "T"'),
+        ("2020-02-30T00:00:00.000000Z", 'parsing time "2020-02-30T00:00:00.000000Z": day out of range'),
+    ):
+        body = {"spec": {"renewTime": text}}
+        assert api.patch(path, body, STRATEGIC).fails(422, "Invalid", "patch")["message"].endswith(why)
+    resources = {"limits": {"cpu": "bogus"}}
+    refused = api.post(apps(ns, "deployments"), deployment("q", container("a", resources=resources))).fails(400)
+    assert (
+        "cannot be handled as a Deployment: quantities must match the regular expression '^([+-]?" in refused["message"]
+    )
