@@ -189,6 +189,7 @@ class Reflector:
         if self._namespace and not resource.namespaced and not self._cluster_scoped():
             raise Stopped
         stream = self._first(resource)
+        self._eager = _EAGER_TRIES
         self._engine.process()
         self._fed()
         self._doing = "watch"
@@ -215,9 +216,10 @@ class Reflector:
         delay = self._backoff.next()
         if self.status.state == "waiting":
             delay = min(delay, self._options.waiting_cap)
-            if self._eager < _EAGER_TRIES:
-                delay = min(delay, _EAGER_DELAY * 2**self._eager)
-                self._eager += 1
+        if self._eager < _EAGER_TRIES:
+            # Also where it is there and not ready yet: a new CRD's storage is answered for with 429 at first.
+            delay = min(delay, _EAGER_DELAY * 2**self._eager)
+            self._eager += 1
         if isinstance(error, ApiError) and error.retry_after:
             delay = max(delay, error.retry_after)
         self._clock.wait(self._wake, delay)

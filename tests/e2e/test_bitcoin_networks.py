@@ -71,9 +71,11 @@ def test_a_network_is_scaled_up_and_down_through_its_subresource(world: World) -
     first, second = world.pods("net", 2)
     assert (world.added(first), world.added(second)) == ({second.address}, {first.address})
     eventually(lambda: set(world.kubelet.pods()) == {"net-sts-0", "net-sts-1"}, 30)
-    # Daemons that are stopping answer with 503 and refuse then: nobody asked them.
-    failed = {key: count for key, count in host.calls().items() if key[1] != "ok"}
-    assert failed == {key: count for key, count in before.items() if key[1] != "ok"}
+    # Daemons that are stopping answer with 503 and refuse then: nobody asked them. That one of them has ended its
+    # connections before they were cut is no failure.
+    ended = ("disconnectnode", "RpcError")
+    failed = {key: count for key, count in host.calls().items() if key[1] != "ok" and key != ended}
+    assert failed == {key: count for key, count in before.items() if key[1] != "ok" and key != ended}
 
 
 @behaviour("bitcoin/E8")

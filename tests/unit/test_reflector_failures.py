@@ -132,6 +132,29 @@ def test_an_informer_that_may_not_read_waits_and_says_what_it_lacks(server):
         rig.stop()
 
 
+def test_what_is_said_to_be_there_is_asked_for_again_soon_though_it_is_not_ready_yet(server):
+    clock = ManualClock()
+    rig = Rig(server, clock=clock, backoff=BackoffOptions())
+    denied, starting = Failure(403, "Forbidden"), Failure(429, "TooManyRequests", "storage is (re)initializing")
+    rig.serve([*[denied] * 6, starting, starting, Json(pod_list(1, pod("a", 1)))]).start()
+
+    def waits_after(lists: int) -> None:
+        eventually(lambda: (len(rig.lists), clock.waiters()) == (lists, 1))
+
+    try:
+        for count in range(1, 6):
+            waits_after(count)
+            clock.advance(10)
+        waits_after(6)
+        rig.pods.poke()
+        for count in (7, 8):
+            waits_after(count)
+            clock.advance(0.5)
+        rig.holds(a=1)
+    finally:
+        rig.stop()
+
+
 def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(server):
 
     clock = ManualClock()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 log = logging.getLogger("ctrlhost.plugin.bitcoin")
 
@@ -35,12 +35,9 @@ class Lanes:
                 return
             self._running += 1
         try:
-            self._pool.submit(self._run)
+            self._pool.submit(self._run).add_done_callback(self._ended)
         except RuntimeError:
-            # The pool was shut down, since the host stops.
-            with self._changed:
-                self._running -= 1
-                self._end()
+            self._stopped()
 
     def may_go_on(self) -> bool:
         """Say whether a job may begin something new."""
@@ -52,6 +49,16 @@ class Lanes:
             done = self._changed.wait_for(lambda: not self._running and not self._jobs, seconds)
             self._end()
             return done
+
+    def _ended(self, run: Future[None]) -> None:
+        if run.cancelled():
+            self._stopped()
+
+    def _stopped(self) -> None:
+        """Note that the pool was shut down, since the host stops, before a run of jobs could begin."""
+        with self._changed:
+            self._running -= 1
+            self._end()
 
     def _end(self) -> None:
         """Begin nothing any more; expects the lock."""
