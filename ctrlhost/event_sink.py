@@ -70,7 +70,11 @@ class EventSink:
         """Say whether nothing is to be written now."""
         now = self._clock.now()
         with self._lock:
-            return not (self._queue or self._writing or any(one.due <= now for one in self._retries))
+            due = any(one.due <= now for one in self._retries)
+            if due:
+                # A clock that somebody moves may have been moved just before the thread began to wait for it.
+                self._wake.set()
+            return not (self._queue or self._writing or due)
 
     def stop(self, timeout: float) -> bool:
         """Write what is queued, try once more what failed, and say whether all went out in `timeout` real seconds."""
