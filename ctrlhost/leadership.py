@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from ctrlhost.config.leader_election import LeaderElectionConfig
 from ctrlhost.errors import ConfigError
 from ctrlhost.events import PluginEvents
 from ctrlhost.health import Check
-from ctrlhost.leader_election import LeaderElectionConfig, LeaderElector
+from ctrlhost.leader_election import LeaderElector
 from ctrlhost.lease import API_VERSION, LeaseLock
 from ctrlhost.permissions import Permission
 from ctrlhost.setting_types import suggest

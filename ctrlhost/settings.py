@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from ctrlhost.config.leader_election import LeaderElectionConfig
 from ctrlhost.duration import Duration
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
@@ -77,8 +78,6 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("`switch_interval` is longer than no time")
         check_namespaces(self.namespaces)
         check_namespaces(tuple(filter(None, [self.leader_elect_resource_namespace])), names=True)
-        from ctrlhost.leader_election import LeaderElectionConfig
-
         lease, renew = self.leader_elect_lease_duration, self.leader_elect_renew_deadline
         try:
             LeaderElectionConfig(float(lease), float(renew), float(self.leader_elect_retry_period))

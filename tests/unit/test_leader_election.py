@@ -10,8 +10,8 @@ import pytest
 
 import ctrlhost
 from ctrlhost.client import Response
+from ctrlhost.config.leader_election import LeaderElectionConfig
 from ctrlhost.errors import ConfigError, NotLeading
-from ctrlhost.leader_election import LeaderElectionConfig
 from ctrlhost.leadership import LeaderElectionCollector
 from ctrlhost.lease import API_VERSION, LeaderElectionRecord, LeaseLock
 from ctrlhost.sandbox import Sandbox

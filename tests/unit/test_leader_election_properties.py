@@ -11,8 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from ctrlhost.config.leader_election import LeaderElectionConfig
 from ctrlhost.errors import AlreadyExists, Conflict, NotFound, ServerError, TransportError
-from ctrlhost.leader_election import LeaderElectionConfig, LeaderElector
+from ctrlhost.leader_election import LeaderElector
 from ctrlhost.lease import LeaderElectionRecord
 from ctrlhost.testing import ManualClock
 
