@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.errors import ConfigError
 from ctrlhost.workqueue import MaxOfRateLimiter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ctrlhost.plugin_runtime import PluginRuntime
     from ctrlhost.settings import ControllerOverrides
 
 #: The host's back-off, in seconds: 5 ms, doubled by each failure, to 1000 s.
@@ -58,16 +54,3 @@ class ControllerOptions:
         if "base_delay" in changed or "max_delay" in changed:
             changed["rate_limiter"] = None
         return replace(self, **changed)
-
-
-def check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime]) -> None:
-    """Refuse settings of controllers that plugins do not have; a plugin whose set-up failed can not be asked."""
-    known = [controller.name for plugin in plugins for controller in plugin.controllers]
-    for name in overrides:
-        plugin = next((one for one in plugins if one.name == name.partition("/")[0]), None)
-        if plugin is not None and plugin.context is not None and not plugin.failed and name not in known:
-            theirs = ", ".join(f"`{one}`" for one in known if one.startswith(f"{plugin.name}/")) or "none"
-            raise ConfigError(
-                f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
-                hint=f"its controllers are: {theirs}",
-            )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.configuration import Configuration
-from ctrlhost.controller_options import check_overrides
+from ctrlhost.errors import ConfigError
 from ctrlhost.host_servers import HostServers
 from ctrlhost.host_signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.inspection import Inspection
@@ -19,7 +19,7 @@ from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager, installed_plugins, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -126,7 +126,7 @@ class Host:
         services = self._services(overrides)
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services))
-        check_overrides(overrides, self.plugins)
+        _check_overrides(overrides, self.plugins)
         # All before the first informer is made, so that one informer keeps enough for all that share it.
         for controller in (one for plugin in self.plugins for one in plugin.controllers):
             controller.declare()
@@ -280,3 +280,16 @@ class Host:
     def address(self) -> str | None:
         """Where the host's server listens, None without one."""
         return self._servers.address
+
+
+def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime]) -> None:
+    """Refuse settings of controllers that plugins do not have; a plugin whose set-up failed can not be asked."""
+    known = [controller.name for plugin in plugins for controller in plugin.controllers]
+    for name in overrides:
+        plugin = next((one for one in plugins if one.name == name.partition("/")[0]), None)
+        if plugin is not None and plugin.context is not None and not plugin.failed and name not in known:
+            theirs = ", ".join(f"`{one}`" for one in known if one.startswith(f"{plugin.name}/")) or "none"
+            raise ConfigError(
+                f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
+                hint=f"its controllers are: {theirs}",
+            )
