@@ -19,7 +19,7 @@ from ctrlhost._core import Body
 from ctrlhost.errors import CtrlhostError, TransportError
 
 if TYPE_CHECKING:
-    from ctrlhost.informers.engine import Engine, WatchProgress
+    from ctrlhost.client.transport import BodyReader, WatchProgress
 
 _PIECE = 256 * 1024
 _RECORD = 16 * 1024
@@ -76,8 +76,8 @@ class BodyStream:
                     return data
         return b""
 
-    def follow(self, engine: Engine, linger: float) -> WatchProgress | None:
-        """Hand what arrives to the engine and on to its handlers, until something is to be said; None at the end.
+    def follow(self, reader: BodyReader, linger: float) -> WatchProgress | None:
+        """Hand what arrives to the reader and on to its handlers, until something is to be said; None at the end.
 
         Events alone are passed on for up to `linger` seconds without a return, where the core reads the socket itself.
         """
@@ -87,9 +87,9 @@ class BodyStream:
                 continue
             try:
                 if self._native and not self._first:
-                    progress = engine.follow_socket(self._body, self._idle, linger)
+                    progress = reader.follow_socket(self._body, self._idle, linger)
                 else:
-                    progress = engine.follow(self._body, self._piece())
+                    progress = reader.follow(self._body, self._piece())
             except Exception as error:  # noqa: BLE001 - sorted there
                 self._fail(error)
             else:
@@ -98,15 +98,15 @@ class BodyStream:
                     return progress
         return None
 
-    def feed_list(self, engine: Engine, linger: float) -> bool:
+    def feed_list(self, reader: BodyReader, linger: float) -> bool:
         """Hand on more of a list page, for about `linger` seconds; False at its end."""
         if self._over():
             return False
         try:
             if self._native and not self._first:
-                engine.list_socket(self._body, self._idle, linger)
+                reader.list_socket(self._body, self._idle, linger)
             else:
-                engine.list_piece(self._body, self._piece())
+                reader.list_piece(self._body, self._piece())
         except Exception as error:  # noqa: BLE001 - sorted there
             self._fail(error)
         return True

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from ctrlhost._core import Body
 
 Query = Mapping[str, str | int | bool | None]
 """Parameters of a request; None leaves one out, booleans are written as the API server reads them."""
@@ -41,6 +44,72 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """Drop the connection; a `read` that waits in another thread returns at once. May be called repeatedly."""
+
+
+class WatchProgress(Protocol):
+    """What a piece of a watch stream brought."""
+
+    @property
+    def events(self) -> int:
+        """Objects that were added, modified or deleted."""
+
+    @property
+    def bookmarks(self) -> int:
+        """Bookmarks."""
+
+    @property
+    def plain_bookmarks(self) -> int:
+        """Bookmarks that say nothing about initial events."""
+
+    @property
+    def skipped(self) -> int:
+        """Frames that were left out since no cache can hold what they say."""
+
+    @property
+    def resource_version(self) -> str:
+        """The version to go on from."""
+
+    @property
+    def initial_events_end(self) -> bool:
+        """Whether the initial events are complete."""
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """The `Status` of an ERROR frame."""
+
+    @property
+    def failed(self) -> Exception | None:
+        """What ended the stream after that."""
+
+
+class BodyReader(Protocol):
+    """What reads list pages and watches off the body of an answer: the informer of the core."""
+
+    def list_piece(self, body: Body, piece: bytes, /) -> None:
+        """Take a piece of the body of a page, with its framing."""
+
+    def list_socket(self, body: Body, idle: float, linger: float, /) -> None:
+        """Do so with what the body's socket brings within `linger` seconds, and wait for it `idle` seconds at most."""
+
+    def follow(self, body: Body, piece: bytes, /) -> WatchProgress:
+        """Take a piece of the body of a watch, with its framing, and tell the handlers at once."""
+
+    def follow_socket(self, body: Body, idle: float, linger: float, /) -> WatchProgress:
+        """Do so with what the body's socket brings, and wait for it `idle` seconds at most.
+
+        Events that only go to queues are passed on for `linger` seconds before it returns.
+        """
+
+
+@runtime_checkable
+class FollowedStream(Protocol):
+    """A stream that hands its bytes to an engine itself, and comes back only when something is to be said."""
+
+    def feed_list(self, reader: BodyReader, linger: float) -> bool:
+        """Pass on more of a list page, for `linger` seconds at most; False at the end."""
+
+    def follow(self, reader: BodyReader, linger: float) -> WatchProgress | None:
+        """Pass on what comes, for `linger` seconds at most while there are only events; None at the end."""
 
 
 class Transport(Protocol):

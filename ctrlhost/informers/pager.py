@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from ctrlhost.client.answers import error_from_status
+from ctrlhost.client.transport import FollowedStream
 from ctrlhost.errors import DecodeError, Expired
-from ctrlhost.informers.engine import FollowedStream
 from ctrlhost.informers.list_log import ListLog
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.answers import error_from_status
+from ctrlhost.client.transport import FollowedStream
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
-from ctrlhost.informers.engine import FollowedStream
 from ctrlhost.informers.list_log import ListLog
 from ctrlhost.informers.position import is_busy, is_unavailable
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client.resources import Resource
-    from ctrlhost.client.transport import Stream
+    from ctrlhost.client.transport import Stream, WatchProgress
     from ctrlhost.clock import Clock
     from ctrlhost.informers.backoff import RetryWindow
-    from ctrlhost.informers.engine import Engine, WatchProgress
+    from ctrlhost.informers.engine import Engine
     from ctrlhost.informers.position import Position
     from ctrlhost.informers.skips import Skips
     from ctrlhost.informers.status import ReflectorStatus
