@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import UndeclaredRead
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from threading import Event
 
     from ctrlhost.cache import Object
@@ -140,3 +142,21 @@ def log_fields() -> dict[str, Any]:
         if value := getattr(request, part, ""):
             fields[part] = value
     return fields
+
+
+_bound: ContextVar[Mapping[str, Any]] = ContextVar("ctrlhost_log", default=MappingProxyType({}))
+
+
+@contextmanager
+def bound(**values: Any) -> Iterator[None]:
+    """Put `values` on each log line that this thread or task writes in the block."""
+    token = _bound.set({**_bound.get(), **values})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def bound_values() -> Mapping[str, Any]:
+    """Give what is bound right now."""
+    return _bound.get()

@@ -11,19 +11,14 @@ import json
 import logging
 import os
 import sys
-from contextlib import contextmanager
-from contextvars import ContextVar
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
-from ctrlhost.context import log_fields
+from ctrlhost.context import bound_values, log_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
-
-_bound: ContextVar[Mapping[str, Any]] = ContextVar("ctrlhost_log", default=MappingProxyType({}))
+    from collections.abc import MutableMapping
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: " ", 10: "\\n", 13: "\\r"}
 
@@ -35,21 +30,6 @@ _QUIET = {
     "asyncio": logging.WARNING,
     "kubernetes": logging.WARNING,
 }
-
-
-@contextmanager
-def bound(**values: Any) -> Iterator[None]:
-    """Put `values` on each log line that this thread or task writes in the block."""
-    token = _bound.set({**_bound.get(), **values})
-    try:
-        yield
-    finally:
-        _bound.reset(token)
-
-
-def bound_values() -> Mapping[str, Any]:
-    """Give what is bound right now."""
-    return _bound.get()
 
 
 def configure(
@@ -122,7 +102,7 @@ def _add_bound(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> M
     # Another handler that formats the record first leaves these on it, and they are no extras.
     event.pop("message", None)
     event.pop("asctime", None)
-    for key, value in (*log_fields().items(), *_bound.get().items()):
+    for key, value in (*log_fields().items(), *bound_values().items()):
         event.setdefault(key, value)
     return event
 

@@ -12,9 +12,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.context import bound
 from ctrlhost.crds import install_crds
 from ctrlhost.health import Check, PluginCheck
-from ctrlhost.logs import bound
 from ctrlhost.plugin_fault import Contained, with_place
 from ctrlhost.plugin_state import PAUSE, PluginState
 from ctrlhost.plugin_sync import behind_and_waiting, may_begin
