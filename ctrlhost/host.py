@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.configuration import Configuration
@@ -27,13 +27,20 @@ if TYPE_CHECKING:
     from ctrlhost.informers import InformerFactory
     from ctrlhost.leadership import Leadership
     from ctrlhost.plugin_scope import PluginServices
-    from ctrlhost.sandbox import Sandbox
     from ctrlhost.settings import HostSettings
 
 log = logging.getLogger("ctrlhost.host")
 
 #: How long events that are not written yet may take at the end, if the drain took all its time, in seconds.
 _EVENTS_TIMEOUT = 1.0
+
+
+class ApiServer(Protocol):
+    """An API server of this process, such as the sandbox."""
+
+    @property
+    def kubeconfig(self) -> str:
+        """Path of the kubeconfig that reaches it."""
 
 
 class Host:
@@ -47,7 +54,7 @@ class Host:
         configuration: Configuration | None = None,
         client: Client | None = None,
         clock: Clock | None = None,
-        sandbox: Sandbox | None = None,
+        sandbox: ApiServer | None = None,
     ) -> None:
         """Prepare; nothing is imported and nothing starts.
 
