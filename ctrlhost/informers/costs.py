@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ctrlhost import _core
-from ctrlhost.informers.dispatcher import handler_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,3 +93,17 @@ def measured(use: Use, value: Any, costs: list[FunctionCost]) -> Any:
     counted = _core.Measured(value)
     costs.append(MeasuredCost(use, handler_name(value), counted))
     return counted
+
+
+def handler_name(*functions: Any) -> str:
+    """Give a readable name for a handler from the functions it is made of; never fails."""
+    for function in functions:
+        if function is None:
+            continue
+        named = getattr(function, "__func__", function)
+        inner = getattr(named, "func", named)
+        module, name = getattr(inner, "__module__", None), getattr(inner, "__qualname__", None)
+        if name is None:
+            module, name = type(inner).__module__, type(inner).__qualname__
+        return f"{module}.{name}" if module else str(name)
+    return "an empty handler"

@@ -9,8 +9,8 @@ from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.check import Difference, check_parts
 from ctrlhost.informers.core_mappings import mapping_in_core
 from ctrlhost.informers.core_predicates import in_core
-from ctrlhost.informers.costs import HandlerCost, measured
-from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration, handler_name
+from ctrlhost.informers.costs import HandlerCost, handler_name, measured
+from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.status_report import status_of, worst_state
