@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import threading
+from dataclasses import dataclass
 import time
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.context import ControllerScope
 from ctrlhost.controller_declaration import check_declaration, describe_source
-from ctrlhost.controller_handle import ControllerStatus
 from ctrlhost.echo import Echoes
 from ctrlhost.errors import NotLeading, NotSynced
 from ctrlhost.leader_gate import LeaderGate
@@ -37,6 +37,25 @@ if TYPE_CHECKING:
     from ctrlhost.reconcile_metrics import ControllerCounts
     from ctrlhost.source_attachment import Attachment
     from ctrlhost.sources import KindSource, Source
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerStatus:
+    """What a controller is doing, for pages and health checks."""
+
+    name: str
+    #: Whether the caches and handlers of all sources have their first list.
+    synced: bool
+    #: Why the controller can not sync yet: a kind that is not served, a right that is missing; None otherwise.
+    waiting: str | None
+    #: How many workers have been started; 0 before the start.
+    workers: int
+    active: int
+    queued: int
+    runs: int
+    errors: int
+    last_error: str | None
+    sources: tuple[str, ...]
 
 
 class Controller:

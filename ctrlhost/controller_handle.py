@@ -1,8 +1,7 @@
-"""What others have of a controller: its plugin a handle to wake it, pages and health checks its status."""
+"""What a plugin holds of its controller."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,25 +9,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.controller import Controller
     from ctrlhost.request import Request
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerStatus:
-    """What a controller is doing, for pages and health checks."""
-
-    name: str
-    #: Whether the caches and handlers of all sources have their first list.
-    synced: bool
-    #: Why the controller can not sync yet: a kind that is not served, a right that is missing; None otherwise.
-    waiting: str | None
-    #: How many workers have been started; 0 before the start.
-    workers: int
-    active: int
-    queued: int
-    runs: int
-    errors: int
-    last_error: str | None
-    sources: tuple[str, ...]
 
 
 class ControllerHandle:
