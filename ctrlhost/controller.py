@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from dataclasses import dataclass
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.context import ControllerScope

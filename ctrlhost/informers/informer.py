@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.informers.costs import FunctionCost
     from ctrlhost.informers.following import Following
-    from ctrlhost.informers.lister import UnionIndexer
+    from ctrlhost.informers.indexers import UnionIndexer, ViewIndexer
     from ctrlhost.informers.part import Part, Scope
     from ctrlhost.informers.parts import Parts
     from ctrlhost.informers.status import InformerStatus, State
-    from ctrlhost.informers.view import ViewIndexer
     from ctrlhost.workqueue import WorkQueue
 
 _FIRST_LISTS = -100

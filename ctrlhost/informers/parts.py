@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ctrlhost.informers.lister import UnionIndexer
+from ctrlhost.informers.indexers import UnionIndexer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

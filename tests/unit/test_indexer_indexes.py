@@ -13,7 +13,7 @@ from ctrlhost.cache import (
     Object,
     namespace_index,
 )
-from ctrlhost.informers.lister import UnionIndexer
+from ctrlhost.informers.indexers import UnionIndexer
 from tests.unit.indexed_things import by_users, by_value, names, thing
 
 behaviour = pytest.mark.behaviour
