@@ -74,7 +74,7 @@ class InformerFactory:
         self._kinds: KindWatch | None = None
         self._resyncer = Resyncer(clock, self._parts)
         #: A collector for prometheus-client.
-        self.metrics = InformerMetrics(self)
+        self.metrics = InformerMetrics(self.informers)
 
     def declare(
         self,
