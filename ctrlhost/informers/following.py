@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.cache import DeletedFinalStateUnknown
 
 if TYPE_CHECKING:
-    from ctrlhost.informers.informer import Informer
+    from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
+    from ctrlhost.informers.handle import Handle
     from ctrlhost.informers.parts import Parts
     from ctrlhost.informers.status import State
     from ctrlhost.namespaces import NamespaceSelector
 
 
+class NamespaceSource(Protocol):
+    """What is read of the informer of namespaces."""
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is in its cache."""
+
+    @property
+    def state(self) -> State:
+        """What it is doing."""
+
+    @property
+    def reason(self) -> str:
+        """Why it does not watch."""
+
+    def add_handler(self, on_add: OnAdd, on_update: OnUpdate, on_delete: OnDelete, *, name: str) -> Handle:
+        """Call the functions with each change of a namespace."""
+
+
 class Following:
     """Keeps the parts of one informer equal to the namespaces that its selector chooses."""
 
-    def __init__(self, selector: NamespaceSelector, namespaces: Informer, parts: Parts) -> None:
+    def __init__(self, selector: NamespaceSelector, namespaces: NamespaceSource, parts: Parts) -> None:
         """Hear of all namespaces from `namespaces`, which the factory counts as used by this."""
         self.namespaces = namespaces
         self._selector = selector
