@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.health import Check
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from starlette.types import ASGIApp
 
-    from ctrlhost.host import Host
+    from ctrlhost.informers import InformerFactory
     from ctrlhost.informers.status import InformerStatus
+    from ctrlhost.leadership import Leadership
     from ctrlhost.metrics import HostMetrics
+    from ctrlhost.plugin_runtime import PluginRuntime
 
 #: For how long an informer may be without its watch before the host is unready, in seconds: watches end now and then.
 NOT_CURRENT_AFTER = 5.0
 
 
+class InspectedHost(Protocol):
+    """What an inspection reads of a host."""
+
+    plugins: list[PluginRuntime]
+    stopping: Event
+    factory: InformerFactory | None
+    leadership: Leadership | None
+
+
 class Inspection:
     """Looks at one host, from the thread of whoever asks."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: InspectedHost) -> None:
         """Look at `host`, which need not be started."""
         self._host = host
         #: The registry of the host, once it starts.
