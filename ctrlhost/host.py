@@ -20,6 +20,7 @@ from ctrlhost.plugins import PluginManager, installed_plugins, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -39,7 +40,7 @@ class ApiServer(Protocol):
     """An API server of this process, such as the sandbox."""
 
     @property
-    def kubeconfig(self) -> str:
+    def kubeconfig(self) -> Path:
         """Path of the kubeconfig that reaches it."""
 
 

@@ -33,6 +33,9 @@ class NamespaceSource(Protocol):
     def add_handler(self, on_add: OnAdd, on_update: OnUpdate, on_delete: OnDelete, *, name: str) -> Handle:
         """Call the functions with each change of a namespace."""
 
+    def release(self) -> None:
+        """Give the informer back."""
+
 
 class Following:
     """Keeps the parts of one informer equal to the namespaces that its selector chooses."""
