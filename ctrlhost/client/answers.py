@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.errors import ApiError, TransportError, from_status
-from ctrlhost.first_use import learn
+from ctrlhost.typed_json import learn
 
 if TYPE_CHECKING:
     from ctrlhost.client.transport import Response

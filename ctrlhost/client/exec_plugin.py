@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.errors import ConfigError, TransportError
-from ctrlhost.first_use import learn
+from ctrlhost.typed_json import learn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

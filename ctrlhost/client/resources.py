@@ -13,7 +13,7 @@ import msgspec
 from ctrlhost.client.answers import decode_object
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.errors import ApiError, NotFound, TransportError
-from ctrlhost.first_use import learn
+from ctrlhost.typed_json import learn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
