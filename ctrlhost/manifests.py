@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
 from ctrlhost.leadership import check_plugins, lease_names, lease_permissions
-from ctrlhost.namespaces import LABEL
 from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager, name_of
 from ctrlhost.rbac import KindNames, implied, roles
+from ctrlhost.selectors.namespaces import LABEL
 from ctrlhost.server import parse_address
 
 if TYPE_CHECKING:

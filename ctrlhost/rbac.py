@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.builtin_kinds import builtin_plural
-from ctrlhost.namespaces import NamespaceSelector, narrowed
 from ctrlhost.permissions import Permission
+from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed
 from ctrlhost.sources import Every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctrlhost.namespaces import Namespaces
     from ctrlhost.plugin_context import PluginContext
+    from ctrlhost.selectors.namespaces import Namespaces
     from ctrlhost.sources import KindSource
 
 _READ = ("get", "list", "watch")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.informers import selectors
+from ctrlhost.selectors import labels as selectors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -118,7 +118,7 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 def check_namespaces(entries: tuple[str, ...], *, names: bool = False) -> None:
     """ValueError for the first entry that chooses no namespace, or that is none with `names`."""
-    from ctrlhost.namespaces import read
+    from ctrlhost.selectors.namespaces import read
 
     if not isinstance(read(entries), tuple) and names:
         raise ValueError(f"`{entries[0]}` is not the name of one namespace")

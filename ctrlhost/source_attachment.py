@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.errors import CtrlhostError, PluginLoadError
 from ctrlhost.index_path import index_function
 from ctrlhost.mappings import ByIndex
-from ctrlhost.namespaces import narrowed
 from ctrlhost.request import Request
+from ctrlhost.selectors.namespaces import narrowed
 from ctrlhost.sources import For, Owns, Watches
 from ctrlhost.written import PluginLister
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.echo import Echoes
     from ctrlhost.informers import Informer
-    from ctrlhost.namespaces import Namespaces
     from ctrlhost.plugin_scope import PluginScope
+    from ctrlhost.selectors.namespaces import Namespaces
     from ctrlhost.sources import KindSource, Reads
     from ctrlhost.workqueue import WorkQueue
 

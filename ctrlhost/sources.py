@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ctrlhost.mappings import ByIndex, ByLabel
-from ctrlhost.namespaces import read
+from ctrlhost.selectors.namespaces import read
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object

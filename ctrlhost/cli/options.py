@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctrlhost.namespaces import LABEL
+from ctrlhost.selectors.namespaces import LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

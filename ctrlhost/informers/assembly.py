@@ -8,7 +8,7 @@ from ctrlhost.informers.following import Following
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.part import Part
 from ctrlhost.informers.parts import Parts
-from ctrlhost.namespaces import NamespaceSelector
+from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

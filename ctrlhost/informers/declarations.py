@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.informers.part import Scope
 from ctrlhost.informers.selection import selection_within
-from ctrlhost.namespaces import NamespaceSelector, read
+from ctrlhost.selectors.namespaces import NamespaceSelector, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from ctrlhost.informers.part import Reads, Scope, Transform
 from ctrlhost.informers.resync import Resyncer
 from ctrlhost.informers.selection import selection_within
 from ctrlhost.informers.view import View
-from ctrlhost.namespaces import NamespaceSelector
+from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

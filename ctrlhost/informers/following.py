@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers.handle import Handle
     from ctrlhost.informers.parts import Parts
     from ctrlhost.informers.status import State
-    from ctrlhost.namespaces import NamespaceSelector
+    from ctrlhost.selectors.namespaces import NamespaceSelector
 
 
 class NamespaceSource(Protocol):

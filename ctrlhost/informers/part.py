@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.informers.options import ReflectorOptions
-    from ctrlhost.namespaces import Namespaces
+    from ctrlhost.selectors.namespaces import Namespaces
 
 Reads = str | tuple[str, ...] | None
 Transform = Any

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
-from ctrlhost.informers import selectors
-from ctrlhost.namespaces import NamespaceSelector
+from ctrlhost.selectors import labels as selectors
+from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ctrlhost.informers.part import Scope
-    from ctrlhost.namespaces import Namespaces
+    from ctrlhost.selectors.namespaces import Namespaces
 
 
 @dataclass(frozen=True, slots=True)

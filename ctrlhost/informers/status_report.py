@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost.informers.status import InformerStatus, State
-from ctrlhost.namespaces import NamespaceSelector
+from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from ctrlhost.informers.informer import Informer

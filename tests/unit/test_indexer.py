@@ -13,8 +13,8 @@ from ctrlhost.cache import (
     Object,
     TransactionError,
 )
-from ctrlhost.informers import selectors
 from ctrlhost.informers.lister import Lister
+from ctrlhost.selectors import labels as selectors
 from tests.unit.indexed_things import names, thing
 
 behaviour = pytest.mark.behaviour

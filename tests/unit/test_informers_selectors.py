@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctrlhost.informers import selectors
+from ctrlhost.selectors import labels as selectors
 
 
 @pytest.mark.parametrize(

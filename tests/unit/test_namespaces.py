@@ -8,7 +8,7 @@ import ctrlhost
 from ctrlhost.cli.options import names
 from ctrlhost.configuration import Configuration
 from ctrlhost.errors import ConfigError
-from ctrlhost.namespaces import NamespaceSelector, narrowed, read
+from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed, read
 
 LABELS = {
     "dev-a": {"env": "dev", "team": "a"},

@@ -6,7 +6,7 @@ import pytest
 
 from ctrlhost import Every, For, Owns, Permission, Result, Watches
 from ctrlhost.index_path import index_function, parse
-from ctrlhost.namespaces import narrowed
+from ctrlhost.selectors.namespaces import narrowed
 from ctrlhost.source_attachment import reads_with_indexes
 
 

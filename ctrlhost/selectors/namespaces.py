@@ -98,13 +98,13 @@ def narrowed(wanted: Sequence[str] | None, limit: Sequence[str] | None) -> Names
 
 
 def _meets(selector: str, labels: Mapping[str, str]) -> bool:
-    from ctrlhost.informers import selectors
+    from ctrlhost.selectors import labels as selectors
 
     return selectors.matches(selectors.parse(selector), labels)
 
 
 def _selector(entry: str) -> str:
-    from ctrlhost.informers import selectors
+    from ctrlhost.selectors import labels as selectors
 
     selector = entry.removeprefix(LABEL).strip()
     if not selectors.parse(selector):
