@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost.client.caller import Caller
 from ctrlhost.client.calls import Calls, OnWrite
-from ctrlhost.client.connection import Connection, from_configuration, from_url
-from ctrlhost.client.kubeconfig import load_connection
 from ctrlhost.client.metrics import ClientMetrics
 from ctrlhost.client.target import content_of, delete_options
 from ctrlhost.client.urllib3_transport import Urllib3Transport
 from ctrlhost.errors import NotFound
+from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
+from ctrlhost.kubeconfig.load import load_connection
 
 if TYPE_CHECKING:
     import os

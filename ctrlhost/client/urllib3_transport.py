@@ -32,7 +32,7 @@ from ctrlhost.errors import TransportError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.client.connection import Connection
+    from ctrlhost.kubeconfig.connection import Connection
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from ctrlhost.client.connection import Connection
-from ctrlhost.client.kubeconfig import load_connection
+from ctrlhost.kubeconfig.connection import Connection
+from ctrlhost.kubeconfig.load import load_connection
 
 
 def kubeconfig(cluster: dict[str, Any], user: dict[str, Any] | None = None, **context: Any) -> dict[str, Any]:

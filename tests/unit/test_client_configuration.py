@@ -260,7 +260,7 @@ def test_a_login_program_may_give_a_certificate(tmp_path, write, authority):
 
 
 def test_a_configuration_of_the_official_client_is_used_with_its_hook(server):
-    from ctrlhost.client.configuration import new_configuration
+    from ctrlhost.kubeconfig.configuration import new_configuration
 
     tokens = iter(["Bearer one", "Bearer two", "Bearer two"])
 

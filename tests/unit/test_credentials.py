@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ctrlhost.client import credentials
-from ctrlhost.client.credentials import TokenFile
 from ctrlhost.errors import ConfigError
+from ctrlhost.kubeconfig import credentials
+from ctrlhost.kubeconfig.credentials import TokenFile
 
 
 @pytest.fixture(autouse=True)

@@ -171,7 +171,7 @@ def test_a_proxy_of_the_environment_needs_no_scheme(tmp_path, write, monkeypatch
 
 
 def test_a_socks_proxy_asks_for_what_it_needs(tmp_path, write, monkeypatch):
-    monkeypatch.setattr("ctrlhost.client.connection.find_spec", lambda name: None)
+    monkeypatch.setattr("ctrlhost.kubeconfig.connection.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="the proxy socks5://x:1 needs a package") as caught:
         find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x", "proxy-url": "socks5://x:1"})))
     assert "PySocks" in (caught.value.hint or "")

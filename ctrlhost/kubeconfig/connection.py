@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ctrlhost.client.configuration import new_configuration
-from ctrlhost.client.credentials import ConfigurationHook, Credentials, NoCredentials, StaticHeader
 from ctrlhost.errors import ConfigError
+from ctrlhost.kubeconfig.configuration import new_configuration
+from ctrlhost.kubeconfig.credentials import ConfigurationHook, Credentials, NoCredentials, StaticHeader
 
 _SOCKS = ("socks4", "socks4a", "socks5", "socks5h")
 
@@ -152,7 +152,7 @@ def from_configuration(configuration: Any) -> Connection:
     """Take a `kubernetes.client.Configuration` that somebody else loaded, with its hook that refreshes tokens."""
     credentials: Credentials = ConfigurationHook(configuration)
     if configuration.username and not configuration.api_key:
-        from ctrlhost.client.exec_plugin import basic_authorization
+        from ctrlhost.kubeconfig.exec_credentials import basic_authorization
 
         credentials = StaticHeader(basic_authorization(configuration.username, configuration.password or ""))
     certificate = Certificate(configuration.cert_file, configuration.key_file)

@@ -12,12 +12,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctrlhost.client.configuration import new_configuration
-from ctrlhost.client.connection import Certificate, Connection, check_address
-from ctrlhost.client.credentials import TokenFile
-from ctrlhost.client.kubeconfig_file import KubeConfig
-from ctrlhost.client.kubeconfig_user import user_credentials
 from ctrlhost.errors import ConfigError
+from ctrlhost.kubeconfig.configuration import new_configuration
+from ctrlhost.kubeconfig.connection import Certificate, Connection, check_address
+from ctrlhost.kubeconfig.credentials import TokenFile
+from ctrlhost.kubeconfig.file import KubeConfig
+from ctrlhost.kubeconfig.user import user_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ctrlhost.client.configuration import new_configuration
-from ctrlhost.client.connection import Certificate, Connection
-from ctrlhost.client.credentials import ConfigurationHook, StaticHeader, TokenFile
-from ctrlhost.client.exec_plugin import ExecConfig, ExecPlugin, basic_authorization
-from ctrlhost.client.kubeconfig_file import Entry
 from ctrlhost.errors import ConfigError
+from ctrlhost.kubeconfig.configuration import new_configuration
+from ctrlhost.kubeconfig.connection import Certificate, Connection
+from ctrlhost.kubeconfig.credentials import ConfigurationHook, StaticHeader, TokenFile
+from ctrlhost.kubeconfig.exec_credentials import ExecConfig, ExecPlugin, basic_authorization
+from ctrlhost.kubeconfig.file import Entry
 
 
 def user_credentials(connection: Connection, user: Entry, cluster: Entry, paths: list[Path], context: str) -> None:
