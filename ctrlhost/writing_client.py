@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client.target import Target, WriteVerb
-    from ctrlhost.client.transport import Query, Response, Stream, Transport
     from ctrlhost.echo import Echoes
+    from ctrlhost.transport.interface import Query, Response, Stream, Transport
     from ctrlhost.written import Written
 
 

@@ -6,13 +6,13 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from ctrlhost.client.answers import error_from_answer
 from ctrlhost.errors import TransportError
+from ctrlhost.transport.responses import error_from_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.client.transport import Query, Response, Transport
+    from ctrlhost.transport.interface import Query, Response, Transport
 
 _TRIES = 4
 _LONGEST_WAIT = 1.0

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.client.answers import decode_object
 from ctrlhost.client.caller import Caller
 from ctrlhost.client.resources import Resource, Resources
 from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
-from ctrlhost.client.urllib3_transport import DEFAULT_TIMEOUT
+from ctrlhost.transport.responses import decode_object
+from ctrlhost.transport.urllib3_transport import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
-    from ctrlhost.client.transport import Query, Response, Transport
+    from ctrlhost.transport.interface import Query, Response, Transport
 
 OnWrite = Callable[[Write], None]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.client.answers import decode_object
 from ctrlhost.errors import CtrlhostError, Stale
+from ctrlhost.transport.responses import decode_object
 
 if TYPE_CHECKING:
     from ctrlhost.client import Client

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ctrlhost.client.transport import BodyReader
+from ctrlhost.transport.interface import BodyReader
 
 if TYPE_CHECKING:
-    from ctrlhost.client.transport import WatchProgress
+    from ctrlhost.transport.interface import WatchProgress
 
 
 class ListMeta(Protocol):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ctrlhost.client.answers import error_from_status
-from ctrlhost.client.transport import FollowedStream
 from ctrlhost.errors import DecodeError, Expired
 from ctrlhost.informers.list_log import ListLog
+from ctrlhost.transport.interface import FollowedStream
+from ctrlhost.transport.responses import error_from_status
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource

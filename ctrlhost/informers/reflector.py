@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.client.resources import Resource
-    from ctrlhost.client.transport import Stream
     from ctrlhost.clock import Clock
     from ctrlhost.informers.engine import Engine
     from ctrlhost.informers.options import ReflectorOptions
+    from ctrlhost.transport.interface import Stream
 
 log = logging.getLogger(__name__)
 

@@ -9,18 +9,17 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.client.answers import error_from_status
-from ctrlhost.client.transport import FollowedStream
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
 from ctrlhost.informers.list_log import ListLog
 from ctrlhost.informers.position import is_busy, is_unavailable
+from ctrlhost.transport.interface import FollowedStream
+from ctrlhost.transport.responses import error_from_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client.resources import Resource
-    from ctrlhost.client.transport import Stream, WatchProgress
     from ctrlhost.clock import Clock
     from ctrlhost.informers.backoff import RetryWindow
     from ctrlhost.informers.engine import Engine
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers.skips import Skips
     from ctrlhost.informers.status import ReflectorStatus
     from ctrlhost.informers.wire import Wire
+    from ctrlhost.transport.interface import Stream, WatchProgress
 
 log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ import random
 import threading
 from typing import TYPE_CHECKING
 
-from ctrlhost.client.transport import StreamTimeouts
+from ctrlhost.transport.interface import StreamTimeouts
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
-    from ctrlhost.client.transport import Query, Stream, Transport
     from ctrlhost.informers.options import ReflectorOptions
+    from ctrlhost.transport.interface import Query, Stream, Transport
 
 _DEFAULT_WATCH = 300.0
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"

@@ -18,11 +18,11 @@ from stub_api_server import (
 
 import ctrlhost
 from ctrlhost.client import Client, Write
-from ctrlhost.client.urllib3_transport import Urllib3Transport
 from ctrlhost.errors import (
     Expired,
     NotFound,
 )
+from ctrlhost.transport.urllib3_transport import Urllib3Transport
 
 PODS = "/api/v1/namespaces/default/pods"
 

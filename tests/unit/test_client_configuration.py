@@ -17,8 +17,8 @@ from stub_api_server import Answer, Asked, Computed, Failure, Json, StubApiServe
 from tls_files import Authority
 
 from ctrlhost.client import Client
-from ctrlhost.client.no_proxy import bypasses_proxy
 from ctrlhost.errors import ConfigError, TransportError, Unauthorized
+from ctrlhost.transport.no_proxy import bypasses_proxy
 from tests.unit.kubeconfigs import find, kubeconfig, service_account, written
 
 EXEC = "client.authentication.k8s.io/v1"

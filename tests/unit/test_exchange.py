@@ -82,8 +82,8 @@ def test_one_connection_carries_request_after_request_until_the_transport_is_clo
 
 
 def test_no_more_connections_stay_open_than_the_pool_is_large(server):
-    from ctrlhost.client.urllib3_transport import Urllib3Transport
     from ctrlhost.kubeconfig.connection import from_url
+    from ctrlhost.transport.urllib3_transport import Urllib3Transport
 
     both = threading.Barrier(3, timeout=10)
 

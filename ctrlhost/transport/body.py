@@ -19,7 +19,7 @@ from ctrlhost._core import Body
 from ctrlhost.errors import CtrlhostError, TransportError
 
 if TYPE_CHECKING:
-    from ctrlhost.client.transport import BodyReader, WatchProgress
+    from ctrlhost.transport.interface import BodyReader, WatchProgress
 
 _PIECE = 256 * 1024
 _RECORD = 16 * 1024

@@ -19,15 +19,15 @@ from urllib3.connection import HTTPConnection
 from urllib3.exceptions import InsecureRequestWarning, ProtocolError
 
 from ctrlhost._core import __version__
-from ctrlhost.client.answers import error_from_answer
-from ctrlhost.client.body import BodyStream
-from ctrlhost.client.exchange import LARGEST_BODY
-from ctrlhost.client.lines import Lines
-from ctrlhost.client.metrics import ClientMetrics
-from ctrlhost.client.no_proxy import bypasses_proxy
-from ctrlhost.client.transport import Query, Response, Stream, StreamTimeouts
-from ctrlhost.client.transport_errors import as_transport_errors
 from ctrlhost.errors import TransportError
+from ctrlhost.transport.body import BodyStream
+from ctrlhost.transport.connection_pool import Lines
+from ctrlhost.transport.errors import as_transport_errors
+from ctrlhost.transport.http1 import LARGEST_BODY
+from ctrlhost.transport.interface import Query, Response, Stream, StreamTimeouts
+from ctrlhost.transport.metrics import ClientMetrics
+from ctrlhost.transport.no_proxy import bypasses_proxy
+from ctrlhost.transport.responses import error_from_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,12 +11,12 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError
 from urllib3.util import parse_url
 
-from ctrlhost.client.exchange import Exchange, request_bytes
+from ctrlhost.transport.http1 import Exchange, request_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.client.transport import Response
+    from ctrlhost.transport.interface import Response
 
 
 class Lines:

@@ -11,7 +11,7 @@ from ctrlhost.errors import ApiError, TransportError, from_status
 from ctrlhost.typed_json import learn
 
 if TYPE_CHECKING:
-    from ctrlhost.client.transport import Response
+    from ctrlhost.transport.interface import Response
 
 _TEXT_SHOWN = 200
 

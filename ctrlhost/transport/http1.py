@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import httptools
 
-from ctrlhost.client.transport import Response
 from ctrlhost.errors import TransportError
+from ctrlhost.transport.interface import Response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
