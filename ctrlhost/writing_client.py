@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.client import Client
-from ctrlhost.client.caller import Caller
+from ctrlhost.client.retry import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from ctrlhost.client.caller import Caller
-from ctrlhost.client.calls import Calls, OnWrite
+from ctrlhost.client.requests import Calls, OnWrite
+from ctrlhost.client.retry import Caller
 from ctrlhost.client.target import content_of, delete_options
 from ctrlhost.errors import NotFound
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.client.caller import Caller
 from ctrlhost.client.resources import Resource, Resources
+from ctrlhost.client.retry import Caller
 from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
 from ctrlhost.transport.responses import decode_object
 from ctrlhost.transport.urllib3_transport import DEFAULT_TIMEOUT
