@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.informers.status import InformerStatus
     from ctrlhost.leadership import Leadership
     from ctrlhost.metrics import HostMetrics
     from ctrlhost.plugin_runtime import PluginRuntime
+    from ctrlhost.reflector.status import InformerStatus
 
 #: For how long an informer may be without its watch before the host is unready, in seconds: watches end now and then.
 NOT_CURRENT_AFTER = 5.0

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.options import ReflectorOptions
     from ctrlhost.informers.part import Scope
+    from ctrlhost.reflector.options import ReflectorOptions
 
 
 class Assembly:

@@ -14,11 +14,11 @@ from ctrlhost.informers.assembly import Assembly
 from ctrlhost.informers.declarations import Declarations, normal_reads, normal_scope, union
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
-from ctrlhost.informers.options import ReflectorOptions
 from ctrlhost.informers.part import Reads, Scope, Transform
 from ctrlhost.informers.resync import Resyncer
 from ctrlhost.informers.selection import selection_within
 from ctrlhost.informers.view import View
+from ctrlhost.reflector.options import ReflectorOptions
 from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
     from ctrlhost.informers.handle import Handle
     from ctrlhost.informers.parts import Parts
-    from ctrlhost.informers.status import State
+    from ctrlhost.reflector.status import State
     from ctrlhost.selectors.namespaces import NamespaceSelector
 
 

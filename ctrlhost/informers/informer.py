@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers.indexers import UnionIndexer, ViewIndexer
     from ctrlhost.informers.part import Part, Scope
     from ctrlhost.informers.parts import Parts
-    from ctrlhost.informers.status import InformerStatus, State
+    from ctrlhost.reflector.status import InformerStatus, State
     from ctrlhost.workqueue import WorkQueue
 
 _FIRST_LISTS = -100

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost import _core
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.informers.dispatcher import Dispatcher
-from ctrlhost.informers.reflector import Reflector
+from ctrlhost.reflector.reflector import Reflector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.options import ReflectorOptions
+    from ctrlhost.reflector.options import ReflectorOptions
     from ctrlhost.selectors.namespaces import Namespaces
 
 Reads = str | tuple[str, ...] | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.informers.status import InformerStatus, State
+from ctrlhost.reflector.status import InformerStatus, State
 from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers.handle import Handle
     from ctrlhost.informers.part import Scope
     from ctrlhost.informers.selection import Selection
-    from ctrlhost.informers.status import InformerStatus
+    from ctrlhost.reflector.status import InformerStatus
 
 
 class View(Informer):

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
 from ctrlhost.informers import InformerStatus
-from ctrlhost.informers.list_log import ListLog
+from ctrlhost.reflector.progress import ListLog
 from ctrlhost.testing import ManualClock
 
 

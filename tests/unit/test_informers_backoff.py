@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctrlhost.informers.backoff import Backoff, RetryWindow
+from ctrlhost.reflector.backoff import Backoff, RetryWindow
 from ctrlhost.testing import ManualClock
 
 

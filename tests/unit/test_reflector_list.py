@@ -19,7 +19,7 @@ from stub_api_server import (
 
 from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
-from ctrlhost.informers.wire import Wire
+from ctrlhost.reflector.list_watch import Wire
 from tests.waiting import eventually
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
-from ctrlhost.informers.list_log import ListLog
-from ctrlhost.informers.position import is_busy, is_unavailable
+from ctrlhost.reflector.progress import ListLog
+from ctrlhost.reflector.resume_point import is_busy, is_unavailable
 from ctrlhost.transport.interface import FollowedStream
 from ctrlhost.transport.responses import error_from_status
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from ctrlhost.client.resources import Resource
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.backoff import RetryWindow
-    from ctrlhost.informers.engine import Engine
-    from ctrlhost.informers.position import Position
-    from ctrlhost.informers.skips import Skips
-    from ctrlhost.informers.status import ReflectorStatus
-    from ctrlhost.informers.wire import Wire
+    from ctrlhost.reflector.backoff import RetryWindow
+    from ctrlhost.reflector.engine import Engine
+    from ctrlhost.reflector.list_watch import Wire
+    from ctrlhost.reflector.resume_point import Position
+    from ctrlhost.reflector.skipped import Skips
+    from ctrlhost.reflector.status import ReflectorStatus
     from ctrlhost.transport.interface import Stream, WatchProgress
 
 log = logging.getLogger(__name__)

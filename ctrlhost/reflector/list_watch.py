@@ -10,7 +10,7 @@ from ctrlhost.transport.interface import StreamTimeouts
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
-    from ctrlhost.informers.options import ReflectorOptions
+    from ctrlhost.reflector.options import ReflectorOptions
     from ctrlhost.transport.interface import Query, Stream, Transport
 
 _DEFAULT_WATCH = 300.0

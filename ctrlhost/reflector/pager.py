@@ -6,18 +6,18 @@ import logging
 from typing import TYPE_CHECKING
 
 from ctrlhost.errors import DecodeError, Expired
-from ctrlhost.informers.list_log import ListLog
+from ctrlhost.reflector.progress import ListLog
 from ctrlhost.transport.interface import FollowedStream
 from ctrlhost.transport.responses import error_from_status
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.engine import Engine, ListMeta
-    from ctrlhost.informers.position import Position
-    from ctrlhost.informers.skips import Skips
-    from ctrlhost.informers.status import ReflectorStatus
-    from ctrlhost.informers.wire import Wire
+    from ctrlhost.reflector.engine import Engine, ListMeta
+    from ctrlhost.reflector.list_watch import Wire
+    from ctrlhost.reflector.resume_point import Position
+    from ctrlhost.reflector.skipped import Skips
+    from ctrlhost.reflector.status import ReflectorStatus
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost.errors import ApiError, CtrlhostError, Forbidden, NotFound, Unauthorized
-from ctrlhost.informers.backoff import Backoff, RetryWindow
-from ctrlhost.informers.pager import Pager
-from ctrlhost.informers.position import Position, is_unavailable
-from ctrlhost.informers.skips import Skips
-from ctrlhost.informers.status import ReflectorStatus, State
-from ctrlhost.informers.watcher import NoStreamingList, Stopped, Watcher
-from ctrlhost.informers.wire import Wire
+from ctrlhost.reflector.backoff import Backoff, RetryWindow
+from ctrlhost.reflector.list_watch import Wire
+from ctrlhost.reflector.pager import Pager
+from ctrlhost.reflector.resume_point import Position, is_unavailable
+from ctrlhost.reflector.skipped import Skips
+from ctrlhost.reflector.status import ReflectorStatus, State
+from ctrlhost.reflector.watcher import NoStreamingList, Stopped, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.client.resources import Resource
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.engine import Engine
-    from ctrlhost.informers.options import ReflectorOptions
+    from ctrlhost.reflector.engine import Engine
+    from ctrlhost.reflector.options import ReflectorOptions
     from ctrlhost.transport.interface import Stream
 
 log = logging.getLogger(__name__)

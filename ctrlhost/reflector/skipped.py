@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.engine import Engine
+    from ctrlhost.reflector.engine import Engine
 
 log = logging.getLogger(__name__)
 
