@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ctrlhost.expectations import Expectations
     from ctrlhost.hookspecs import hookimpl
     from ctrlhost.informers import Informer, InformerFactory, Owner
-    from ctrlhost.mappings import ByIndex, ByLabel
+    from ctrlhost.informers.mappings import ByIndex, ByLabel
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin_context import PluginContext
     from ctrlhost.request import Request
@@ -121,8 +121,8 @@ _HOMES = {
     "ApiError": "ctrlhost.errors",
     "AsyncClient": "ctrlhost.client",
     "BadRequest": "ctrlhost.errors",
-    "ByIndex": "ctrlhost.mappings",
-    "ByLabel": "ctrlhost.mappings",
+    "ByIndex": "ctrlhost.informers.mappings",
+    "ByLabel": "ctrlhost.informers.mappings",
     "Client": "ctrlhost.client",
     "Clock": "ctrlhost.clock",
     "ConfigError": "ctrlhost.errors",

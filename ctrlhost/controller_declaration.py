@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import PluginLoadError
-from ctrlhost.mappings import ByIndex
+from ctrlhost.informers.mappings import ByIndex
 from ctrlhost.sources import Every, For, Owns, Watches
 
 if TYPE_CHECKING:

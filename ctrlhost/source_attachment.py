@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError, PluginLoadError
 from ctrlhost.index_path import index_function
-from ctrlhost.mappings import ByIndex
+from ctrlhost.informers.mappings import ByIndex
 from ctrlhost.request import Request
 from ctrlhost.selectors.namespaces import narrowed
 from ctrlhost.sources import For, Owns, Watches

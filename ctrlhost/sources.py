@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ctrlhost.mappings import ByIndex, ByLabel
+from ctrlhost.informers.mappings import ByIndex, ByLabel
 from ctrlhost.selectors.namespaces import read
 
 if TYPE_CHECKING:

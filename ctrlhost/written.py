@@ -75,7 +75,7 @@ class WrittenKind:
         if version is None:
             return
         from ctrlhost.cache import Object
-        from ctrlhost.selected import selects
+        from ctrlhost.informers.selected import selects
 
         outside = not selects(self.informer, answer)
         entry = Entry(Object(answer if raw is None else raw), version, answer["metadata"].get("uid", ""), outside)

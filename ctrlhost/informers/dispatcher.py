@@ -16,7 +16,7 @@ from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
     from ctrlhost._core import Listener
-    from ctrlhost.informers.costs import HandlerCost
+    from ctrlhost.informers.callback_metrics import HandlerCost
 
 log = logging.getLogger(__name__)
 

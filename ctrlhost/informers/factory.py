@@ -14,9 +14,9 @@ from ctrlhost.informers.assembly import Assembly
 from ctrlhost.informers.declarations import Declarations, normal_reads, normal_scope, union
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
-from ctrlhost.informers.part import Reads, Scope, Transform
+from ctrlhost.informers.namespace_informer import Reads, Scope, Transform
+from ctrlhost.informers.narrowing import selection_within
 from ctrlhost.informers.resync import Resyncer
-from ctrlhost.informers.selection import selection_within
 from ctrlhost.informers.view import View
 from ctrlhost.reflector.options import ReflectorOptions
 from ctrlhost.selectors.namespaces import NamespaceSelector

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ctrlhost.cache import Indexer, Object
-    from ctrlhost.informers.selection import Selection
+    from ctrlhost.informers.narrowing import Selection
 
 
 class UnionIndexer:

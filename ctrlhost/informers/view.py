@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
     from ctrlhost.informers.handle import Handle
-    from ctrlhost.informers.part import Scope
-    from ctrlhost.informers.selection import Selection
+    from ctrlhost.informers.namespace_informer import Scope
+    from ctrlhost.informers.narrowing import Selection
     from ctrlhost.reflector.status import InformerStatus
 
 

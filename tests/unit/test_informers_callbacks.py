@@ -7,7 +7,7 @@ import pytest
 from heard import TWO, Heard, stepped
 from stub_api_server import Frames, Json, error_event, event, pod, pod_list
 
-from ctrlhost.informers.costs import handler_name
+from ctrlhost.informers.callback_metrics import handler_name
 from ctrlhost.testing import ManualClock
 from tests.waiting import eventually
 

@@ -5,7 +5,7 @@ from informer_rig import Rig
 from stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list
 
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers.check import Difference
+from ctrlhost.informers.verify import Difference
 from tests.waiting import eventually
 
 

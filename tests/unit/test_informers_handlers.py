@@ -13,7 +13,7 @@ from ctrlhost import _core
 from ctrlhost.client import Client
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers import InformerFactory, ReflectorOptions
-from ctrlhost.informers.costs import HandlerCost
+from ctrlhost.informers.callback_metrics import HandlerCost
 from ctrlhost.informers.dispatcher import Callbacks, Dispatcher
 from ctrlhost.testing import ManualClock
 from tests.waiting import eventually

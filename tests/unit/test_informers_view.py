@@ -5,8 +5,8 @@ from informer_rig import PODS, keys, synced
 from stub_api_server import Frames, Json, event, pod, pod_list, serve
 
 from ctrlhost import predicates
-from ctrlhost.informers.part import Scope
-from ctrlhost.informers.selection import selection_within
+from ctrlhost.informers.namespace_informer import Scope
+from ctrlhost.informers.narrowing import selection_within
 from ctrlhost.informers.view import View
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue

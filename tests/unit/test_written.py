@@ -11,7 +11,7 @@ from ctrlhost import _core, written
 from ctrlhost.cache import Object
 from ctrlhost.errors import Stale
 from ctrlhost.informers.lister import Lister
-from ctrlhost.informers.part import Scope
+from ctrlhost.informers.namespace_informer import Scope
 from ctrlhost.written import PluginLister, Written, WrittenKind
 
 

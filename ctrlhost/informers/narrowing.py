@@ -12,7 +12,7 @@ from ctrlhost.selectors.namespaces import NamespaceSelector
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctrlhost.informers.part import Scope
+    from ctrlhost.informers.namespace_informer import Scope
     from ctrlhost.selectors.namespaces import Namespaces
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ctrlhost.cache import Indexer
-    from ctrlhost.informers.part import Part
+    from ctrlhost.informers.namespace_informer import Part
 
 
 @dataclass(slots=True, eq=False)

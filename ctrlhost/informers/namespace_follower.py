@@ -10,7 +10,7 @@ from ctrlhost.cache import DeletedFinalStateUnknown
 if TYPE_CHECKING:
     from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
     from ctrlhost.informers.handle import Handle
-    from ctrlhost.informers.parts import Parts
+    from ctrlhost.informers.namespace_informers import Parts
     from ctrlhost.reflector.status import State
     from ctrlhost.selectors.namespaces import NamespaceSelector
 

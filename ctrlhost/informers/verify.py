@@ -10,7 +10,7 @@ from ctrlhost.transport.responses import decode_object
 
 if TYPE_CHECKING:
     from ctrlhost.client import Client
-    from ctrlhost.informers.part import Part
+    from ctrlhost.informers.namespace_informer import Part
 
 _TRIES = 10
 _PAGE = 500
