@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
-    from ctrlhost.events import PluginEvents
+    from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
     from ctrlhost.written import PluginLister

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.events import EventRecorder
+    from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
     from ctrlhost.leadership import Leadership
     from ctrlhost.plugin_scope import PluginServices
@@ -148,7 +148,7 @@ class Host:
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
-        from ctrlhost.events import EventRecorder
+        from ctrlhost.events.recorder import EventRecorder
         from ctrlhost.informers import InformerFactory
         from ctrlhost.metrics import HostMetrics, PluginCollector
         from ctrlhost.plugin_scope import PluginServices

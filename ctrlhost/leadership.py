@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from ctrlhost.config.leader_election import LeaderElectionConfig
 from ctrlhost.errors import ConfigError
-from ctrlhost.events import PluginEvents
+from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.health import Check
 from ctrlhost.leader_election import LeaderElector
 from ctrlhost.lease import API_VERSION, LeaseLock
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.events import EventRecorder
+    from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
     from ctrlhost.settings import HostSettings
 

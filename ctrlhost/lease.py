@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.events import micro_time
+from ctrlhost.events.recorder import micro_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -170,7 +170,7 @@ def _offline_services(configuration: Configuration) -> PluginServices:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import SystemClock
-    from ctrlhost.events import EventRecorder
+    from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
     from ctrlhost.plugin_scope import PluginServices
     from ctrlhost.reconcile_metrics import ReconcileMetrics

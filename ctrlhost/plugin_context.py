@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.context import Context
-    from ctrlhost.events import PluginEvents
+    from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.informers import Informer
     from ctrlhost.request import Request
     from ctrlhost.result import Result

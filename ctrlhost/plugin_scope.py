@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import AsyncClient
-from ctrlhost.events import PluginEvents
+from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.plugin_loop import PluginLoop
 from ctrlhost.writing_client import WritingClient
 from ctrlhost.written import Written
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.echo import Echoes
-    from ctrlhost.events import EventRecorder
+    from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
     from ctrlhost.reconcile_metrics import ReconcileMetrics
     from ctrlhost.settings import ControllerOverrides

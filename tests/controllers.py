@@ -11,7 +11,7 @@ from ctrlhost import Request
 from ctrlhost.client import Client
 from ctrlhost.clock import SystemClock
 from ctrlhost.controller import Controller
-from ctrlhost.events import EventRecorder
+from ctrlhost.events.recorder import EventRecorder
 from ctrlhost.plugin_context import PluginContext
 from ctrlhost.plugin_scope import PluginServices
 from ctrlhost.reconcile_metrics import ReconcileMetrics

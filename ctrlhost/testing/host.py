@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.clock import Clock
     from ctrlhost.controller import Controller
-    from ctrlhost.events import EventRecorder
+    from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.fault_proxy import FaultProxy
     from ctrlhost.testing.least_privilege import LimitedAccount

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctrlhost.event_series import BURST, Correlator
+from ctrlhost.events.correlator import BURST, Correlator
 from ctrlhost.testing import ManualClock
 
 

@@ -11,8 +11,8 @@ from stub_api_server import Answer, Asked, Body, Computed, Drop, Failure, Hang, 
 
 from ctrlhost import Client, ConfigError, TransportError
 from ctrlhost.client import Response
-from ctrlhost.event_sink import QUEUE_LENGTH, TRIES
-from ctrlhost.events import EventRecorder, PluginEvents
+from ctrlhost.events.recorder import EventRecorder, PluginEvents
+from ctrlhost.events.sink import QUEUE_LENGTH, TRIES
 from ctrlhost.testing import ManualClock
 from tests.waiting import eventually
 

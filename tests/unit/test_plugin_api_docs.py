@@ -11,7 +11,7 @@ import pytest
 
 from ctrlhost import Context, Every, For, Owns, PluginContext, Result, Watches, predicates
 from ctrlhost.context import ControllerScope
-from ctrlhost.events import PluginEvents
+from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.testing.faults import VERBS, Faults
 from ctrlhost.testing.host import HostUnderTest
 

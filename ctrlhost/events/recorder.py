@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.event_series import Correlator
-from ctrlhost.event_sink import EventSink
+from ctrlhost.events.correlator import Correlator
+from ctrlhost.events.sink import EventSink
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
