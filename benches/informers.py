@@ -77,8 +77,8 @@ def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float
 
     import ctrlhost
     from benches.stub_pods import FIRST_REVISION
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.host import Host
-    from ctrlhost.settings import HostSettings
 
     times: list[int] = []
     busy = True

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 import ctrlhost
+from ctrlhost.config.settings import HostSettings
 from ctrlhost.host import Host
 from ctrlhost.sandbox import Sandbox
-from ctrlhost.settings import HostSettings
 
 WORKERS = 4
 ROUNDS = 5

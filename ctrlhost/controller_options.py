@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.workqueue import MaxOfRateLimiter
 
 if TYPE_CHECKING:
-    from ctrlhost.settings import ControllerOverrides
+    from ctrlhost.config.settings import ControllerOverrides
 
 #: The host's back-off, in seconds: 5 ms, doubled by each failure, to 1000 s.
 BASE_DELAY, MAX_DELAY = 0.005, 1000.0

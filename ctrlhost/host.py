@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.clock import SystemClock
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
 from ctrlhost.errors import ConfigError
 from ctrlhost.host_servers import HostServers
 from ctrlhost.host_signals import SIGNALS_SEEN, StopRequested, StopSignals
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
     from ctrlhost.leadership import Leadership
     from ctrlhost.plugin_scope import PluginServices
-    from ctrlhost.settings import HostSettings
 
 log = logging.getLogger("ctrlhost.host")
 

@@ -12,13 +12,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.config.types import suggest
 from ctrlhost.errors import ConfigError
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.health import Check
 from ctrlhost.leader_election import LeaderElector
 from ctrlhost.lease import API_VERSION, LeaseLock
 from ctrlhost.permissions import Permission
-from ctrlhost.setting_types import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.settings import HostSettings
 
 log = logging.getLogger("ctrlhost.leader_election")
 

@@ -17,10 +17,10 @@ from ctrlhost.server import parse_address
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin_scope import PluginServices
-    from ctrlhost.settings import HostSettings
 
 _CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
 #: A pod has this many seconds beyond the drain for what comes after it.

@@ -22,7 +22,7 @@ from ctrlhost.plugin_sync import behind_and_waiting, may_begin
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
     from ctrlhost.controller import Controller
     from ctrlhost.plugin_context import PluginContext
     from ctrlhost.plugin_scope import PluginServices

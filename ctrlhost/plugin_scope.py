@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.config.settings import ControllerOverrides
     from ctrlhost.echo import Echoes
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
     from ctrlhost.reconcile_metrics import ReconcileMetrics
-    from ctrlhost.settings import ControllerOverrides
 
 
 @dataclass(frozen=True)

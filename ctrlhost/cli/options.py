@@ -12,7 +12,7 @@ from ctrlhost.selectors.namespaces import LABEL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
     from ctrlhost.sandbox import Sandbox
 
 PLUGINS = click.option(
@@ -69,7 +69,7 @@ def gather(config: Path | None, assignments: tuple[str, ...], **flags: Any) -> C
     """Read all settings; `flags` are the host's own that have an option."""
     import os
 
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
 
     return Configuration.gather(config, os.environ, assignments, flags)
 

@@ -15,7 +15,7 @@ from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
     from ctrlhost.sandbox import Sandbox
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import Client
 from ctrlhost.clock import SystemClock
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
+from ctrlhost.config.settings import HostSettings
 from ctrlhost.host import Host
-from ctrlhost.settings import HostSettings
 from ctrlhost.testing.faults import Faults, FaultyTransport
 
 if TYPE_CHECKING:

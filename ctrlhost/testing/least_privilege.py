@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctrlhost.client import Client
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.sandbox import Sandbox
-    from ctrlhost.settings import HostSettings
 
 _serial = itertools.count(1)
 

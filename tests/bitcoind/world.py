@@ -13,7 +13,7 @@ from ctrlhost_bitcoin.crds import crds
 from ctrlhost_bitcoin.rpc_errors import RpcFailure
 
 import ctrlhost
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
 from ctrlhost.host import Host
 from examples.bitcoind.daemon import P2P_PORT, RPC_PORT
 from tests.waiting import eventually

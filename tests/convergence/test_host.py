@@ -10,9 +10,9 @@ import pytest
 
 import ctrlhost
 from ctrlhost import Client, For
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
+from ctrlhost.config.settings import HostSettings
 from ctrlhost.host import Host
-from ctrlhost.settings import HostSettings
 from ctrlhost.testing import FaultProxy, HurriedClock
 from tests.control_plane import ControlPlane
 from tests.plugin_modules import plugin_of

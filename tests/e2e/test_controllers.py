@@ -11,8 +11,8 @@ from waiting import eventually
 
 import ctrlhost
 from ctrlhost import For, Owns, Request
+from ctrlhost.config.settings import HostSettings
 from ctrlhost.host import Host
-from ctrlhost.settings import HostSettings
 
 Start = Callable[..., Host]
 

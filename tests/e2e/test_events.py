@@ -12,9 +12,9 @@ from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import For
+from ctrlhost.config.settings import HostSettings
 from ctrlhost.events.correlator import BURST
 from ctrlhost.host import Host
-from ctrlhost.settings import HostSettings
 from tests.control_plane import BINARY, ControlPlane, require_kube_apiserver
 from tests.waiting import eventually
 

@@ -10,7 +10,7 @@ import ctrlhost_naming
 import pytest
 
 from ctrlhost import Client
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
 from ctrlhost.host import Host
 from tests.waiting import eventually_equal
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ctrlhost
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
 from ctrlhost.host import Host
 from ctrlhost.sandbox import Sandbox
 from tests.sandbox.conftest import Crd, crd_body

@@ -11,10 +11,10 @@ import pytest
 
 import ctrlhost
 from ctrlhost import ConfigError, PluginNotFound
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
+from ctrlhost.config.settings import HostSettings
 from ctrlhost.host import Host
 from ctrlhost.sandbox import Sandbox
-from ctrlhost.settings import HostSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

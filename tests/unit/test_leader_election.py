@@ -324,7 +324,7 @@ def test_a_lock_that_was_never_read_writes_nothing(rig):
 
 
 def test_times_that_can_not_work_are_an_error_of_the_settings():
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
 
     gathered = Configuration.gather(assignments=["host.leader_elect_renew_deadline=20s"])
     with pytest.raises(ConfigError, match="lease_duration must be greater than renew_deadline"):

@@ -6,7 +6,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost.cli.options import names
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
 from ctrlhost.errors import ConfigError
 from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed, read
 

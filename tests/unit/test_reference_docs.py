@@ -11,9 +11,10 @@ import click
 import msgspec
 import pytest
 
-from ctrlhost import hookspecs, settings
+from ctrlhost import hookspecs
 from ctrlhost.cli.group import COMMANDS, main_group
 from ctrlhost.client import Client
+from ctrlhost.config import settings
 from ctrlhost.informers import InformerFactory
 from ctrlhost.leadership import LeaderElectionCollector
 from ctrlhost.metrics import HostMetrics, PluginCollector

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from ctrlhost import ConfigError, Duration
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
+from ctrlhost.config.settings import HostSettings
 from ctrlhost.interpreter import switching_after
-from ctrlhost.settings import HostSettings
 
 
 class Inner(msgspec.Struct):

@@ -13,7 +13,7 @@ from ctrlhost_bitcoin.rpc import RpcClient
 from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
 from ctrlhost.host import Host
 from ctrlhost.manifests import permissions_of
 from ctrlhost.rbac import roles

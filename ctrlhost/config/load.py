@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from ctrlhost.config.settings import ControllerOverrides, HostSettings
+from ctrlhost.config.types import Text, canonical, fit, suggest
 from ctrlhost.errors import ConfigError
-from ctrlhost.setting_types import Text, canonical, fit, suggest
-from ctrlhost.settings import ControllerOverrides, HostSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
