@@ -48,10 +48,10 @@ if TYPE_CHECKING:
         UndeclaredRead,
         UnsupportedMediaType,
     )
-    from ctrlhost.expectations import Expectations
     from ctrlhost.hookspecs import hookimpl
     from ctrlhost.informers import Informer, InformerFactory, Owner
     from ctrlhost.informers.mappings import ByIndex, ByLabel
+    from ctrlhost.own_writes.expectations import Expectations
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin_context import PluginContext
     from ctrlhost.request import Request
@@ -132,7 +132,7 @@ _HOMES = {
     "CtrlhostError": "ctrlhost.errors",
     "Duration": "ctrlhost.duration",
     "Every": "ctrlhost.sources",
-    "Expectations": "ctrlhost.expectations",
+    "Expectations": "ctrlhost.own_writes.expectations",
     "Expired": "ctrlhost.errors",
     "For": "ctrlhost.sources",
     "Forbidden": "ctrlhost.errors",

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
     from ctrlhost.events.recorder import PluginEvents
+    from ctrlhost.own_writes.overlay import PluginLister
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
-    from ctrlhost.written import PluginLister
 
 
 @dataclass(slots=True, eq=False)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.context import ControllerScope
 from ctrlhost.controller_declaration import check_declaration, describe_source
-from ctrlhost.echo import Echoes
 from ctrlhost.errors import NotLeading, NotSynced
 from ctrlhost.leader_gate import LeaderGate
 from ctrlhost.outcome import Outcomes
+from ctrlhost.own_writes.self_events import Echoes
 from ctrlhost.source_attachment import (
     Primary,
     attach_source,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import AsyncClient
 from ctrlhost.events.recorder import PluginEvents
+from ctrlhost.own_writes.client import WritingClient
+from ctrlhost.own_writes.overlay import Written
 from ctrlhost.plugin_loop import PluginLoop
-from ctrlhost.writing_client import WritingClient
-from ctrlhost.written import Written
 
 if TYPE_CHECKING:
     import threading
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import ControllerOverrides
-    from ctrlhost.echo import Echoes
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
+    from ctrlhost.own_writes.self_events import Echoes
     from ctrlhost.reconcile_metrics import ReconcileMetrics
 
 

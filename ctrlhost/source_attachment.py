@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.errors import CtrlhostError, PluginLoadError
 from ctrlhost.index_path import index_function
 from ctrlhost.informers.mappings import ByIndex
+from ctrlhost.own_writes.overlay import PluginLister
 from ctrlhost.request import Request
 from ctrlhost.selectors.namespaces import narrowed
 from ctrlhost.sources import For, Owns, Watches
-from ctrlhost.written import PluginLister
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
-    from ctrlhost.echo import Echoes
     from ctrlhost.informers import Informer
+    from ctrlhost.own_writes.self_events import Echoes
     from ctrlhost.plugin_scope import PluginScope
     from ctrlhost.selectors.namespaces import Namespaces
     from ctrlhost.sources import KindSource, Reads

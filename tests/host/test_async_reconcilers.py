@@ -9,7 +9,8 @@ import pytest
 from plugin_modules import config_map, plugin_of
 
 import ctrlhost
-from ctrlhost import For, Request, Stale, written
+from ctrlhost import For, Request, Stale
+from ctrlhost.own_writes import overlay as written
 from ctrlhost.testing import ManualClock
 
 SOURCE = For("v1", "ConfigMap", label_selector="mine")

@@ -8,7 +8,8 @@ import pytest
 from plugin_modules import config_map
 
 import ctrlhost
-from ctrlhost import For, Request, written
+from ctrlhost import For, Request
+from ctrlhost.own_writes import overlay as written
 from ctrlhost.testing import ManualClock
 from tests.host.reconcilers import Seen, controller
 

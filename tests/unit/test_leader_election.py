@@ -14,10 +14,10 @@ from ctrlhost.config.leader_election import LeaderElectionConfig
 from ctrlhost.errors import ConfigError, NotLeading
 from ctrlhost.leadership import LeaderElectionCollector
 from ctrlhost.lease import API_VERSION, LeaderElectionRecord, LeaseLock
+from ctrlhost.own_writes.client import WritingClient
+from ctrlhost.own_writes.overlay import Written
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
-from ctrlhost.writing_client import WritingClient
-from ctrlhost.written import Written
 from tests.unit.elector_rig import LIMIT, Rig
 from tests.waiting import eventually
 

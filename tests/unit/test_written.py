@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from ctrlhost import _core, written
+from ctrlhost import _core
 from ctrlhost.cache import Object
 from ctrlhost.errors import Stale
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.namespace_informer import Scope
-from ctrlhost.written import PluginLister, Written, WrittenKind
+from ctrlhost.own_writes import overlay as written
+from ctrlhost.own_writes.overlay import PluginLister, Written, WrittenKind
 
 
 def pod(name: str, version: int, uid: str = "u1", namespace: str = "default", **labels: str) -> dict[str, Any]:

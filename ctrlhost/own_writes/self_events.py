@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.informers import Informer
-    from ctrlhost.written import WrittenKind
+    from ctrlhost.own_writes.overlay import WrittenKind
 
 _REMEMBERED = 4096
 #: How long an event waits for the answer to a write that is under way, in seconds at most.

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client.target import Target, WriteVerb
-    from ctrlhost.echo import Echoes
+    from ctrlhost.own_writes.overlay import Written
+    from ctrlhost.own_writes.self_events import Echoes
     from ctrlhost.transport.interface import Query, Response, Stream, Transport
-    from ctrlhost.written import Written
 
 
 class WritingClient(Client):
