@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.leadership import Leadership
     from ctrlhost.plugin_scope import PluginServices
 
 log = logging.getLogger("ctrlhost.host")
@@ -119,7 +119,7 @@ class Host:
         for runtime in self.plugins:
             runtime.configure(self.configuration)
         if self.settings.leader_elect_plugins:
-            from ctrlhost.leadership import check_plugins
+            from ctrlhost.coordination.leadership import check_plugins
 
             check_plugins(self.settings, named)
         self._prepared = True
@@ -167,7 +167,7 @@ class Host:
         metrics.register(QueueCollector(self._is_ours))
         metrics.register(self.factory.metrics)
         if self.settings.leader_elect:
-            from ctrlhost.leadership import Leadership
+            from ctrlhost.coordination.leadership import Leadership
 
             named = [plugin.name for plugin in self.plugins]
             self.leadership = Leadership(self.settings, named, self.client, self.clock, self.events, self._on_election)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.leadership import Leadership
     from ctrlhost.metrics import HostMetrics
     from ctrlhost.plugin_runtime import PluginRuntime
     from ctrlhost.reflector.status import InformerStatus

@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.coordination.leadership import check_plugins, lease_names, lease_permissions
 from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
-from ctrlhost.leadership import check_plugins, lease_names, lease_permissions
 from ctrlhost.plugin_runtime import PluginRuntime
 from ctrlhost.plugins import PluginManager, name_of
 from ctrlhost.rbac import KindNames, implied, roles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.lease import API_VERSION
+from ctrlhost.coordination.lease import API_VERSION
 from tests.waiting import eventually
 
 if TYPE_CHECKING:

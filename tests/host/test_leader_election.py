@@ -8,8 +8,8 @@ import types
 import yaml
 
 import ctrlhost
+from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.errors import NotLeading, ServerError
-from ctrlhost.lease import API_VERSION
 from ctrlhost.sandbox import Sandbox
 from tests.waiting import eventually
 

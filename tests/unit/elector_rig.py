@@ -8,8 +8,8 @@ from typing import Any
 import ctrlhost
 from ctrlhost.client import Response
 from ctrlhost.config.leader_election import LeaderElectionConfig
-from ctrlhost.leader_election import LeaderElector
-from ctrlhost.lease import API_VERSION, LeaderElectionRecord, LeaseLock
+from ctrlhost.coordination.elector import LeaderElector
+from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
 from ctrlhost.testing import ManualClock
 
 LIMIT = 30.0

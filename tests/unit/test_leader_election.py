@@ -11,9 +11,9 @@ import pytest
 import ctrlhost
 from ctrlhost.client import Response
 from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.coordination.leadership import LeaderElectionCollector
+from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
 from ctrlhost.errors import ConfigError, NotLeading
-from ctrlhost.leadership import LeaderElectionCollector
-from ctrlhost.lease import API_VERSION, LeaderElectionRecord, LeaseLock
 from ctrlhost.own_writes.client import WritingClient
 from ctrlhost.own_writes.overlay import Written
 from ctrlhost.sandbox import Sandbox

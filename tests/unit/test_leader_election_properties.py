@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.coordination.elector import LeaderElector
+from ctrlhost.coordination.lease import LeaderElectionRecord
 from ctrlhost.errors import AlreadyExists, Conflict, NotFound, ServerError, TransportError
-from ctrlhost.leader_election import LeaderElector
-from ctrlhost.lease import LeaderElectionRecord
 from ctrlhost.testing import ManualClock
 
 CONFIG = LeaderElectionConfig(lease_duration=15, renew_deadline=10, retry_period=2)

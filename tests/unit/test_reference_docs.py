@@ -15,8 +15,8 @@ from ctrlhost import hookspecs
 from ctrlhost.cli.group import COMMANDS, main_group
 from ctrlhost.client import Client
 from ctrlhost.config import settings
+from ctrlhost.coordination.leadership import LeaderElectionCollector
 from ctrlhost.informers import InformerFactory
-from ctrlhost.leadership import LeaderElectionCollector
 from ctrlhost.metrics import HostMetrics, PluginCollector
 from ctrlhost.plugins import hook_names
 from ctrlhost.queue_metrics import QueueCollector

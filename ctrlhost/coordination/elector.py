@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.leader_election import JITTER_FACTOR, LeaderElectionConfig
+from ctrlhost.coordination.lease import LeaderElectionRecord
 from ctrlhost.errors import AlreadyExists, Conflict, CtrlhostError, NotFound
-from ctrlhost.lease import LeaderElectionRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.clock import Clock
-    from ctrlhost.lease import LeaseLock
+    from ctrlhost.coordination.lease import LeaseLock
 
 log = logging.getLogger("ctrlhost.leader_election")
 

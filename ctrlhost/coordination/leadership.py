@@ -13,11 +13,11 @@ from prometheus_client.registry import Collector
 
 from ctrlhost.config.leader_election import LeaderElectionConfig
 from ctrlhost.config.types import suggest
+from ctrlhost.coordination.elector import LeaderElector
+from ctrlhost.coordination.lease import API_VERSION, LeaseLock
 from ctrlhost.errors import ConfigError
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.health import Check
-from ctrlhost.leader_election import LeaderElector
-from ctrlhost.lease import API_VERSION, LeaseLock
 from ctrlhost.permissions import Permission
 
 if TYPE_CHECKING:
