@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
-    from ctrlhost.context import Context
-    from ctrlhost.controller_handle import ControllerHandle
+    from ctrlhost.controller.context import Context
+    from ctrlhost.controller.handle import ControllerHandle
+    from ctrlhost.controller.sources import Every, For, Owns, Watches
     from ctrlhost.duration import Duration
     from ctrlhost.errors import (
         AlreadyExists,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from ctrlhost.plugin_context import PluginContext
     from ctrlhost.request import Request
     from ctrlhost.result import Result
-    from ctrlhost.sources import Every, For, Owns, Watches
 
 __all__ = [
     "AlreadyExists",
@@ -127,14 +127,14 @@ _HOMES = {
     "Clock": "ctrlhost.clock",
     "ConfigError": "ctrlhost.errors",
     "Conflict": "ctrlhost.errors",
-    "Context": "ctrlhost.context",
-    "ControllerHandle": "ctrlhost.controller_handle",
+    "Context": "ctrlhost.controller.context",
+    "ControllerHandle": "ctrlhost.controller.handle",
     "CtrlhostError": "ctrlhost.errors",
     "Duration": "ctrlhost.duration",
-    "Every": "ctrlhost.sources",
+    "Every": "ctrlhost.controller.sources",
     "Expectations": "ctrlhost.own_writes.expectations",
     "Expired": "ctrlhost.errors",
-    "For": "ctrlhost.sources",
+    "For": "ctrlhost.controller.sources",
     "Forbidden": "ctrlhost.errors",
     "Informer": "ctrlhost.informers",
     "InformerFactory": "ctrlhost.informers",
@@ -147,7 +147,7 @@ _HOMES = {
     "Object": "ctrlhost.cache",
     "PartialObject": "ctrlhost.errors",
     "Owner": "ctrlhost.informers",
-    "Owns": "ctrlhost.sources",
+    "Owns": "ctrlhost.controller.sources",
     "Permission": "ctrlhost.permissions",
     "PluginContext": "ctrlhost.plugin_context",
     "PluginError": "ctrlhost.errors",
@@ -165,7 +165,7 @@ _HOMES = {
     "Unauthorized": "ctrlhost.errors",
     "UndeclaredRead": "ctrlhost.errors",
     "UnsupportedMediaType": "ctrlhost.errors",
-    "Watches": "ctrlhost.sources",
+    "Watches": "ctrlhost.controller.sources",
     "conditions": "ctrlhost.conditions",
     "finalizers": "ctrlhost.finalizers",
     "hookimpl": "ctrlhost.hookspecs",

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.controller.services import PluginServices
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.plugin_scope import PluginServices
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -148,12 +148,12 @@ class Host:
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.client import Client
+        from ctrlhost.controller.metrics import ReconcileMetrics
+        from ctrlhost.controller.services import PluginServices
         from ctrlhost.events.recorder import EventRecorder
         from ctrlhost.informers import InformerFactory
         from ctrlhost.metrics import HostMetrics, PluginCollector
-        from ctrlhost.plugin_scope import PluginServices
         from ctrlhost.queue_metrics import QueueCollector
-        from ctrlhost.reconcile_metrics import ReconcileMetrics
 
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig

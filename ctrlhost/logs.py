@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
-from ctrlhost.context import bound_values, log_fields
+from ctrlhost.controller.context import bound_values, log_fields
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.controller.services import PluginServices
     from ctrlhost.permissions import Permission
-    from ctrlhost.plugin_scope import PluginServices
 
 _CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
 #: A pod has this many seconds beyond the drain for what comes after it.
@@ -170,10 +170,10 @@ def _offline_services(configuration: Configuration) -> PluginServices:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import SystemClock
+    from ctrlhost.controller.metrics import ReconcileMetrics
+    from ctrlhost.controller.services import PluginServices
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.plugin_scope import PluginServices
-    from ctrlhost.reconcile_metrics import ReconcileMetrics
 
     client, clock = Client.over(_NoNetwork()), SystemClock()
     return PluginServices(

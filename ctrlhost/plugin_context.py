@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
-from ctrlhost.controller import Controller
-from ctrlhost.controller_handle import ControllerHandle
-from ctrlhost.controller_options import ControllerOptions
+from ctrlhost.controller.attachment import watched_namespaces
+from ctrlhost.controller.controller import Controller
+from ctrlhost.controller.handle import ControllerHandle
+from ctrlhost.controller.options import ControllerOptions
+from ctrlhost.controller.services import PluginScope, PluginServices
+from ctrlhost.controller.sources import Watches
 from ctrlhost.errors import NotLeading, PluginLoadError
-from ctrlhost.plugin_scope import PluginScope, PluginServices
-from ctrlhost.source_attachment import watched_namespaces
-from ctrlhost.sources import Watches
 from ctrlhost.task import Task, leader_only
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.context import Context
+    from ctrlhost.controller.context import Context
+    from ctrlhost.controller.sources import KindSource, Reads, Source
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.informers import Informer
     from ctrlhost.request import Request
     from ctrlhost.result import Result
-    from ctrlhost.sources import KindSource, Reads, Source
 
 __all__ = ["HealthCheck", "Listener", "Page", "PluginContext", "PluginServices", "Task"]
 

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.context import bound
+from ctrlhost.controller.context import bound
 from ctrlhost.crds import install_crds
 from ctrlhost.health import Check, PluginCheck
 from ctrlhost.plugin_fault import Contained, with_place
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ctrlhost.config.load import Configuration
-    from ctrlhost.controller import Controller
+    from ctrlhost.controller.controller import Controller
+    from ctrlhost.controller.services import PluginServices
     from ctrlhost.plugin_context import PluginContext
-    from ctrlhost.plugin_scope import PluginServices
     from ctrlhost.plugins import Plugin, PluginManager
     from ctrlhost.task import Task
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.builtin_kinds import builtin_plural
+from ctrlhost.controller.sources import Every
 from ctrlhost.permissions import Permission
 from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed
-from ctrlhost.sources import Every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ctrlhost.controller.sources import KindSource
     from ctrlhost.plugin_context import PluginContext
     from ctrlhost.selectors.namespaces import Namespaces
-    from ctrlhost.sources import KindSource
 
 _READ = ("get", "list", "watch")
 #: The host records events for its plugins; an event of a cluster-scoped object is in the namespace `default`.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.clock import Clock
-    from ctrlhost.plugin_loop import PluginLoop
+    from ctrlhost.controller.event_loop import PluginLoop
 
 log = logging.getLogger("ctrlhost.task")
 

@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry
 from ctrlhost import Request
 from ctrlhost.client import Client
 from ctrlhost.clock import SystemClock
-from ctrlhost.controller import Controller
+from ctrlhost.controller.controller import Controller
+from ctrlhost.controller.metrics import ReconcileMetrics
+from ctrlhost.controller.services import PluginServices
 from ctrlhost.events.recorder import EventRecorder
 from ctrlhost.plugin_context import PluginContext
-from ctrlhost.plugin_scope import PluginServices
-from ctrlhost.reconcile_metrics import ReconcileMetrics
 
 WEB = Request("web", "default")
 DB = Request("db", "default")

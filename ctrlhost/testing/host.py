@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ctrlhost.clock import Clock
-    from ctrlhost.controller import Controller
+    from ctrlhost.controller.controller import Controller
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.fault_proxy import FaultProxy

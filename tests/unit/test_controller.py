@@ -252,7 +252,7 @@ def test_a_rate_limiter_that_fails_loses_no_key_and_no_worker(bench: Bench, manu
 
 
 def test_a_log_line_carries_the_controller_key_and_id_of_its_reconcile(bench: Bench) -> None:
-    from ctrlhost.context import log_fields
+    from ctrlhost.controller.context import log_fields
 
     seen = []
 

@@ -9,7 +9,7 @@ import pytest
 from controllers import WEB, Bench, Script, idle
 
 from ctrlhost import PluginLoadError
-from ctrlhost.sources import Every, For, Owns
+from ctrlhost.controller.sources import Every, For, Owns
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
 from tests.waiting import eventually

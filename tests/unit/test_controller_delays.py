@@ -9,7 +9,7 @@ from controllers import DB, WEB, Bench, Script, idle
 
 import ctrlhost
 from ctrlhost import Result, RetryAfter
-from ctrlhost.controller import Controller
+from ctrlhost.controller.controller import Controller
 from ctrlhost.testing import ManualClock
 from tests.waiting import eventually
 

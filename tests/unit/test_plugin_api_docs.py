@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ctrlhost import Context, Every, For, Owns, PluginContext, Result, Watches, predicates
-from ctrlhost.context import ControllerScope
+from ctrlhost.controller.context import ControllerScope
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.testing.faults import VERBS, Faults
 from ctrlhost.testing.host import HostUnderTest

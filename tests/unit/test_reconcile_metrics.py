@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from ctrlhost.reconcile_metrics import BUCKETS, ReconcileMetrics
+from ctrlhost.controller.metrics import BUCKETS, ReconcileMetrics
 
 
 def test_every_series_but_the_histogram_is_there_before_the_first_run() -> None:

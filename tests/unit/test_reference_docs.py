@@ -15,12 +15,12 @@ from ctrlhost import hookspecs
 from ctrlhost.cli.group import COMMANDS, main_group
 from ctrlhost.client import Client
 from ctrlhost.config import settings
+from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.coordination.leadership import LeaderElectionCollector
 from ctrlhost.informers import InformerFactory
 from ctrlhost.metrics import HostMetrics, PluginCollector
 from ctrlhost.plugins import hook_names
 from ctrlhost.queue_metrics import QueueCollector
-from ctrlhost.reconcile_metrics import ReconcileMetrics
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 110

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ctrlhost import Every, For, Owns, Permission, Result, Watches
-from ctrlhost.index_path import index_function, parse
+from ctrlhost.controller.attachment import reads_with_indexes
+from ctrlhost.controller.index_path import index_function, parse
 from ctrlhost.selectors.namespaces import narrowed
-from ctrlhost.source_attachment import reads_with_indexes
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from controllers import Bench
 
-from ctrlhost.plugin_loop import PluginLoop
+from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.testing import ManualClock
 from tests.waiting import eventually
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ctrlhost.cache import Object, OwnerReference
-    from ctrlhost.sources import Source
+    from ctrlhost.controller.sources import Source
     from ctrlhost_bitcoin.settings import BitcoinSettings
 
 POD = ("v1", "Pod")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ctrlhost.clock import Clock
-    from ctrlhost.context import Context
+    from ctrlhost.controller.context import Context
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 

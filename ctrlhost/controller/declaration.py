@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.sources import Every, For, Owns, Watches
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.informers.mappings import ByIndex
-from ctrlhost.sources import Every, For, Owns, Watches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctrlhost.sources import KindSource
+    from ctrlhost.controller.sources import KindSource
 
 
 def check_declaration(plugin: str, name: str, reconcile: Any, sources: Sequence[Any]) -> None:

@@ -9,7 +9,7 @@ from ctrlhost.errors import ApiError, Conflict, CtrlhostError, RetryAfter, Stale
 from ctrlhost.result import Result
 
 if TYPE_CHECKING:
-    from ctrlhost.reconcile_metrics import WorkerCounts
+    from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.index_path import index_function
+from ctrlhost.controller.sources import For, Owns, Watches
 from ctrlhost.errors import CtrlhostError, PluginLoadError
-from ctrlhost.index_path import index_function
 from ctrlhost.informers.mappings import ByIndex
 from ctrlhost.own_writes.overlay import PluginLister
 from ctrlhost.request import Request
 from ctrlhost.selectors.namespaces import narrowed
-from ctrlhost.sources import For, Owns, Watches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
+    from ctrlhost.controller.services import PluginScope
+    from ctrlhost.controller.sources import KindSource, Reads
     from ctrlhost.informers import Informer
     from ctrlhost.own_writes.self_events import Echoes
-    from ctrlhost.plugin_scope import PluginScope
     from ctrlhost.selectors.namespaces import Namespaces
-    from ctrlhost.sources import KindSource, Reads
     from ctrlhost.workqueue import WorkQueue
 
 #: What a first list and resyncs bring comes after all that really changed.

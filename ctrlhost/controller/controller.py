@@ -8,13 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.context import ControllerScope
-from ctrlhost.controller_declaration import check_declaration, describe_source
-from ctrlhost.errors import NotLeading, NotSynced
-from ctrlhost.leader_gate import LeaderGate
-from ctrlhost.outcome import Outcomes
-from ctrlhost.own_writes.self_events import Echoes
-from ctrlhost.source_attachment import (
+from ctrlhost.controller.async_worker import AsyncWorkers
+from ctrlhost.controller.attachment import (
     Primary,
     attach_source,
     declare_source,
@@ -22,21 +17,26 @@ from ctrlhost.source_attachment import (
     primary_lister,
     requests_of_primary,
 )
-from ctrlhost.sources import Every, For
-from ctrlhost.ticker import Ticker
-from ctrlhost.worker import Worker
-from ctrlhost.worker_async import AsyncWorkers
-from ctrlhost.worker_watchdog import Watchdog
+from ctrlhost.controller.context import ControllerScope
+from ctrlhost.controller.declaration import check_declaration, describe_source
+from ctrlhost.controller.leader_gate import LeaderGate
+from ctrlhost.controller.results import Outcomes
+from ctrlhost.controller.sources import Every, For
+from ctrlhost.controller.ticker import Ticker
+from ctrlhost.controller.watchdog import Watchdog
+from ctrlhost.controller.worker import Worker
+from ctrlhost.errors import NotLeading, NotSynced
+from ctrlhost.own_writes.self_events import Echoes
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ctrlhost.controller_options import ControllerOptions
-    from ctrlhost.plugin_scope import PluginScope
-    from ctrlhost.reconcile_metrics import ControllerCounts
-    from ctrlhost.source_attachment import Attachment
-    from ctrlhost.sources import KindSource, Source
+    from ctrlhost.controller.attachment import Attachment
+    from ctrlhost.controller.metrics import ControllerCounts
+    from ctrlhost.controller.options import ControllerOptions
+    from ctrlhost.controller.services import PluginScope
+    from ctrlhost.controller.sources import KindSource, Source
 
 
 @dataclass(frozen=True, slots=True)

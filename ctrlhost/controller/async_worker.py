@@ -7,20 +7,20 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ctrlhost.context import Context, current
+from ctrlhost.controller.context import Context, current
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ctrlhost.context import ControllerScope
-    from ctrlhost.leader_gate import LeaderGate
-    from ctrlhost.outcome import Outcomes
-    from ctrlhost.plugin_loop import PluginLoop
-    from ctrlhost.reconcile_metrics import WorkerCounts
+    from ctrlhost.controller.context import ControllerScope
+    from ctrlhost.controller.event_loop import PluginLoop
+    from ctrlhost.controller.leader_gate import LeaderGate
+    from ctrlhost.controller.metrics import WorkerCounts
+    from ctrlhost.controller.results import Outcomes
+    from ctrlhost.controller.watchdog import Watchdog, Watched
     from ctrlhost.request import Request
     from ctrlhost.result import Result
-    from ctrlhost.worker_watchdog import Watchdog, Watched
 
 
 class AsyncRun:

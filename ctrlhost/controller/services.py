@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import AsyncClient
+from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.own_writes.client import WritingClient
 from ctrlhost.own_writes.overlay import Written
-from ctrlhost.plugin_loop import PluginLoop
 
 if TYPE_CHECKING:
     import threading
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import ControllerOverrides
+    from ctrlhost.controller.metrics import ReconcileMetrics
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
     from ctrlhost.own_writes.self_events import Echoes
-    from ctrlhost.reconcile_metrics import ReconcileMetrics
 
 
 @dataclass(frozen=True)

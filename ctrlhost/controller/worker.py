@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ctrlhost.context import Context, current
-from ctrlhost.reconcile_metrics import BUCKETS
+from ctrlhost.controller.context import Context, current
+from ctrlhost.controller.metrics import BUCKETS
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.context import ControllerScope
-    from ctrlhost.leader_gate import LeaderGate
-    from ctrlhost.outcome import Outcomes
-    from ctrlhost.reconcile_metrics import WorkerCounts
+    from ctrlhost.controller.context import ControllerScope
+    from ctrlhost.controller.leader_gate import LeaderGate
+    from ctrlhost.controller.metrics import WorkerCounts
+    from ctrlhost.controller.results import Outcomes
+    from ctrlhost.controller.watchdog import Watchdog
     from ctrlhost.request import Request
     from ctrlhost.result import Result
-    from ctrlhost.worker_watchdog import Watchdog
 
 _FIRST_BUCKET = BUCKETS[0]
 _MAX_BATCH = 64

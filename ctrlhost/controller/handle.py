@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctrlhost.controller import Controller
+    from ctrlhost.controller.controller import Controller
     from ctrlhost.request import Request
 
 

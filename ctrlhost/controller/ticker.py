@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ctrlhost.clock import Clock
+    from ctrlhost.controller.sources import Every
     from ctrlhost.request import Request
-    from ctrlhost.sources import Every
     from ctrlhost.workqueue import WorkQueue
 
 log = logging.getLogger("ctrlhost.controller")
