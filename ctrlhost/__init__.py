@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers.mappings import ByIndex, ByLabel
     from ctrlhost.own_writes.expectations import Expectations
     from ctrlhost.permissions import Permission
-    from ctrlhost.plugin_context import PluginContext
+    from ctrlhost.plugin.context import PluginContext
     from ctrlhost.request import Request
     from ctrlhost.result import Result
 
@@ -149,7 +149,7 @@ _HOMES = {
     "Owner": "ctrlhost.informers",
     "Owns": "ctrlhost.controller.sources",
     "Permission": "ctrlhost.permissions",
-    "PluginContext": "ctrlhost.plugin_context",
+    "PluginContext": "ctrlhost.plugin.context",
     "PluginError": "ctrlhost.errors",
     "PluginLoadError": "ctrlhost.errors",
     "PluginNotFound": "ctrlhost.errors",

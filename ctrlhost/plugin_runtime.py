@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.services import PluginServices
-    from ctrlhost.plugin_context import PluginContext
+    from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.plugin.task import Task
     from ctrlhost.plugins import Plugin, PluginManager
-    from ctrlhost.task import Task
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -83,7 +83,7 @@ class PluginRuntime(PluginState):
 
     def set_up(self, services: PluginServices) -> None:
         """Let the plugin register its controllers and the rest."""
-        from ctrlhost.plugin_context import PluginContext
+        from ctrlhost.plugin.context import PluginContext
 
         if self.plugin is None or self.failed:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ctrlhost.plugin_context import PluginContext
+    from ctrlhost.plugin.context import PluginContext
 
 
 def behind_and_waiting(context: PluginContext) -> tuple[list[str], list[str]]:

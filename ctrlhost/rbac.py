@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ctrlhost.controller.sources import KindSource
-    from ctrlhost.plugin_context import PluginContext
+    from ctrlhost.plugin.context import PluginContext
     from ctrlhost.selectors.namespaces import Namespaces
 
 _READ = ("get", "list", "watch")

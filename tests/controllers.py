@@ -14,7 +14,7 @@ from ctrlhost.controller.controller import Controller
 from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.controller.services import PluginServices
 from ctrlhost.events.recorder import EventRecorder
-from ctrlhost.plugin_context import PluginContext
+from ctrlhost.plugin.context import PluginContext
 
 WEB = Request("web", "default")
 DB = Request("db", "default")

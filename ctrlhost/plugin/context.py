@@ -14,7 +14,7 @@ from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
 from ctrlhost.errors import NotLeading, PluginLoadError
-from ctrlhost.task import Task, leader_only
+from ctrlhost.plugin.task import Task, leader_only
 
 if TYPE_CHECKING:
     import logging
