@@ -15,8 +15,8 @@ from ctrlhost.host_servers import HostServers
 from ctrlhost.host_signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.inspection import Inspection
 from ctrlhost.interpreter import switching_after
-from ctrlhost.plugin_runtime import PluginRuntime
-from ctrlhost.plugins import PluginManager, installed_plugins, name_of
+from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
+from ctrlhost.supervisor.runtime import PluginRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

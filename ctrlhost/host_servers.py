@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctrlhost.inspection import Inspection
-    from ctrlhost.plugin_runtime import PluginRuntime
     from ctrlhost.server import HttpServer
+    from ctrlhost.supervisor.runtime import PluginRuntime
 
 log = logging.getLogger("ctrlhost.host")
 

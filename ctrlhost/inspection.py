@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.informers import InformerFactory
     from ctrlhost.metrics import HostMetrics
-    from ctrlhost.plugin_runtime import PluginRuntime
     from ctrlhost.reflector.status import InformerStatus
+    from ctrlhost.supervisor.runtime import PluginRuntime
 
 #: For how long an informer may be without its watch before the host is unready, in seconds: watches end now and then.
 NOT_CURRENT_AFTER = 5.0

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.coordination.leadership import check_plugins, lease_names, lease_permissions
 from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
-from ctrlhost.plugin_runtime import PluginRuntime
-from ctrlhost.plugins import PluginManager, name_of
 from ctrlhost.rbac import KindNames, implied, roles
 from ctrlhost.selectors.namespaces import LABEL
 from ctrlhost.server import parse_address
+from ctrlhost.supervisor.loader import PluginManager, name_of
+from ctrlhost.supervisor.runtime import PluginRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

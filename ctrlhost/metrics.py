@@ -19,7 +19,7 @@ from ctrlhost import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ctrlhost.plugin_runtime import PluginRuntime
+    from ctrlhost.supervisor.runtime import PluginRuntime
 
 log = logging.getLogger("ctrlhost.metrics")
 

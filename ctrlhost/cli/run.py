@@ -64,7 +64,7 @@ def command(
     settings = configuration.host()
     _check_sandbox(settings.sandbox, kubeconfig, context)
     if not settings.plugins:
-        from ctrlhost.plugins import installed_plugins
+        from ctrlhost.supervisor.loader import installed_plugins
 
         known = ", ".join(installed_plugins()) or "none"
         raise click.UsageError(f"no plugin is named; say which with `--plugins NAME,NAME` (installed: {known})")
@@ -102,7 +102,7 @@ def _check_sandbox(wanted: bool, kubeconfig: str | None, context: str | None) ->
 
 def _check_installed(names: tuple[str, ...]) -> None:
     """Refuse a plugin that is not installed before anything is imported or started."""
-    from ctrlhost.plugins import check_installed
+    from ctrlhost.supervisor.loader import check_installed
 
     for name in names:
         check_installed(name)

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.parser import text_string_to_metric_families
 
 from ctrlhost.metrics import HostMetrics, PluginCollector
-from ctrlhost.plugin_runtime import PluginRuntime
+from ctrlhost.supervisor.runtime import PluginRuntime
 
 
 def scrape(metrics: HostMetrics, plugins: dict[str, CollectorRegistry] | None = None) -> dict[str, list]:

@@ -7,7 +7,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost.errors import PluginLoadError
-from ctrlhost.plugins import PluginManager, hook_names, name_of
+from ctrlhost.supervisor.loader import PluginManager, hook_names, name_of
 
 
 def module(name: str, **functions: object) -> types.ModuleType:

@@ -19,8 +19,8 @@ from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.coordination.leadership import LeaderElectionCollector
 from ctrlhost.informers import InformerFactory
 from ctrlhost.metrics import HostMetrics, PluginCollector
-from ctrlhost.plugins import hook_names
 from ctrlhost.queue_metrics import QueueCollector
+from ctrlhost.supervisor.loader import hook_names
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 110

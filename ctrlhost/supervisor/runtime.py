@@ -13,11 +13,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound
-from ctrlhost.crds import install_crds
 from ctrlhost.health import Check, PluginCheck
-from ctrlhost.plugin_fault import Contained, with_place
-from ctrlhost.plugin_state import PAUSE, PluginState
-from ctrlhost.plugin_sync import behind_and_waiting, may_begin
+from ctrlhost.supervisor.containment import Contained, with_place
+from ctrlhost.supervisor.crds import install_crds
+from ctrlhost.supervisor.plugin_sync import behind_and_waiting, may_begin
+from ctrlhost.supervisor.state import PAUSE, PluginState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.plugin.task import Task
-    from ctrlhost.plugins import Plugin, PluginManager
+    from ctrlhost.supervisor.loader import Plugin, PluginManager
 
 log = logging.getLogger("ctrlhost.host")
 
