@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctrlhost.inspection import Inspection
-    from ctrlhost.server import HttpServer
+    from ctrlhost.server.listener import HttpServer
     from ctrlhost.supervisor.runtime import PluginRuntime
 
 log = logging.getLogger("ctrlhost.host")
@@ -35,8 +35,8 @@ class HostServers:
 
     def listen(self, address: str, inspection: Inspection) -> None:
         """Take the address of the host's own server, which answers from `start` on; ConfigError if it is in use."""
-        from ctrlhost.host_app import host_app
-        from ctrlhost.server import HttpServer
+        from ctrlhost.server.app import host_app
+        from ctrlhost.server.listener import HttpServer
 
         self._own = HttpServer(address, host_app(inspection), "host")
 
@@ -44,7 +44,7 @@ class HostServers:
         """Start all of them; a plugin whose address can not be had has failed."""
         for runtime in plugins:
             for listener in runtime.context.listeners if runtime.context else ():
-                from ctrlhost.server import HttpServer
+                from ctrlhost.server.listener import HttpServer
 
                 try:
                     server = HttpServer(listener.address, listener.app, runtime.name, f"listener of {runtime.name}")

@@ -10,7 +10,7 @@ from ctrlhost.coordination.leadership import check_plugins, lease_names, lease_p
 from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
 from ctrlhost.rbac import KindNames, implied, roles
 from ctrlhost.selectors.namespaces import LABEL
-from ctrlhost.server import parse_address
+from ctrlhost.server.listener import parse_address
 from ctrlhost.supervisor.loader import PluginManager, name_of
 from ctrlhost.supervisor.runtime import PluginRuntime
 

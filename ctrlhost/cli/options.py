@@ -117,7 +117,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
     """Make the sandbox that the options describe; ConfigError if they make no sense."""
     from ctrlhost.sandbox import Options, Sandbox
-    from ctrlhost.server import parse_address
+    from ctrlhost.server.listener import parse_address
 
     host, port = parse_address(chosen["sandbox_addr"], "--sandbox-addr")
     more: dict[str, Any] = {}

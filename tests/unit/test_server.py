@@ -10,8 +10,8 @@ from starlette.responses import PlainTextResponse
 
 from ctrlhost import ConfigError
 from ctrlhost.health import Check
-from ctrlhost.host_app import host_app
-from ctrlhost.server import HttpServer, parse_address
+from ctrlhost.server.app import host_app
+from ctrlhost.server.listener import HttpServer, parse_address
 
 
 class FakeHost:
