@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from ctrlhost.manifests import crds_of, load_plugins, roles_of
+from ctrlhost.manifests.manifests import crds_of, load_plugins, roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 import ctrlhost
 from ctrlhost.config.load import Configuration
 from ctrlhost.host import Host
-from ctrlhost.manifests import permissions_of
-from ctrlhost.rbac import roles
+from ctrlhost.manifests.manifests import permissions_of
+from ctrlhost.manifests.rbac import roles
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.faults import Faults, FaultyTransport
 from tests.waiting import eventually

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.coordination.leadership import check_plugins, lease_names, lease_permissions
 from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
-from ctrlhost.rbac import KindNames, implied, roles
+from ctrlhost.manifests.rbac import KindNames, implied, roles
 from ctrlhost.selectors.namespaces import LABEL
 from ctrlhost.server.listener import parse_address
 from ctrlhost.supervisor.loader import PluginManager, name_of
