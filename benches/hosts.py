@@ -45,7 +45,7 @@ class Seen:
 def ctrlhost_host(kubeconfig: str, seen: Seen) -> None:
     """Ours, through the host, with the default number of workers."""
     import ctrlhost
-    from ctrlhost.host import Host
+    from ctrlhost.host.host import Host
 
     def reconcile(_: ctrlhost.Context, request: ctrlhost.Request) -> None:
         seen.add(request.namespace, request.name)

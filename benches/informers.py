@@ -78,7 +78,7 @@ def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float
     import ctrlhost
     from benches.stub_pods import FIRST_REVISION
     from ctrlhost.config.settings import HostSettings
-    from ctrlhost.host import Host
+    from ctrlhost.host.host import Host
 
     times: list[int] = []
     busy = True

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import ctrlhost
 from ctrlhost.config.settings import HostSettings
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 from ctrlhost.sandbox import Sandbox
 
 WORKERS = 4

@@ -12,7 +12,7 @@ import pytest
 
 from benches.plain_queue import PlainQueue
 from ctrlhost import Request
-from ctrlhost.queue_metrics import QueueCollector
+from ctrlhost.host.queue_metrics import QueueCollector
 from ctrlhost.workqueue import WorkQueue
 
 if TYPE_CHECKING:

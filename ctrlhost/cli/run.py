@@ -70,7 +70,7 @@ def command(
         raise click.UsageError(f"no plugin is named; say which with `--plugins NAME,NAME` (installed: {known})")
     _check_installed(settings.plugins)
 
-    from ctrlhost import logs
+    from ctrlhost.host import logs
 
     if can_draw(sys.stderr) and settings.log_format != "json":
         logs.configure(settings.log_level, settings.log_format, cast("TextIO", CurrentStderr()))
@@ -109,7 +109,7 @@ def _check_installed(names: tuple[str, ...]) -> None:
 
 
 def _run(configuration: Configuration, sandbox: Sandbox | None) -> int:
-    from ctrlhost.host import Host
+    from ctrlhost.host.host import Host
 
     host = Host(configuration=configuration, sandbox=sandbox)
     with ExitStack() as stack:

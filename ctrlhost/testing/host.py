@@ -9,7 +9,7 @@ from ctrlhost.client import Client
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 from ctrlhost.testing.faults import Faults, FaultyTransport
 
 if TYPE_CHECKING:

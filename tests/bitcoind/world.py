@@ -14,7 +14,7 @@ from ctrlhost_bitcoin.rpc_errors import RpcFailure
 
 import ctrlhost
 from ctrlhost.config.load import Configuration
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 from examples.bitcoind.daemon import P2P_PORT, RPC_PORT
 from tests.waiting import eventually
 

@@ -12,7 +12,7 @@ import ctrlhost
 from ctrlhost import Client, For
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 from ctrlhost.testing import FaultProxy, HurriedClock
 from tests.control_plane import ControlPlane
 from tests.plugin_modules import plugin_of

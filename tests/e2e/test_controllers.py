@@ -12,7 +12,7 @@ from waiting import eventually
 import ctrlhost
 from ctrlhost import For, Owns, Request
 from ctrlhost.config.settings import HostSettings
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 
 Start = Callable[..., Host]
 

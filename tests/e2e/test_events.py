@@ -14,7 +14,7 @@ import ctrlhost
 from ctrlhost import For
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.events.correlator import BURST
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 from tests.control_plane import BINARY, ControlPlane, require_kube_apiserver
 from tests.waiting import eventually
 

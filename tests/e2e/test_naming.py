@@ -11,7 +11,7 @@ import pytest
 
 from ctrlhost import Client
 from ctrlhost.config.load import Configuration
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 from tests.waiting import eventually_equal
 
 if TYPE_CHECKING:

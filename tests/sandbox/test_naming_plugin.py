@@ -9,7 +9,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost.config.load import Configuration
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 from ctrlhost.sandbox import Sandbox
 from tests.sandbox.conftest import Crd, crd_body
 from tests.sandbox.http_client import Api

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctrlhost.queue_metrics import QueueCollector
+from ctrlhost.host.queue_metrics import QueueCollector
 from ctrlhost.workqueue import WorkQueue
 
 

@@ -13,7 +13,7 @@ import ctrlhost
 from ctrlhost import ConfigError, PluginNotFound
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 from ctrlhost.sandbox import Sandbox
 
 if TYPE_CHECKING:

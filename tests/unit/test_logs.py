@@ -7,7 +7,7 @@ import logging
 import pytest
 import structlog
 
-from ctrlhost import logs
+from ctrlhost.host import logs
 
 
 @pytest.fixture

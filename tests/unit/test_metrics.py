@@ -5,7 +5,7 @@ import logging
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.parser import text_string_to_metric_families
 
-from ctrlhost.metrics import HostMetrics, PluginCollector
+from ctrlhost.host.metrics import HostMetrics, PluginCollector
 from ctrlhost.supervisor.runtime import PluginRuntime
 
 

@@ -17,9 +17,9 @@ from ctrlhost.client import Client
 from ctrlhost.config import settings
 from ctrlhost.controller.metrics import ReconcileMetrics
 from ctrlhost.coordination.leadership import LeaderElectionCollector
+from ctrlhost.host.metrics import HostMetrics, PluginCollector
+from ctrlhost.host.queue_metrics import QueueCollector
 from ctrlhost.informers import InformerFactory
-from ctrlhost.metrics import HostMetrics, PluginCollector
-from ctrlhost.queue_metrics import QueueCollector
 from ctrlhost.supervisor.loader import hook_names
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"

@@ -236,7 +236,7 @@ def test_loading_the_pytest_plugin_imports_nothing_heavy() -> None:
     # It is loaded in every run of pytest wherever ctrlhost is installed.
     source = (
         "import sys; import ctrlhost.testing.pytest_plugin; "
-        "print([name for name in ('kubernetes', 'starlette', 'cryptography', 'ctrlhost.host', 'ctrlhost.client') "
+        "print([name for name in ('kubernetes', 'starlette', 'cryptography', 'ctrlhost.host.host', 'ctrlhost.client') "
         "if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)

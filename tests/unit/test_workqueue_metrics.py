@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from ctrlhost.queue_metrics import QueueCollector
+from ctrlhost.host.queue_metrics import QueueCollector
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 from tests.unit.workqueue_threads import Background

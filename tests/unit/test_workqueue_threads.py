@@ -267,7 +267,7 @@ def test_a_forked_child_is_told_not_to_use_its_parents_queue() -> None:
     code = textwrap.dedent("""
         import os, sys, threading
         from ctrlhost.workqueue import WorkQueue
-        from ctrlhost.queue_metrics import QueueCollector
+        from ctrlhost.host.queue_metrics import QueueCollector
         work_queue = WorkQueue("parent")
         waiting = threading.Thread(target=work_queue.get)
         waiting.start()

@@ -14,7 +14,7 @@ from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost
 from ctrlhost.config.load import Configuration
-from ctrlhost.host import Host
+from ctrlhost.host.host import Host
 from ctrlhost.manifests.manifests import permissions_of
 from ctrlhost.manifests.rbac import roles
 from ctrlhost.sandbox import Sandbox

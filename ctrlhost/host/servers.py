@@ -10,7 +10,7 @@ from ctrlhost.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctrlhost.inspection import Inspection
+    from ctrlhost.host.inspection import Inspection
     from ctrlhost.server.listener import HttpServer
     from ctrlhost.supervisor.runtime import PluginRuntime
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.errors import ConfigError
-from ctrlhost.host_servers import HostServers
-from ctrlhost.host_signals import SIGNALS_SEEN, StopRequested, StopSignals
-from ctrlhost.inspection import Inspection
-from ctrlhost.interpreter import switching_after
+from ctrlhost.host.inspection import Inspection
+from ctrlhost.host.interpreter import switching_after
+from ctrlhost.host.servers import HostServers
+from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.runtime import PluginRuntime
 
@@ -151,9 +151,9 @@ class Host:
         from ctrlhost.controller.metrics import ReconcileMetrics
         from ctrlhost.controller.services import PluginServices
         from ctrlhost.events.recorder import EventRecorder
+        from ctrlhost.host.metrics import HostMetrics, PluginCollector
+        from ctrlhost.host.queue_metrics import QueueCollector
         from ctrlhost.informers import InformerFactory
-        from ctrlhost.metrics import HostMetrics, PluginCollector
-        from ctrlhost.queue_metrics import QueueCollector
 
         if self.client is None:
             kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from ctrlhost.coordination.leadership import Leadership
+    from ctrlhost.host.metrics import HostMetrics
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.metrics import HostMetrics
     from ctrlhost.reflector.status import InformerStatus
     from ctrlhost.supervisor.runtime import PluginRuntime
 
