@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from ctrlhost.own_writes.expectations import Expectations
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
-    from ctrlhost.request import Request
-    from ctrlhost.result import Result
+    from ctrlhost.request import Request, Result
 
 __all__ = [
     "AlreadyExists",
@@ -155,7 +154,7 @@ _HOMES = {
     "PluginNotFound": "ctrlhost.errors",
     "Request": "ctrlhost.request",
     "RequestTooLarge": "ctrlhost.errors",
-    "Result": "ctrlhost.result",
+    "Result": "ctrlhost.request",
     "RetryAfter": "ctrlhost.errors",
     "ServerError": "ctrlhost.errors",
     "Stale": "ctrlhost.errors",

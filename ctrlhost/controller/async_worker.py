@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.results import Outcomes
     from ctrlhost.controller.watchdog import Watchdog, Watched
-    from ctrlhost.request import Request
-    from ctrlhost.result import Result
+    from ctrlhost.request import Request, Result
 
 
 class AsyncRun:

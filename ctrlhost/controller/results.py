@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ApiError, Conflict, CtrlhostError, RetryAfter, Stale, TerminalError
-from ctrlhost.result import Result
+from ctrlhost.request import Result
 
 if TYPE_CHECKING:
     from ctrlhost.controller.metrics import WorkerCounts

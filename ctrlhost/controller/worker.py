@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.results import Outcomes
     from ctrlhost.controller.watchdog import Watchdog
-    from ctrlhost.request import Request
-    from ctrlhost.result import Result
+    from ctrlhost.request import Request, Result
 
 _FIRST_BUCKET = BUCKETS[0]
 _MAX_BATCH = 64

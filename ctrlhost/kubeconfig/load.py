@@ -22,7 +22,7 @@ from ctrlhost.kubeconfig.user import user_credentials
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("ctrlhost.client.kubeconfig")
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.sources import KindSource, Reads, Source
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.informers import Informer
-    from ctrlhost.request import Request
-    from ctrlhost.result import Result
+    from ctrlhost.request import Request, Result
 
 __all__ = ["HealthCheck", "Listener", "Page", "PluginContext", "PluginServices", "Task"]
 

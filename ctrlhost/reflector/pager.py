@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.reflector.skipped import Skips
     from ctrlhost.reflector.status import ReflectorStatus
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("ctrlhost.informers.pager")
 
 _LINGER = 0.05
 """Seconds for which a page is taken in without a word here."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ctrlhost.clock import Clock
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("ctrlhost.informers.list_log")
 
 _SAY_EVERY = 5.0
 """Seconds between two lines."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.reflector.options import ReflectorOptions
     from ctrlhost.transport.interface import Stream
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("ctrlhost.informers.reflector")
 
 _SAY_AGAIN = 60.0
 """Seconds after which the same failure is logged once more."""

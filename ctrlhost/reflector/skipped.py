@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.reflector.engine import Engine
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("ctrlhost.informers.skips")
 
 _SAY_AGAIN = 60.0
 

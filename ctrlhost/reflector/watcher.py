@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ctrlhost.reflector.status import ReflectorStatus
     from ctrlhost.transport.interface import Stream, WatchProgress
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("ctrlhost.informers.watcher")
 
 _TRIES, _SILENCES = 8, 2
 _SHORT = 1.0

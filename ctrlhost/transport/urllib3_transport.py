@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.kubeconfig.connection import Connection
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("ctrlhost.client.urllib3_transport")
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds for a whole request that names no timeout of its own."""
