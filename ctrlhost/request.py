@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Request"]
+__all__ = ["Request", "Result"]
 
 
 class Request(NamedTuple):
