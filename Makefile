@@ -92,7 +92,7 @@ ifeq ($(FREE_THREADED),)
 else
 	$(MAKE) VENV=.venv-free-threaded PYTHON=$(FREE_THREADED) PROFILE=dev .venv-free-threaded/.core
 	PYTHON_GIL=$(shell $(FREE_THREADED) -c 'import sysconfig; print(1 - (sysconfig.get_config_var("Py_GIL_DISABLED") or 0))') \
-	  .venv-free-threaded/bin/python -m pytest --quiet tests/unit -k "workqueue or delta_fifo or indexer or shared_informer"
+	  .venv-free-threaded/bin/python -m pytest --quiet tests/unit/core
 endif
 
 test-fast: venv ## The tests that need neither the real control plane nor a wheel, under a minute
@@ -139,7 +139,7 @@ bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SH
 	$(BIN)/python -m pytest benches --benchmark-enable --timeout 900 $(if $(SHORT),--short)
 
 docs: venv ## Write the generated parts of docs/reference
-	$(BIN)/python tests/unit/test_reference_docs.py
+	$(BIN)/python tests/docs/test_reference.py
 
 lock: ## Renew the lock file of the Python environment
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header \

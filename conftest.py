@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
-    from tests.control_plane import ControlPlane, KubeApiserver, SandboxControlPlane
+    from tests.support.control_plane import ControlPlane, KubeApiserver, SandboxControlPlane
 
 _namespaces = itertools.count(1)
 
@@ -19,7 +19,7 @@ _namespaces = itertools.count(1)
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """With `-n`, hand tests out in groups that share servers."""
-    from tests.distribution import Groups
+    from tests.support.distribution import Groups
 
     return Groups(config, log)
 
@@ -27,7 +27,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With `-n`, begin with what takes long."""
     if hasattr(config, "workerinput"):
-        from tests.distribution import place
+        from tests.support.distribution import place
 
         items.sort(key=lambda item: place(item.nodeid))
 
@@ -43,7 +43,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(scope="session")
 def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
     """The one real kube-apiserver of the session; a test that kills or compacts one starts its own."""
-    from tests.control_plane import WRITES, KubeApiserver, require_kube_apiserver
+    from tests.support.control_plane import WRITES, KubeApiserver, require_kube_apiserver
 
     require_kube_apiserver()
     with KubeApiserver(tmp_path_factory.mktemp("kube-apiserver"), audit=[WRITES]) as server:
@@ -53,7 +53,7 @@ def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApi
 @pytest.fixture(scope="session")
 def sandbox_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxControlPlane]:
     """The one sandbox of the session that the end-to-end tests share, each in its own namespace."""
-    from tests.control_plane import SandboxControlPlane
+    from tests.support.control_plane import SandboxControlPlane
 
     server = SandboxControlPlane(tmp_path_factory.mktemp("sandbox"))
     yield server
@@ -79,7 +79,7 @@ def namespace(control_plane: ControlPlane) -> str:
 @pytest.fixture
 def own_kube_apiserver(tmp_path: Path) -> Iterator[KubeApiserver]:
     """A kube-apiserver for one test, which may kill, pause or compact it."""
-    from tests.control_plane import KubeApiserver, require_kube_apiserver
+    from tests.support.control_plane import KubeApiserver, require_kube_apiserver
 
     require_kube_apiserver()
     with KubeApiserver(tmp_path / "kube-apiserver") as server:

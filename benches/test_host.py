@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from benches.ratios import Ratios
-    from tests.control_plane import KubeApiserver
+    from tests.support.control_plane import KubeApiserver
 
 WRITERS = 16
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.control_plane import KubeApiserver, require_kube_apiserver
-from tests.e2e.host_process import HostProcess
+from tests.support.control_plane import KubeApiserver, require_kube_apiserver
+from tests.support.host_process import HostProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

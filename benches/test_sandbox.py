@@ -10,7 +10,7 @@ import pytest
 
 from benches import sandboxes
 from benches.ratios import Ratios
-from tests.control_plane import KubeApiserver, require_kube_apiserver
+from tests.support.control_plane import KubeApiserver, require_kube_apiserver
 
 SUITE = "sandbox"
 

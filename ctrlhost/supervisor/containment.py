@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ctrlhost.host")
 
 #: Frames in these folders are between the host and the plugin, and tell its author nothing.
-_BETWEEN = tuple(str(Path(file).parent) for file in (__file__, pluggy.__file__))
+_BETWEEN = (str(Path(__file__).parents[1]), str(Path(pluggy.__file__).parent))
 
 
 def with_place(error: BaseException) -> str:

@@ -8,7 +8,7 @@ import pytest
 from ctrlhost_bitcoin import rpc
 from ctrlhost_bitcoin.rpc import AddedNode, Credentials, RpcClient, RpcError, RpcTarget
 
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

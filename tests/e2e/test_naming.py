@@ -12,12 +12,12 @@ import pytest
 from ctrlhost import Client
 from ctrlhost.config.load import Configuration
 from ctrlhost.host.host import Host
-from tests.waiting import eventually_equal
+from tests.support.waiting import eventually_equal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.control_plane import ControlPlane, KubeApiserver
+    from tests.support.control_plane import ControlPlane, KubeApiserver
 
 behaviour = pytest.mark.behaviour
 

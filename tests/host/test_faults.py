@@ -8,8 +8,8 @@ import socket
 import pytest
 
 import ctrlhost
-from tests.host.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS, hook
 from tests.host.test_run import config_map
+from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS, hook
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import ctrlhost
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.errors import NotLeading, ServerError
 from ctrlhost.sandbox import Sandbox
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 LIMIT = 60.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import ByIndex, ByLabel, For, Request, Watches, _core
+from tests.support.plugin_modules import config_map, plugin_of
 
 LABEL = "demo.test/of"
 

@@ -19,7 +19,7 @@ from ctrlhost.manifests.manifests import permissions_of
 from ctrlhost.manifests.rbac import roles
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.faults import Faults, FaultyTransport
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

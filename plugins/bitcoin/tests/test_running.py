@@ -13,7 +13,7 @@ from ctrlhost_bitcoin.reconciler import Reconciler
 
 import ctrlhost
 from plugins.bitcoin.tests.world import NAME, NET
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
 
