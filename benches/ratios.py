@@ -13,6 +13,7 @@ from benches.plots import draw
 
 BUDGET = Path(__file__).parent / "budget.toml"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+README = Path(__file__).parent.parent / "README.md"
 PYTHON_PEERS = ("kubernetes", "kopf")
 
 
