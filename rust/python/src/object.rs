@@ -236,7 +236,7 @@ impl Object {
         py: Python<'py>,
         r#type: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        py.import("ctrlhost.first_use")?
+        py.import("ctrlhost.typed_json")?
             .call_method1("decode", (self.to_json(py), r#type))
     }
 
