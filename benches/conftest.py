@@ -23,7 +23,7 @@ _ratios = pytest.StashKey[Ratios]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--short`, the run of CI: smaller sizes, and the page in the docs is left alone."""
+    """Add `--short`, the run of CI: smaller sizes, and no change of the docs."""
     parser.addoption(
         "--short", action="store_true", help="smaller sizes; do not rewrite docs/benchmarks.md and the README"
     )
@@ -42,7 +42,7 @@ def ratios(pytestconfig: pytest.Config) -> Ratios:
 
 @pytest.fixture(scope="session")
 def go_peers(ratios: Ratios) -> Callable[..., dict[str, float]]:
-    """Run one of the Go peers and give its figures; none, with a note, where they are not built."""
+    """Run one of the Go peers and return its figures; if they are not built, add a note and return none."""
 
     def run(*arguments: str) -> dict[str, float]:
         if not PEERS.exists():
@@ -59,7 +59,7 @@ def go_peers(ratios: Ratios) -> Callable[..., dict[str, float]]:
 def go_queue(go_peers: Callable[..., dict[str, float]]) -> Callable[[str], float]:
     """Measure one figure of client-go's or controller-runtime's queue, seconds per operation; 0 without the peers.
 
-    Each bench asks for its own right beside its own measurement: a machine's speed drifts within a run.
+    Each bench runs its peer beside its own measurement, because a machine's speed drifts within a run.
     """
 
     def run(figure: str) -> float:
@@ -70,7 +70,7 @@ def go_queue(go_peers: Callable[..., dict[str, float]]) -> Callable[[str], float
 
 @pytest.fixture(scope="session")
 def stub_pods() -> Callable[..., object]:
-    """Start a stub server with so many pods and events, sent at a pace or all at once; gives its URL in a context."""
+    """Return a context manager that runs a stub server and returns its URL; events come at a pace or all at once."""
 
     @contextmanager
     def start(pods: int, events: int, pace: int = 0) -> Iterator[str]:
