@@ -2,9 +2,9 @@
 
     python -m benches.stub_pods PODS EVENTS [PACE]
 
-It prints its URL, then serves `GET /api/v1/pods` in pages and, for a watch, EVENTS modifications. Pods are about 5 KB of
-JSON and differ like real ones: names, uids, times, environment, side cars, managed fields. PACE is the number of events
-per second; each has the annotation `sent`, in nanoseconds of the monotonic clock.
+It prints its URL, then serves `GET /api/v1/pods` in pages and, for a watch, EVENTS modifications. Pods are about 5 KB
+of JSON and differ like real ones: names, uids, times, environment, side cars, managed fields. PACE is the number of
+events per second; each has the annotation `sent`, in nanoseconds of the monotonic clock.
 """
 
 from __future__ import annotations
