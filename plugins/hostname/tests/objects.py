@@ -6,9 +6,8 @@ import copy
 from typing import Any
 
 import pytest
-from ctrlhost_hostname.bech32 import encode_address
 from ctrlhost_hostname.ingress import IngressRoutes
-from ctrlhost_hostname.lease import LeaseID
+from ctrlhost_hostname.lease import LeaseID, encode_address
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS
 from ctrlhost_hostname.routes import Directive
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ctrlhost_hostname.bech32 import encode_address
 from ctrlhost_hostname.claims import Claim, check_hostname, choose_holder, read_claim
 from ctrlhost_hostname.errors import InvalidClaimError
+from ctrlhost_hostname.lease import encode_address
 
 from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST
 

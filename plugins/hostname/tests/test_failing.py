@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_hostname.bech32 import encode_address
+from ctrlhost_hostname.lease import encode_address
 
 import ctrlhost
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from ctrlhost_hostname.errors import ResourceNotFoundError, Retry, go_type_name, is_counted, retry_class
 from ctrlhost_hostname.ignore_list import IgnoreList
-from ctrlhost_hostname.prepared import PreparedPages
+from ctrlhost_hostname.pages import PreparedPages
 
 import ctrlhost
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from ctrlhost_hostname.bech32 import AddressError, encode_address, normalise_address
-from ctrlhost_hostname.lease import LabelError, LeaseID, lease_from_labels
+from ctrlhost_hostname import lease as lease_module
+from ctrlhost_hostname.lease import (
+    AddressError,
+    LabelError,
+    LeaseID,
+    encode_address,
+    lease_from_labels,
+    normalise_address,
+)
 
 
 @pytest.mark.parametrize(
@@ -122,11 +129,9 @@ def test_a_bad_address_says_why(address, message):
 
 @pytest.mark.parametrize("words", [[1], [0, 1], [0, 0, 0]])
 def test_words_that_are_no_whole_bytes_are_refused(words):
-    from ctrlhost_hostname import bech32
-
-    expanded = bech32._expand("akash") + words
-    checksum = bech32._polymod(expanded + [0] * 6) ^ 1
+    expanded = lease_module._expand("akash") + words
+    checksum = lease_module._polymod(expanded + [0] * 6) ^ 1
     words = words + [checksum >> 5 * (5 - position) & 31 for position in range(6)]
-    address = "akash1" + "".join(bech32._CHARSET[word] for word in words)
+    address = "akash1" + "".join(lease_module._CHARSET[word] for word in words)
     with pytest.raises(AddressError, match="invalid incomplete group"):
         normalise_address(address, "akash")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ctrlhost_hostname.pages import status_pages
-from ctrlhost_hostname.prepared import PreparedPages
+from ctrlhost_hostname.pages import PreparedPages, status_pages
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_hostname.hostnames import ManagedHostname, ManagedHostnames
-from ctrlhost_hostname.prepared import LONGEST, PreparedPages, PreparedResult
+from ctrlhost_hostname.pages import LONGEST, PreparedPages, PreparedResult
+from ctrlhost_hostname.state import ManagedHostname, ManagedHostnames
 
 
 @pytest.mark.behaviour("hostname/14")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctrlhost_naming.calculation import calculate, next_established
 from ctrlhost_naming.conditions import (
     ESTABLISHED,
     INITIAL_NAMES_ACCEPTED,
@@ -17,7 +16,7 @@ from ctrlhost_naming.conditions import (
     Condition,
 )
 from ctrlhost_naming.crd import Crd
-from ctrlhost_naming.decision import Mode, decide
+from ctrlhost_naming.decision import Mode, calculate, decide, next_established
 from ctrlhost_naming.index import NameIndex
 from ctrlhost_naming.names import Names
 

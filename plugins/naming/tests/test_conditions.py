@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctrlhost_naming.calculation import Calculation
 from ctrlhost_naming.conditions import (
     ESTABLISHED,
     INSTALLING,
@@ -16,7 +15,7 @@ from ctrlhost_naming.conditions import (
     find,
     is_true,
 )
-from ctrlhost_naming.decision import status_patch
+from ctrlhost_naming.decision import Calculation, status_patch
 from ctrlhost_naming.names import Names
 
 from ctrlhost import conditions as status_conditions

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from ctrlhost_naming.conditions import INITIAL_NAMES_ACCEPTED, INVALID_CA_BUNDLE
 from ctrlhost_naming.crd import Crd
-from ctrlhost_naming.establishing import established_patch, is_due, outcome
+from ctrlhost_naming.decision import established_patch, is_due, outcome
 
 from ctrlhost.testing import ManualClock
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_naming.calculation import calculate
 from ctrlhost_naming.crd import Crd
-from ctrlhost_naming.decision import Mode
+from ctrlhost_naming.decision import Mode, calculate
 from ctrlhost_naming.names import Space
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
+from ctrlhost_hostname.controller import Reconciler, Wiring
 from ctrlhost_hostname.crds import crds
 from ctrlhost_hostname.pages import status_pages
-from ctrlhost_hostname.reconciler import Reconciler
 from ctrlhost_hostname.settings import HostnameSettings
 from ctrlhost_hostname.state import OperatorState
-from ctrlhost_hostname.wiring import Wiring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_hostname.bech32 import AddressError, normalise_address
 from ctrlhost_hostname.errors import InvalidClaimError
-from ctrlhost_hostname.lease import UINT32_MAX, UINT64_MAX, LeaseID
+from ctrlhost_hostname.lease import UINT32_MAX, UINT64_MAX, AddressError, LeaseID, normalise_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_hostname.encoding import go_time, to_json
 from ctrlhost_hostname.errors import go_type_name
+from ctrlhost_hostname.pages import go_time, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The identity of a lease: its five parts, its namespace, its labels."""
+"""The identity of a lease: its addresses in bech32, its five parts, its namespace and its labels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,98 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_VALUES = {character: value for value, character in enumerate(_CHARSET)}
+_GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
+_BECH32_CONSTANT = 1
+_CHECKSUM_LENGTH = 6
+_LONGEST = 1023
+_LONGEST_ADDRESS = 255
+
+
+class AddressError(ValueError):
+    """The text is no account address; the message says why."""
+
+
+def normalise_address(text: str, prefix: str) -> str:
+    """Give the canonical (lower-case) form of an account address.
+
+    Raises `AddressError` for anything that does not decode, or whose prefix is another one. Nothing is asked of the
+    address beyond that: whose account it is stays open.
+    """
+    if not text.strip():
+        raise AddressError("empty address string is not allowed")
+    found, words = _decode(text)
+    if found != prefix:
+        raise AddressError(f"invalid Bech32 prefix; expected {prefix}, got {found}")
+    length = _byte_length(words)
+    if length == 0:
+        raise AddressError("addresses cannot be empty")
+    if length > _LONGEST_ADDRESS:
+        raise AddressError(f"address max length is {_LONGEST_ADDRESS}, got {length}")
+    return text.lower()
+
+
+def encode_address(prefix: str, data: bytes) -> str:
+    """Encode bytes as an address with its checksum."""
+    bits = int.from_bytes(data, "big")
+    length = -(-len(data) * 8 // 5)
+    bits <<= length * 5 - len(data) * 8
+    words = [bits >> 5 * (length - 1 - position) & 31 for position in range(length)]
+    seed = _expand(prefix) + words
+    checksum = _polymod(seed + [0] * _CHECKSUM_LENGTH) ^ _BECH32_CONSTANT
+    words += [checksum >> 5 * (_CHECKSUM_LENGTH - 1 - position) & 31 for position in range(_CHECKSUM_LENGTH)]
+    return f"{prefix}1" + "".join(_CHARSET[word] for word in words)
+
+
+def _decode(text: str) -> tuple[str, list[int]]:
+    """Split an address into its prefix and its five-bit words, without the checksum, which must be right."""
+    if len(text) > _LONGEST:
+        raise AddressError(f"decoding bech32 failed: invalid bech32 string length {len(text)}")
+    if any(not 33 <= ord(character) <= 126 for character in text):
+        raise AddressError("decoding bech32 failed: invalid character in string")
+    if text not in (text.lower(), text.upper()):
+        raise AddressError("decoding bech32 failed: string not all lowercase or all uppercase")
+    text = text.lower()
+    separator = text.rfind("1")
+    if separator < 1 or separator + 1 + _CHECKSUM_LENGTH > len(text):
+        raise AddressError(f"decoding bech32 failed: invalid separator index {separator}")
+    prefix, payload = text[:separator], text[separator + 1 :]
+    strange = next((character for character in payload if character not in _VALUES), None)
+    if strange is not None:
+        raise AddressError(f"decoding bech32 failed: invalid character not part of charset: {strange!r}")
+    words = [_VALUES[character] for character in payload]
+    if _polymod(_expand(prefix) + words) != _BECH32_CONSTANT:
+        raise AddressError("decoding bech32 failed: invalid checksum")
+    return prefix, words[:-_CHECKSUM_LENGTH]
+
+
+def _byte_length(words: list[int]) -> int:
+    """Count the whole bytes in five-bit words; what is left over must be a short run of zero bits."""
+    length, left = divmod(len(words) * 5, 8)
+    if left > 4 or (left and words[-1] & (1 << left) - 1):
+        raise AddressError("decoding bech32 failed: invalid incomplete group")
+    return length
+
+
+def _expand(prefix: str) -> list[int]:
+    """Spread the prefix over words, as the checksum wants it."""
+    return [ord(character) >> 5 for character in prefix] + [0] + [ord(character) & 31 for character in prefix]
+
+
+def _polymod(words: list[int]) -> int:
+    """Compute the BCH remainder that the checksum makes a constant."""
+    remainder = 1
+    for word in words:
+        top = remainder >> 25
+        remainder = (remainder & 0x1FFFFFF) << 5 ^ word
+        for position, generator in enumerate(_GENERATOR):
+            if top >> position & 1:
+                remainder ^= generator
+    return remainder
+
 
 MANAGED_LABEL = "akash.network"
 _PREFIX = "akash.network/lease.id."

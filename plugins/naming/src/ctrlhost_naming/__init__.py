@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import ctrlhost
-from ctrlhost_naming.builtin import has_own_controller
 from ctrlhost_naming.decision import Mode
+from ctrlhost_naming.names import has_own_controller
 from ctrlhost_naming.settings import NamingSettings
 
 if TYPE_CHECKING:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost
 from ctrlhost.workqueue import default_controller_rate_limiter
-from ctrlhost_naming import establishing
-from ctrlhost_naming.builtin import has_own_controller
 from ctrlhost_naming.crd import API_VERSION, KIND, Crd, group_of
-from ctrlhost_naming.decision import Decision, Mode, decide, status_patch
+from ctrlhost_naming.decision import Decision, Mode, decide, established_patch, is_due, outcome, status_patch
 from ctrlhost_naming.differences import Kind as Finding
 from ctrlhost_naming.differences import Ledger, classify
 from ctrlhost_naming.fights import FightGuard
 from ctrlhost_naming.index import NameIndex, Wakes
 from ctrlhost_naming.metrics import NamingMetrics
+from ctrlhost_naming.names import has_own_controller
 from ctrlhost_naming.page import page
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class NamingController:
             self._served_by_server = has_own_controller(ctx.client)
         obj = ctx.get(request)
         crd = self._read(obj) if obj is not None else None
-        if obj is None or crd is None or not establishing.is_due(crd) or self._served_by_server:
+        if obj is None or crd is None or not is_due(crd) or self._served_by_server:
             self._establish_at.pop(key, None)
             return None
         now = self._clock.now()
@@ -112,11 +111,11 @@ class NamingController:
         if now < due:
             return ctrlhost.Result(requeue_after=due - now)
         self._establish_at.pop(key, None)
-        condition = establishing.outcome(crd, obj)
+        condition = outcome(crd, obj)
         if condition is None or self.guard.lost(crd.group):
             return None
         try:
-            answer = self._patch_status(ctx, key, establishing.established_patch(obj, condition, self._clock))
+            answer = self._patch_status(ctx, key, established_patch(obj, condition, self._clock))
         except (ctrlhost.NotFound, ctrlhost.Conflict) as error:
             self._log.debug("%s changed before it could be established: %s", key, error)
             return None

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ctrlhost_naming.calculation import Refusal
     from ctrlhost_naming.crd import Crd
-    from ctrlhost_naming.decision import Decision
+    from ctrlhost_naming.decision import Decision, Refusal
     from ctrlhost_naming.index import NameIndex
     from ctrlhost_naming.names import Field
 

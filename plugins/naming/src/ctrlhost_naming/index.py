@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ctrlhost_naming.calculation import Used, unmet
+from ctrlhost_naming.decision import Used, unmet
 from ctrlhost_naming.names import Space
 
 if TYPE_CHECKING:

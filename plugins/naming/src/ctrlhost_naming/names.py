@@ -1,4 +1,4 @@
-"""The names of a CustomResourceDefinition, as wanted in `spec.names` and as in force in `status.acceptedNames`."""
+"""The names of a CustomResourceDefinition, and whether the API server arbitrates them itself."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from ctrlhost import Client
 
 
 class Space(enum.Enum):
@@ -98,3 +100,13 @@ class Names:
         for name in (self.kind, self.list_kind):
             if name:
                 yield Space.KINDS, name
+
+
+HOOK = "start-apiextensions-controllers"
+"""The start-up step that /readyz lists where the controllers of CustomResourceDefinitions run inside the server."""
+
+
+def has_own_controller(client: Client) -> bool:
+    """Ask the server; an answer that says nothing about it, such as a refusal, counts as no."""
+    response = client.transport.request("GET", "/readyz", query={"verbose": "true"})
+    return HOOK in response.body.decode("utf-8", "replace")

@@ -1,14 +1,14 @@
-"""The reconcile of one hostname: who holds it, what its route should be, and the writes that make it so."""
+"""The controller: which hostnames a change concerns, and the reconcile of one hostname."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import ctrlhost
-from ctrlhost_hostname import claims as claim_rules
-from ctrlhost_hostname import manifest as manifest_rules
-from ctrlhost_hostname.claims import Claim, choose_holder, read_claim
+from ctrlhost_hostname import claims, manifest
+from ctrlhost_hostname.claims import Claim, choose_holder, claimed_hostname, read_claim, read_lease
 from ctrlhost_hostname.errors import (
     InvalidClaimError,
     ManifestDecodeError,
@@ -17,13 +17,11 @@ from ctrlhost_hostname.errors import (
     is_counted,
     retry_class,
 )
-from ctrlhost_hostname.hostnames import ManagedHostname
-from ctrlhost_hostname.orphans import collect
-from ctrlhost_hostname.routes import Directive, as_mapping, owner_of
-from ctrlhost_hostname.wiring import BY_HOST, BY_NAME, Wiring
+from ctrlhost_hostname.routes import MANAGED_SELECTOR, Directive, as_mapping, owner_of
+from ctrlhost_hostname.state import ManagedHostname
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ctrlhost_hostname.lease import LeaseID
     from ctrlhost_hostname.state import OperatorState
@@ -51,7 +49,7 @@ class Reconciler:
 
     def _reconcile(self, ctx: ctrlhost.Context, hostname: str) -> tuple[str, ctrlhost.Result | None]:
         """Reconcile and name the outcome for the metric."""
-        providers = ctx.lister(claim_rules.API_VERSION, claim_rules.KIND).by_index(BY_HOST, hostname)
+        providers = ctx.lister(claims.API_VERSION, claims.KIND).by_index(BY_HOST, hostname)
         live = ctx.lister(self._routes.api_version, self._routes.kind).by_index(BY_NAME, hostname)
         valid = self._valid_claims(hostname, providers)
         if not valid:
@@ -115,8 +113,8 @@ class Reconciler:
         try:
             found = self._manifest(ctx, holder.lease)
             version = _version(found)
-            services = manifest_rules.decode_services(as_mapping(found.get("spec")))
-            expose = manifest_rules.find_expose(services, holder.lease, holder.service_name, holder.external_port)
+            services = manifest.decode_services(as_mapping(found.get("spec")))
+            expose = manifest.find_expose(services, holder.lease, holder.service_name, holder.external_port)
             options = expose.http_options.or_defaults()
             directive = Directive(holder.hostname, holder.lease, holder.service_name, holder.external_port, options)
             written = self._write_route(ctx, directive, live)
@@ -152,7 +150,7 @@ class Reconciler:
             self._state.report_invalid(found, "decode", error)
 
     def _cached_manifest(self, ctx: ctrlhost.Context, lease: LeaseID) -> ctrlhost.Object | None:
-        lister = ctx.lister(manifest_rules.API_VERSION, manifest_rules.KIND)
+        lister = ctx.lister(manifest.API_VERSION, manifest.KIND)
         return lister.get(lease.namespace, self._settings.k8s_manifest_ns)
 
     def _manifest(self, ctx: ctrlhost.Context, lease: LeaseID) -> Mapping[str, Any]:
@@ -160,7 +158,7 @@ class Reconciler:
         found: Mapping[str, Any] | None = self._cached_manifest(ctx, lease)
         if found is None:
             found = ctx.client.find(
-                manifest_rules.API_VERSION, manifest_rules.KIND, lease.namespace, self._settings.k8s_manifest_ns
+                manifest.API_VERSION, manifest.KIND, lease.namespace, self._settings.k8s_manifest_ns
             )
         if found is None:
             ctx.log.warning("no manifest", extra={"lease": str(lease), "lease_namespace": lease.namespace})
@@ -250,4 +248,155 @@ class Reconciler:
 def _version(found: Mapping[str, Any]) -> str:
     """Name the version of a Manifest for the ignore list."""
     uid = as_mapping(found.get("metadata")).get("uid", "")
-    return manifest_rules.fingerprint(uid, as_mapping(found.get("spec")))
+    return manifest.fingerprint(uid, as_mapping(found.get("spec")))
+
+
+def collect(
+    state: OperatorState, ctx: ctrlhost.Context, hostname: str, live: list[ctrlhost.Object]
+) -> ctrlhost.Result | None:
+    """Remove the routes of a hostname that no ProviderHost claims.
+
+    A claim that this process saw vanish is acted upon at once. A route that it never saw claimed was perhaps left
+    behind while the controller was down, perhaps it is only claimed elsewhere: it must look exactly like ours and
+    stay unclaimed for the grace period. None of those goes while no ProviderHost at all was seen, since then
+    the namespace in the settings may be the wrong one.
+    """
+    if not live:
+        state.hostnames.drop(hostname)
+        state.forget(hostname)
+        return None
+    was_claimed = state.was_claimed(hostname)
+    if not was_claimed:
+        wait = _wait(state, ctx, hostname)
+        if wait is None or wait > 0:
+            return None if wait is None else ctrlhost.Result(requeue_after=wait)
+    left = False
+    for route in live:
+        owner = owner_of(route)
+        if owner is None or not (was_claimed or state.routes.is_plain(route, hostname)):
+            left = True
+            if state.left_alone.first(route):
+                state.metrics.orphans.inc()
+                ctx.log.warning("nobody claims the route, but it is not ours to remove", extra={"route": route.key})
+            continue
+        with state.metrics.kube_calls.count(state.routes.remove_action):
+            state.routes.remove(ctx.client, owner, route)
+        fields = {"hostname": hostname, "lease": str(owner)}
+        ctx.log.info("removed the route of a hostname that nobody claims", extra=fields)
+    if not left:
+        state.hostnames.drop(hostname)
+    return None
+
+
+def _wait(state: OperatorState, ctx: ctrlhost.Context, hostname: str) -> float | None:
+    """Give the seconds until a route that was never seen claimed may go; None if it may not."""
+    if not state.settings.gc_orphans:
+        ctx.log.debug("nobody claims the hostname, and orphans are kept", extra={"hostname": hostname})
+        return None
+    if not state.may_collect_unseen():
+        return state.settings.seconds("gc_grace")
+    return state.grace_left(hostname)
+
+
+BY_HOST = "host"
+BY_NAME = "name"
+_BY_LEASE = "ctrlhost_hostname/lease"
+
+
+class Wiring:
+    """The sources of the controller and the caches that it looks into outside of a reconcile."""
+
+    def __init__(self, plugin: ctrlhost.PluginContext, state: OperatorState) -> None:
+        """Ask for the caches; nothing is read yet."""
+        settings, routes = state.settings, state.routes
+        self._state = state
+        self._namespaces = [settings.k8s_manifest_ns]
+        self._hosts = plugin.informer(claims.API_VERSION, claims.KIND, namespaces=self._namespaces)
+        self._routes = plugin.informer(routes.api_version, routes.kind, label_selector=MANAGED_SELECTOR)
+        self._hosts.indexer.add_indexers({_BY_LEASE: self._lease_namespace})
+        self._lock = threading.Lock()
+        self._begun = False
+        self._resyncing = False
+
+    def sources(self) -> tuple[ctrlhost.Watches | ctrlhost.Every, ...]:
+        """Give the sources. The key is a hostname, in whichever namespace its route is."""
+        routes, settings = self._state.routes, self._state.settings
+        return (
+            ctrlhost.Watches(
+                claims.API_VERSION,
+                claims.KIND,
+                namespaces=self._namespaces,
+                map=self._of_provider_host,
+                indexes={BY_HOST: lambda host: [_hostname_of(host)]},
+            ),
+            ctrlhost.Watches(
+                manifest.API_VERSION,
+                manifest.KIND,
+                namespaces=self._namespaces,
+                map=self._of_manifest,
+                reads=manifest.READS,
+            ),
+            ctrlhost.Watches(
+                routes.api_version,
+                routes.kind,
+                label_selector=MANAGED_SELECTOR,
+                map=self._of_route,
+                indexes={BY_NAME: "metadata.name"},
+            ),
+            ctrlhost.Every(settings.seconds("resync_interval"), self._everything),
+        )
+
+    def begin(self) -> None:
+        """Have the state begin with full caches; does nothing when that was done, or before the caches are full.
+
+        The host says once that the caches are full, but leaves out those that wait for a CRD, so a reconcile asks too.
+        """
+        with self._lock:
+            if not self._begun and self._hosts.has_synced and self._routes.has_synced:
+                self._state.begin(self.live_routes(), self.provider_hosts())
+                self._begun = True
+
+    def live_routes(self) -> list[ctrlhost.Object]:
+        """Give every managed route, in the order of namespaces and names."""
+        return sorted(self._routes.lister.list(), key=lambda route: (route.namespace, route.name))
+
+    def provider_hosts(self) -> list[ctrlhost.Object]:
+        """Give every ProviderHost."""
+        return list(self._hosts.lister.list())
+
+    def _of_provider_host(self, host: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
+        yield ctrlhost.Request(_hostname_of(host))
+
+    def _of_manifest(self, found: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
+        for host in self._hosts.indexer.by_index(_BY_LEASE, found.name):
+            yield ctrlhost.Request(_hostname_of(host))
+
+    def _of_route(self, route: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
+        yield ctrlhost.Request(route.name)
+        for hostname in self._state.routes.hosts(route):
+            if hostname != route.name:
+                yield ctrlhost.Request(hostname)
+
+    def _everything(self) -> Iterator[ctrlhost.Request]:
+        # The first round comes when the workers start, and the lists have queued everything by then. Once more at
+        # once would count every failure twice.
+        if not self._resyncing:
+            self._resyncing = True
+            return
+        for host in self.provider_hosts():
+            yield ctrlhost.Request(_hostname_of(host))
+        for route in self.live_routes():
+            yield from self._of_route(route)
+
+    def _lease_namespace(self, host: ctrlhost.Object) -> list[str]:
+        """Index a ProviderHost by the name of its lease's Manifest; one without a valid lease has none."""
+        try:
+            lease = read_lease(as_mapping(host.get("spec")), self._state.settings.bech32_prefix)
+        except InvalidClaimError:
+            return []
+        return [lease.namespace]
+
+
+def _hostname_of(host: ctrlhost.Object) -> str:
+    """Read the hostname; `""` stands for all ProviderHosts without one, so that those are reported too."""
+    return claimed_hostname(as_mapping(host.get("spec")))
