@@ -7,9 +7,24 @@ from typing import Any
 
 import pytest
 from ctrlhost_hostname.ingress import IngressRoutes
-from ctrlhost_hostname.lease import LeaseID, encode_address
+from ctrlhost_hostname.lease import _CHARSET, LeaseID, _expand, _polymod
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS
 from ctrlhost_hostname.routes import Directive
+
+
+def encode_address(prefix: str, data: bytes) -> str:
+    """Encode bytes as an address with its checksum."""
+    length = -(-len(data) * 8 // 5)
+    bits = int.from_bytes(data, "big") << length * 5 - len(data) * 8
+    return encode_words(prefix, [bits >> 5 * (length - 1 - position) & 31 for position in range(length)])
+
+
+def encode_words(prefix: str, words: list[int]) -> str:
+    """Encode five-bit words as an address with its checksum."""
+    checksum = _polymod([*_expand(prefix), *words, *[0] * 6]) ^ 1
+    words = [*words, *(checksum >> 5 * (5 - position) & 31 for position in range(6))]
+    return f"{prefix}1" + "".join(_CHARSET[word] for word in words)
+
 
 PROVIDER = encode_address("akash", bytes(range(101, 121)))
 OWNER = encode_address("akash", bytes(range(1, 21)))

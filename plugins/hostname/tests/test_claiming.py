@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_hostname.lease import encode_address
 
-from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST
+from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST, encode_address
 
 SHOP = "shop.example.com"
 

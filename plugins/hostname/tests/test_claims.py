@@ -7,22 +7,23 @@ import itertools
 import pytest
 from ctrlhost_hostname.claims import Claim, check_hostname, choose_holder, read_claim
 from ctrlhost_hostname.errors import InvalidClaimError
-from ctrlhost_hostname.lease import encode_address
 
-from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST
+import ctrlhost
+from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST, encode_address
 
 
 def test_a_provider_host_reads_as_a_claim(objects):
-    spec = objects.provider_host("shop.example.com", objects.first)["spec"]
-    assert read_claim("shop", spec, "2026-06-29T14:44:46Z", "akash") == Claim(
+    host = objects.provider_host("shop.example.com", objects.first, name="shop")
+    host["metadata"]["creationTimestamp"] = "2026-06-29T14:44:46Z"
+    assert read_claim(ctrlhost.Object(host), "akash") == Claim(
         "shop", "shop.example.com", objects.first, "web", 80, "2026-06-29T14:44:46Z"
     )
 
 
 @pytest.mark.behaviour("hostname/33")
 def test_upper_case_addresses_give_the_lease_of_lower_case_ones(objects):
-    spec = objects.provider_host("shop.example.com", objects.first, owner=objects.owner.upper())["spec"]
-    claim = read_claim("shop", spec, "", "akash")
+    host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, owner=objects.owner.upper()))
+    claim = read_claim(host, "akash")
     assert claim.lease == objects.first
     assert claim.lease.namespace == objects.first.namespace
 
@@ -70,23 +71,23 @@ def test_a_hostname_may_be_253_characters_and_its_labels_as_long_as_they_like(ho
     ],
 )
 def test_what_does_not_fit_makes_a_claim_invalid(objects, change, reason):
-    spec = objects.provider_host("shop.example.com", objects.first, **change)["spec"]
+    host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, **change))
     with pytest.raises(InvalidClaimError) as caught:
-        read_claim("shop", spec, "", "akash")
+        read_claim(host, "akash")
     assert caught.value.reason == reason
 
 
 def test_an_empty_spec_is_an_invalid_claim():
     with pytest.raises(InvalidClaimError):
-        read_claim("shop", None, "", "akash")
+        read_claim(ctrlhost.Object({"metadata": {"name": "shop"}}), "akash")
 
 
 @pytest.mark.behaviour("hostname/34")
 def test_an_owner_of_32_bytes_is_a_valid_claim_although_no_label_can_hold_it(objects):
     long = encode_address("akash", bytes(32))
     assert len(long) == 64
-    spec = objects.provider_host("shop.example.com", objects.first, owner=long)["spec"]
-    assert read_claim("shop", spec, "", "akash").lease.owner == long
+    host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, owner=long))
+    assert read_claim(host, "akash").lease.owner == long
 
 
 def claim(name, lease, created="2026-01-01T00:00:00Z"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_hostname.lease import encode_address
 
 import ctrlhost
+from plugins.hostname.tests.objects import encode_address
 
 SHOP = "shop.example.com"
 

@@ -11,6 +11,8 @@ from ctrlhost_hostname.gateway import GatewayRoutes, NginxProvider
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS, HTTPOptions, decode_services, find_expose
 from ctrlhost_hostname.routes import Connection, Directive
 
+from ctrlhost import Object
+
 nginx = NginxProvider("16k")
 routes = GatewayRoutes("akash-gateway", "akash-gateway", nginx)
 
@@ -132,7 +134,7 @@ def test_what_the_server_fills_in_is_no_difference(objects):
     del live["spec"]["parentRefs"][0]["kind"]
     live["metadata"]["annotations"]["foreign"] = "yes"
     live["status"] = {"parents": []}
-    assert not routes.differs(live, desired)
+    assert not routes.differs(Object(live), desired)
 
 
 @pytest.mark.parametrize("change", ["annotation", "label", "weight", "hostnames", "parent", "timeouts", "nothing left"])
@@ -153,13 +155,14 @@ def test_a_change_of_our_own_parts_counts(objects, change):
         case "timeouts":
             live["spec"]["rules"][0]["timeouts"] = {"request": "5s"}
         case _:
-            live = {}
-    assert routes.differs(live, desired)
+            live = {"metadata": {"name": "shop.example.com"}}
+    assert routes.differs(Object(live), desired)
 
 
 def test_a_route_reads_as_its_connection(objects):
     built = routes.build(directive(objects))
     built["spec"]["hostnames"].append("second.example.com")
+    built = Object(built)
     assert routes.connection(built) == Connection("shop.example.com", objects.first, "web", 80)
     assert not routes.is_plain(built, "shop.example.com")
 
@@ -174,7 +177,7 @@ def test_a_route_reads_as_its_connection(objects):
     ],
 )
 def test_a_route_that_we_could_not_have_written_says_what_is_odd(objects, spec, message):
-    live = {**routes.build(directive(objects)), "spec": spec}
+    live = Object({**routes.build(directive(objects)), "spec": spec})
     with pytest.raises(InvalidConnectionError) as caught:
         routes.connection(live)
     assert str(caught.value) == f"kube: invalid hostname connection: {message}"

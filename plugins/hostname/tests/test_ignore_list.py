@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ctrlhost_hostname.errors import ResourceNotFoundError, Retry, go_type_name, is_counted, retry_class
+from ctrlhost_hostname.errors import ManifestDecodeError, ResourceNotFoundError, for_retry, go_type_name, is_counted
 from ctrlhost_hostname.ignore_list import IgnoreList
 from ctrlhost_hostname.pages import PreparedPages
 
@@ -139,24 +139,30 @@ def test_the_characters_of_html_are_escaped(clock, objects):
 @pytest.mark.parametrize(
     ("error", "counted", "retry"),
     [
-        (ResourceNotFoundError("manifest for x"), True, Retry.CONSTANT),
-        (ctrlhost.NotFound('namespaces "x" not found'), True, Retry.CONSTANT),
-        (ctrlhost.Forbidden("role was not found"), True, Retry.CONSTANT),
-        (ctrlhost.TransportError("EOF"), False, Retry.BACK_OFF),
-        (ctrlhost.Conflict("changed"), False, Retry.BACK_OFF),
-        (ctrlhost.Forbidden("because it is being terminated"), False, Retry.BACK_OFF),
-        (ctrlhost.Unauthorized(), False, Retry.BACK_OFF),
-        (ctrlhost.ServerError("boom"), False, Retry.BACK_OFF),
-        (ctrlhost.TooManyRequests("slow", retry_after=7.0), False, Retry.BACK_OFF),
-        (ctrlhost.TooManyRequests("slow"), False, Retry.BACK_OFF),
-        (ctrlhost.Invalid("label too long"), False, Retry.PARKED),
-        (ctrlhost.BadRequest("no"), False, Retry.PARKED),
-        (ctrlhost.BadRequest('host "h" and path "/" is already defined in ingress a/h'), False, Retry.DELAY),
+        (ResourceNotFoundError("manifest for x"), True, ctrlhost.RetryAfter),
+        (ctrlhost.NotFound('namespaces "x" not found'), True, ctrlhost.RetryAfter),
+        (ctrlhost.Forbidden("role was not found"), True, ctrlhost.RetryAfter),
+        (ctrlhost.TransportError("EOF"), False, None),
+        (ctrlhost.Conflict("changed"), False, None),
+        (ctrlhost.Forbidden("because it is being terminated"), False, None),
+        (ctrlhost.Unauthorized(), False, None),
+        (ctrlhost.ServerError("boom"), False, None),
+        (ctrlhost.TooManyRequests("slow", retry_after=7.0), False, None),
+        (ctrlhost.TooManyRequests("slow"), False, None),
+        (ManifestDecodeError("port"), False, ctrlhost.TerminalError),
+        (ctrlhost.Invalid("label too long"), False, ctrlhost.TerminalError),
+        (ctrlhost.BadRequest("no"), False, ctrlhost.TerminalError),
+        (ctrlhost.BadRequest('host "h" and path "/" is already defined in ingress a/h'), False, ctrlhost.RetryAfter),
     ],
 )
 def test_a_failure_counts_and_is_retried_by_its_kind(error, counted, retry):
     assert is_counted(error) is counted
-    assert retry_class(error) is retry
+    raised = for_retry(error, 3.0)
+    assert type(raised) is (retry or type(error))
+    assert str(raised) == str(error)
+    assert (raised is error) is (retry is None)
+    if retry is ctrlhost.RetryAfter:
+        assert raised.seconds == 3.0
 
 
 def test_the_type_of_an_error_is_named_as_go_names_it():

@@ -12,6 +12,8 @@ from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS, HTTPOptions, decode_services, find_expose
 from ctrlhost_hostname.routes import Connection, Directive
 
+from ctrlhost import Object
+
 routes = IngressRoutes()
 
 CASE_A = """
@@ -163,7 +165,7 @@ def test_a_case_that_begins_with_one_to_five_gets_a_prefix(cases, text):
 
 
 def changed(live, *path, to):
-    copied = copy.deepcopy(live)
+    copied = Object(live).to_dict()
     place = copied
     for step in path[:-1]:
         place = place[step]
@@ -171,19 +173,19 @@ def changed(live, *path, to):
         del place[path[-1]]
     else:
         place[path[-1]] = to
-    return copied
+    return Object(copied)
 
 
 @pytest.mark.behaviour("hostname/53")
 def test_only_our_own_parts_count_as_different(objects):
     desired = routes.build(directive(objects))
-    assert not routes.differs(desired, desired)
+    assert not routes.differs(Object(desired), desired)
     live = copy.deepcopy(desired)
     live["metadata"]["annotations"]["foreign"] = "yes"
     live["metadata"]["labels"]["foreign"] = "yes"
     live["metadata"]["finalizers"] = ["foreign/finalizer"]
     live["status"] = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
-    assert not routes.differs(live, desired)
+    assert not routes.differs(Object(live), desired)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,7 @@ def test_a_change_of_our_own_parts_counts(objects, path, value):
 
 
 def test_an_ingress_reads_as_its_connection(objects):
-    built = routes.build(directive(objects))
+    built = Object(routes.build(directive(objects)))
     assert routes.connection(built) == Connection("shop.example.com", objects.first, "web", 80)
     named = changed(built, "spec", "rules", 0, "http", "paths", 0, "backend", "service", "port", to={"name": "http"})
     assert routes.connection(named).service_port == 0

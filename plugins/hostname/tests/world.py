@@ -98,7 +98,7 @@ class World:
     def state(self) -> OperatorState:
         """What the plugin of the running host remembers."""
         (runtime,) = self.host.host.plugins
-        state: OperatorState = runtime.context.state[0]
+        state: OperatorState = runtime.context.state.state
         return state
 
     def install(self, crd: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import ctrlhost
 from ctrlhost_hostname import claims, manifest
@@ -13,226 +13,299 @@ from ctrlhost_hostname.errors import (
     InvalidClaimError,
     ManifestDecodeError,
     ResourceNotFoundError,
-    Retry,
+    for_retry,
     is_counted,
-    retry_class,
 )
-from ctrlhost_hostname.routes import MANAGED_SELECTOR, Directive, as_mapping, owner_of
+from ctrlhost_hostname.routes import MANAGED_SELECTOR, Directive, removable_owner
 from ctrlhost_hostname.state import ManagedHostname
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from ctrlhost_hostname.lease import LeaseID
     from ctrlhost_hostname.state import OperatorState
 
+_BY_HOST = "host"
+_BY_NAME = "name"
+_BY_LEASE = "ctrlhost_hostname/lease"
 
-class Reconciler:
-    """Brings the route of a hostname in line with what is declared. Different hostnames run in parallel."""
 
-    def __init__(self, state: OperatorState, wiring: Wiring) -> None:
-        """Work on the state of one host."""
-        self._state = state
-        self._wiring = wiring
-        self._routes = state.routes
+class HostnameController:
+    """Makes the route of each hostname match its ProviderHost. Different hostnames are reconciled in parallel."""
+
+    def __init__(self, plugin: ctrlhost.PluginContext, state: OperatorState) -> None:
+        """Create the informers; nothing is read yet."""
+        self.state = state
         self._settings = state.settings
+        self._routes = state.routes
+        self._namespaces = [self._settings.k8s_manifest_ns]
+        self._hosts = plugin.informer(claims.API_VERSION, claims.KIND, namespaces=self._namespaces)
+        self._live = plugin.informer(self._routes.api_version, self._routes.kind, label_selector=MANAGED_SELECTOR)
+        self._hosts.indexer.add_indexers({_BY_LEASE: self._lease_namespace})
+        self._lock = threading.Lock()
+        self._rebuilt = False
+        self._resyncing = False
 
-    def __call__(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
+    def sources(self) -> tuple[ctrlhost.Watches | ctrlhost.Every, ...]:
+        """Return the sources. The key is a hostname, in whichever namespace its route is."""
+        return (
+            ctrlhost.Watches(
+                claims.API_VERSION,
+                claims.KIND,
+                namespaces=self._namespaces,
+                map=lambda host: [ctrlhost.Request(claimed_hostname(host))],
+                indexes={_BY_HOST: lambda host: [claimed_hostname(host)]},
+            ),
+            ctrlhost.Watches(
+                manifest.API_VERSION,
+                manifest.KIND,
+                namespaces=self._namespaces,
+                map=self._requests_of_manifest,
+                reads=manifest.READS,
+            ),
+            ctrlhost.Watches(
+                self._routes.api_version,
+                self._routes.kind,
+                label_selector=MANAGED_SELECTOR,
+                map=self._requests_of_route,
+                indexes={_BY_NAME: "metadata.name"},
+            ),
+            ctrlhost.Every(self._settings.seconds("resync_interval"), self._requests_of_resync),
+        )
+
+    def rebuild_once(self) -> None:
+        """Rebuild the map once both caches have synced.
+
+        The host's synced hook does not wait for kinds whose CRD is missing, so every reconcile calls this too.
+        """
+        with self._lock:
+            if not self._rebuilt and self._hosts.has_synced and self._live.has_synced:
+                routes = sorted(self._live.lister.list(), key=lambda route: (route.namespace, route.name))
+                self.state.rebuild(routes, self._hosts.lister.list())
+                self._rebuilt = True
+
+    def reconcile(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
         """Reconcile `request.name`, a hostname."""
-        self._wiring.begin()
+        self.rebuild_once()
         outcome = "error"
         try:
             outcome, result = self._reconcile(ctx, request.name)
             return result
         finally:
-            self._state.metrics.reconciles.labels(outcome).inc()
+            self.state.metrics.reconciles.labels(outcome).inc()
+
+    def _requests_of_manifest(self, found: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
+        for host in self._hosts.indexer.by_index(_BY_LEASE, found.name):
+            yield ctrlhost.Request(claimed_hostname(host))
+
+    def _requests_of_route(self, route: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
+        for hostname in dict.fromkeys((route.name, *self._routes.hosts(route))):
+            yield ctrlhost.Request(hostname)
+
+    def _requests_of_resync(self) -> Iterator[ctrlhost.Request]:
+        # The first call comes when the workers start. The lists have enqueued everything by then, and enqueueing it
+        # again would count every failure twice.
+        if not self._resyncing:
+            self._resyncing = True
+            return
+        for host in self._hosts.lister.list():
+            yield ctrlhost.Request(claimed_hostname(host))
+        for route in self._live.lister.list():
+            yield from self._requests_of_route(route)
+
+    def _lease_namespace(self, host: ctrlhost.Object) -> list[str]:
+        """Index a ProviderHost by the name of its lease's Manifest; without a valid lease it is not indexed."""
+        try:
+            return [read_lease(host, self._settings.bech32_prefix).namespace]
+        except InvalidClaimError:
+            return []
 
     def _reconcile(self, ctx: ctrlhost.Context, hostname: str) -> tuple[str, ctrlhost.Result | None]:
-        """Reconcile and name the outcome for the metric."""
-        providers = ctx.lister(claims.API_VERSION, claims.KIND).by_index(BY_HOST, hostname)
-        live = ctx.lister(self._routes.api_version, self._routes.kind).by_index(BY_NAME, hostname)
-        valid = self._valid_claims(hostname, providers)
+        """Reconcile a hostname; return the outcome for the metric, and the result."""
+        hosts = ctx.lister(claims.API_VERSION, claims.KIND).by_index(_BY_HOST, hostname)
+        live = ctx.lister(self._routes.api_version, self._routes.kind).by_index(_BY_NAME, hostname)
+        valid = self._valid_claims(hostname, hosts)
         if not valid:
-            self._state.note_conflict(hostname, ())
-            if providers:
-                return "invalid", None
-            return "collected", collect(self._state, ctx, hostname, live)
+            self.state.note_conflict(hostname, ())
+            return ("invalid", None) if hosts else ("collected", self._collect(ctx, hostname, live))
         for claim in valid:
             self._forgive(ctx, claim.lease)
-        incumbents = {lease for route in live if (lease := owner_of(route))}
-        holder = choose_holder(valid, flagged=self._state.ignore_list.is_flagged, incumbents=incumbents)
-        self._report_conflict(ctx, holder, valid, providers)
-        if self._state.ignore_list.is_flagged(holder.lease):
-            ctx.log.info("lease is ignored", extra={"hostname": hostname, "lease": str(holder.lease)})
+        incumbents = {lease for route in live if (lease := removable_owner(route))}
+        holder = choose_holder(valid, flagged=self.state.ignore_list.is_flagged, incumbents=incumbents)
+        self._report_conflict(ctx, holder, valid, hosts)
+        if self.state.ignore_list.is_flagged(holder.lease):
+            ctx.log.info("skipping ignored lease", extra={"hostname": hostname, "lease": str(holder.lease)})
             return "ignored", None
-        return self._connect(ctx, holder, live)
+        return self._connect(ctx, holder, live), None
 
-    def _valid_claims(self, hostname: str, providers: list[ctrlhost.Object]) -> list[Claim]:
-        """Read the ProviderHosts of a hostname; the invalid ones are reported and left out."""
+    def _valid_claims(self, hostname: str, hosts: list[ctrlhost.Object]) -> list[Claim]:
+        """Read the ProviderHosts of a hostname; report and skip the invalid ones."""
         valid = []
-        for provider in providers:
+        for host in hosts:
             try:
-                created = provider.get_path("metadata", "creationTimestamp", default="")
-                spec = as_mapping(provider.get("spec"))
-                valid.append(read_claim(provider.name, spec, created, self._settings.bech32_prefix))
+                valid.append(read_claim(host, self._settings.bech32_prefix))
             except InvalidClaimError as error:
-                self._state.report_invalid(provider, error.reason, error)
-        if providers:
-            self._state.note_any_claim()
+                self.state.report_invalid(host, error.reason, error)
+        if hosts:
+            self.state.note_any_claim()
         if valid:
-            self._state.note_claim(hostname)
+            self.state.note_claim(hostname)
         return valid
 
+    def _collect(self, ctx: ctrlhost.Context, hostname: str, live: list[ctrlhost.Object]) -> ctrlhost.Result | None:
+        """Remove the routes of a hostname that no ProviderHost claims.
+
+        If this process saw the claim disappear, they are removed at once. Otherwise they may be left over from a
+        downtime, or claimed elsewhere: each must look exactly like this controller's own and stay unclaimed for the
+        grace period. As long as no ProviderHost was seen at all, none is removed, since `k8s-manifest-ns` may be wrong.
+        """
+        was_claimed = self.state.was_claimed(hostname)
+        if live and not was_claimed:
+            if not self._settings.gc_orphans:
+                ctx.log.debug("keeping unclaimed route: gc-orphans is off", extra={"hostname": hostname})
+                return None
+            grace = self._settings.seconds("gc_grace")
+            wait = self.state.grace_left(hostname) if self.state.may_collect_unseen() else grace
+            if wait > 0:
+                return ctrlhost.Result(requeue_after=wait)
+        removed = [self._remove(ctx, hostname, route, exact=not was_claimed) for route in live]
+        if all(removed):
+            self.state.hostnames.drop(hostname)
+        if not live:
+            self.state.forget(hostname)
+        return None
+
     def _forgive(self, ctx: ctrlhost.Context, lease: LeaseID) -> None:
-        """Take a lease off the ignore list if its Manifest came or changed since the last failure."""
-        if not self._settings.forgives or lease not in self._state.ignore_list:
+        """Remove a lease from the ignore list if its Manifest appeared or changed since the last failure."""
+        if not self._settings.forgives or lease not in self.state.ignore_list:
             return
         found = self._cached_manifest(ctx, lease)
-        if found is not None and self._state.ignore_list.forgive(lease, _version(found)):
-            ctx.log.info("lease is forgiven, its manifest changed", extra={"lease": str(lease)})
+        if found is not None and self.state.ignore_list.forgive(lease, _version(found)):
+            ctx.log.info("lease no longer ignored: its manifest changed", extra={"lease": str(lease)})
 
     def _report_conflict(
-        self, ctx: ctrlhost.Context, holder: Claim, valid: list[Claim], providers: list[ctrlhost.Object]
+        self, ctx: ctrlhost.Context, holder: Claim, valid: list[Claim], hosts: list[ctrlhost.Object]
     ) -> None:
-        """Tell those who do not get the hostname, once, who has it."""
+        """Report once to every other claimant who holds the hostname."""
         losers = tuple(sorted(claim.name for claim in valid if claim is not holder))
-        if not self._state.note_conflict(holder.hostname, losers):
+        if not self.state.note_conflict(holder.hostname, losers):
             return
-        for provider in providers:
-            if provider.name in losers:
-                message = f"hostname {holder.hostname} is held by ProviderHost {holder.name} of lease {holder.lease}"
-                ctx.log.warning("%s", message, extra={"loser": provider.name})
-                ctx.events.warning(provider, "HostnameConflict", message, action="Connect")
+        message = f"hostname {holder.hostname} is held by ProviderHost {holder.name} of lease {holder.lease}"
+        for host in hosts:
+            if host.name in losers:
+                ctx.log.warning("%s", message, extra={"loser": host.name})
+                ctx.events.warning(host, "HostnameConflict", message, action="Connect")
 
-    def _connect(
-        self, ctx: ctrlhost.Context, holder: Claim, live: list[ctrlhost.Object]
-    ) -> tuple[str, ctrlhost.Result | None]:
-        """Give the holder its route; a failure goes to the ignore list if it counts, and decides when to try again."""
+    def _connect(self, ctx: ctrlhost.Context, holder: Claim, live: list[ctrlhost.Object]) -> str:
+        """Write the holder's route and return the outcome; record a counted failure and raise what retries it."""
         version: str | None = None
-        before = self._state.hostnames.get(holder.hostname)
+        before = self.state.hostnames.get(holder.hostname)
         try:
             found = self._manifest(ctx, holder.lease)
             version = _version(found)
-            services = manifest.decode_services(as_mapping(found.get("spec")))
+            services = manifest.decode_services(found.get("spec"))
             expose = manifest.find_expose(services, holder.lease, holder.service_name, holder.external_port)
             options = expose.http_options.or_defaults()
             directive = Directive(holder.hostname, holder.lease, holder.service_name, holder.external_port, options)
             written = self._write_route(ctx, directive, live)
         except ctrlhost.Stale:
             raise
-        except Exception as error:  # noqa: BLE001 - each is raised again, as what its kind asks for
+        except Exception as error:
             if is_counted(error):
-                flagged = self._state.ignore_list.record(holder.lease, holder.hostname, error, version)
+                flagged = self.state.ignore_list.record(holder.lease, holder.hostname, error, version)
                 fields = {"hostname": holder.hostname, "lease": str(holder.lease)}
                 ctx.log.warning("lease failed: %s", error, extra=fields)
                 if flagged:
-                    return "ignored", None
-            if isinstance(error, ManifestDecodeError):
-                self._report_undecodable(ctx, holder.lease, error)
-            self._raise_for_retry(error)
-        self._enter(directive, before, written=written)
-        return "connected", None
-
-    def _raise_for_retry(self, error: Exception) -> NoReturn:
-        """Raise what makes the host try again when the kind of failure says so."""
-        delay = self._settings.seconds("retry_delay")
-        match retry_class(error):
-            case Retry.CONSTANT | Retry.DELAY:
-                raise ctrlhost.RetryAfter(delay, str(error)) from error
-            case Retry.PARKED:
-                raise ctrlhost.TerminalError(str(error)) from error
-            case Retry.BACK_OFF:
-                raise error
-
-    def _report_undecodable(self, ctx: ctrlhost.Context, lease: LeaseID, error: Exception) -> None:
-        found = self._cached_manifest(ctx, lease)
-        if found is not None:
-            self._state.report_invalid(found, "decode", error)
+                    return "ignored"
+            if isinstance(error, ManifestDecodeError) and (cached := self._cached_manifest(ctx, holder.lease)):
+                self.state.report_invalid(cached, "decode", error)
+            retry = for_retry(error, self._settings.seconds("retry_delay"))
+            if retry is error:
+                raise
+            raise retry from error
+        self._record_connected(directive, before, written=written)
+        return "connected"
 
     def _cached_manifest(self, ctx: ctrlhost.Context, lease: LeaseID) -> ctrlhost.Object | None:
         lister = ctx.lister(manifest.API_VERSION, manifest.KIND)
         return lister.get(lease.namespace, self._settings.k8s_manifest_ns)
 
-    def _manifest(self, ctx: ctrlhost.Context, lease: LeaseID) -> Mapping[str, Any]:
-        """Get the lease's Manifest; only the server's own word counts for it not being there."""
-        found: Mapping[str, Any] | None = self._cached_manifest(ctx, lease)
+    def _manifest(self, ctx: ctrlhost.Context, lease: LeaseID) -> ctrlhost.Object:
+        """Return the lease's Manifest; it is missing only if the server says so."""
+        cached = self._cached_manifest(ctx, lease)
+        if cached is not None:
+            return cached
+        namespace = self._settings.k8s_manifest_ns
+        found = ctx.client.find(manifest.API_VERSION, manifest.KIND, lease.namespace, namespace)
         if found is None:
-            found = ctx.client.find(
-                manifest.API_VERSION, manifest.KIND, lease.namespace, self._settings.k8s_manifest_ns
-            )
-        if found is None:
-            ctx.log.warning("no manifest", extra={"lease": str(lease), "lease_namespace": lease.namespace})
+            ctx.log.warning("manifest not found", extra={"lease": str(lease), "lease_namespace": lease.namespace})
             raise ResourceNotFoundError(f"manifest for {lease}")
-        return found
+        return ctrlhost.Object(found)
 
     def _write_route(self, ctx: ctrlhost.Context, directive: Directive, live: list[ctrlhost.Object]) -> bool:
-        """Remove what is in the way, then create or replace the route; says whether the route was written."""
+        """Remove the routes of other leases, then create or replace the route; return whether it was written."""
         target: ctrlhost.Object | None = None
         for route in live:
             if route.namespace == directive.lease.namespace:
                 target = route
-            else:
-                self._remove_old(ctx, directive, route)
+            # The webhook of ingress-nginx rejects a second route for the host.
+            elif self._remove(ctx, directive.hostname, route):
+                self.state.hostnames.drop(directive.hostname)
         desired = self._routes.build(directive)
         if target is not None and not self._routes.differs(target, desired):
             return False
         try:
             self._write(ctx, desired, target)
         except (ctrlhost.AlreadyExists, ctrlhost.Conflict) as error:
-            # The cache is behind, or somebody took our label away: decide once more on what the server has.
-            return self._write_over(ctx, desired, error)
+            # The cache is stale, or the managed label was removed: compare again with the server's object.
+            with self.state.metrics.kube_calls.count(self._routes.get_action):
+                found = ctx.client.find(
+                    self._routes.api_version, self._routes.kind, directive.hostname, directive.lease.namespace
+                )
+            target = None if found is None else ctrlhost.Object(found)
+            if target is not None and not self._routes.differs(target, desired):
+                return False
+            ctx.log.debug("retrying write with the server's object: %s", error, extra={"hostname": directive.hostname})
+            self._write(ctx, desired, target)
         return True
 
-    def _remove_old(self, ctx: ctrlhost.Context, directive: Directive, route: ctrlhost.Object) -> None:
-        """Remove the route of another lease: two for one host are refused by the webhook of ingress-nginx."""
-        owner = owner_of(route)
-        if owner is None:
-            if self._state.left_alone.first(route):
-                self._state.metrics.orphans.inc()
-                ctx.log.warning("route is not in its lease's namespace, left alone", extra={"route": route.key})
-            return
-        with self._state.metrics.kube_calls.count(self._routes.remove_action):
-            self._routes.remove(ctx.client, owner, route)
-        self._state.hostnames.drop(directive.hostname)
-        fields = {"hostname": directive.hostname, "lease": str(owner)}
-        ctx.log.info("removed the route of the old lease", extra=fields)
+    def _remove(self, ctx: ctrlhost.Context, hostname: str, route: ctrlhost.Object, *, exact: bool = False) -> bool:
+        """Remove a route and return True, unless this controller did not write it.
 
-    def _write(self, ctx: ctrlhost.Context, desired: dict[str, Any], target: Mapping[str, Any] | None) -> None:
-        """Create the route, or replace the whole of `target` with it."""
-        if target is None:
-            with self._state.metrics.kube_calls.count(self._routes.create_action):
-                ctx.client.create(desired)
-            return
-        version = as_mapping(target.get("metadata")).get("resourceVersion")
-        based = {**desired, "metadata": {**desired["metadata"], "resourceVersion": version}}
-        try:
-            with self._state.metrics.kube_calls.count(self._routes.update_action):
-                ctx.client.replace(based)
-        except ctrlhost.NotFound:
-            self._write(ctx, desired, None)
-
-    def _write_over(self, ctx: ctrlhost.Context, desired: dict[str, Any], refusal: Exception) -> bool:
-        """Read the route from the server and replace it if it differs."""
-        metadata = desired["metadata"]
-        with self._state.metrics.kube_calls.count(self._routes.get_action):
-            found = ctx.client.find(
-                self._routes.api_version, self._routes.kind, metadata["name"], metadata["namespace"]
-            )
-        if found is not None and not self._routes.differs(found, desired):
+        It is ours if it is in the namespace of its lease, and with `exact` only if it also looks exactly like ours.
+        """
+        owner = removable_owner(route)
+        if owner is None or (exact and not self._routes.is_plain(route, hostname)):
+            if self.state.left_alone.first(route):
+                self.state.metrics.orphans.inc()
+                ctx.log.warning("keeping a route that this controller did not write", extra={"route": route.key})
             return False
-        ctx.log.debug("deciding again on the server's object: %s", refusal, extra={"hostname": metadata["name"]})
-        self._write(ctx, desired, found)
+        with self.state.metrics.kube_calls.count(self._routes.remove_action):
+            self._routes.remove(ctx.client, owner, route)
+        ctx.log.info("removed route", extra={"hostname": hostname, "lease": str(owner)})
         return True
 
-    def _enter(self, directive: Directive, before: ManagedHostname | None, *, written: bool) -> None:
-        """Note in the map that the hostname is connected; `before` is what the map had when the reconcile began."""
-        state = self._state
+    def _write(self, ctx: ctrlhost.Context, desired: dict[str, Any], target: ctrlhost.Object | None) -> None:
+        """Create the route, or replace the whole of `target` with it."""
+        if target is not None:
+            metadata = {**desired["metadata"], "resourceVersion": target.resource_version}
+            try:
+                with self.state.metrics.kube_calls.count(self._routes.update_action):
+                    ctx.client.replace({**desired, "metadata": metadata})
+                return
+            except ctrlhost.NotFound:
+                pass
+        with self.state.metrics.kube_calls.count(self._routes.create_action):
+            ctx.client.create(desired)
+
+    def _record_connected(self, directive: Directive, before: ManagedHostname | None, *, written: bool) -> None:
+        """Record the connected hostname in the map; `before` is its entry from before the reconcile."""
+        state = self.state
         now = ManagedHostname(directive.lease, directive.service_name, directive.service_port, state.clock.time())
         unchanged = before is not None and before.last_update and replace(before, last_update=now.last_update) == now
         if unchanged and not written:
             return
         state.hostnames.set(directive.hostname, now)
-        change = "new" if before is None else "changed" if before.lease == now.lease else "swap"
         state.log.info(
             "connected" if written else "found connected",
             extra={
@@ -240,163 +313,10 @@ class Reconciler:
                 "lease": str(directive.lease),
                 "service": directive.service_name,
                 "external_port": directive.service_port,
-                "change": change,
+                "change": "new" if before is None else "changed" if before.lease == now.lease else "swap",
             },
         )
 
 
-def _version(found: Mapping[str, Any]) -> str:
-    """Name the version of a Manifest for the ignore list."""
-    uid = as_mapping(found.get("metadata")).get("uid", "")
-    return manifest.fingerprint(uid, as_mapping(found.get("spec")))
-
-
-def collect(
-    state: OperatorState, ctx: ctrlhost.Context, hostname: str, live: list[ctrlhost.Object]
-) -> ctrlhost.Result | None:
-    """Remove the routes of a hostname that no ProviderHost claims.
-
-    A claim that this process saw vanish is acted upon at once. A route that it never saw claimed was perhaps left
-    behind while the controller was down, perhaps it is only claimed elsewhere: it must look exactly like ours and
-    stay unclaimed for the grace period. None of those goes while no ProviderHost at all was seen, since then
-    the namespace in the settings may be the wrong one.
-    """
-    if not live:
-        state.hostnames.drop(hostname)
-        state.forget(hostname)
-        return None
-    was_claimed = state.was_claimed(hostname)
-    if not was_claimed:
-        wait = _wait(state, ctx, hostname)
-        if wait is None or wait > 0:
-            return None if wait is None else ctrlhost.Result(requeue_after=wait)
-    left = False
-    for route in live:
-        owner = owner_of(route)
-        if owner is None or not (was_claimed or state.routes.is_plain(route, hostname)):
-            left = True
-            if state.left_alone.first(route):
-                state.metrics.orphans.inc()
-                ctx.log.warning("nobody claims the route, but it is not ours to remove", extra={"route": route.key})
-            continue
-        with state.metrics.kube_calls.count(state.routes.remove_action):
-            state.routes.remove(ctx.client, owner, route)
-        fields = {"hostname": hostname, "lease": str(owner)}
-        ctx.log.info("removed the route of a hostname that nobody claims", extra=fields)
-    if not left:
-        state.hostnames.drop(hostname)
-    return None
-
-
-def _wait(state: OperatorState, ctx: ctrlhost.Context, hostname: str) -> float | None:
-    """Give the seconds until a route that was never seen claimed may go; None if it may not."""
-    if not state.settings.gc_orphans:
-        ctx.log.debug("nobody claims the hostname, and orphans are kept", extra={"hostname": hostname})
-        return None
-    if not state.may_collect_unseen():
-        return state.settings.seconds("gc_grace")
-    return state.grace_left(hostname)
-
-
-BY_HOST = "host"
-BY_NAME = "name"
-_BY_LEASE = "ctrlhost_hostname/lease"
-
-
-class Wiring:
-    """The sources of the controller and the caches that it looks into outside of a reconcile."""
-
-    def __init__(self, plugin: ctrlhost.PluginContext, state: OperatorState) -> None:
-        """Ask for the caches; nothing is read yet."""
-        settings, routes = state.settings, state.routes
-        self._state = state
-        self._namespaces = [settings.k8s_manifest_ns]
-        self._hosts = plugin.informer(claims.API_VERSION, claims.KIND, namespaces=self._namespaces)
-        self._routes = plugin.informer(routes.api_version, routes.kind, label_selector=MANAGED_SELECTOR)
-        self._hosts.indexer.add_indexers({_BY_LEASE: self._lease_namespace})
-        self._lock = threading.Lock()
-        self._begun = False
-        self._resyncing = False
-
-    def sources(self) -> tuple[ctrlhost.Watches | ctrlhost.Every, ...]:
-        """Give the sources. The key is a hostname, in whichever namespace its route is."""
-        routes, settings = self._state.routes, self._state.settings
-        return (
-            ctrlhost.Watches(
-                claims.API_VERSION,
-                claims.KIND,
-                namespaces=self._namespaces,
-                map=self._of_provider_host,
-                indexes={BY_HOST: lambda host: [_hostname_of(host)]},
-            ),
-            ctrlhost.Watches(
-                manifest.API_VERSION,
-                manifest.KIND,
-                namespaces=self._namespaces,
-                map=self._of_manifest,
-                reads=manifest.READS,
-            ),
-            ctrlhost.Watches(
-                routes.api_version,
-                routes.kind,
-                label_selector=MANAGED_SELECTOR,
-                map=self._of_route,
-                indexes={BY_NAME: "metadata.name"},
-            ),
-            ctrlhost.Every(settings.seconds("resync_interval"), self._everything),
-        )
-
-    def begin(self) -> None:
-        """Have the state begin with full caches; does nothing when that was done, or before the caches are full.
-
-        The host says once that the caches are full, but leaves out those that wait for a CRD, so a reconcile asks too.
-        """
-        with self._lock:
-            if not self._begun and self._hosts.has_synced and self._routes.has_synced:
-                self._state.begin(self.live_routes(), self.provider_hosts())
-                self._begun = True
-
-    def live_routes(self) -> list[ctrlhost.Object]:
-        """Give every managed route, in the order of namespaces and names."""
-        return sorted(self._routes.lister.list(), key=lambda route: (route.namespace, route.name))
-
-    def provider_hosts(self) -> list[ctrlhost.Object]:
-        """Give every ProviderHost."""
-        return list(self._hosts.lister.list())
-
-    def _of_provider_host(self, host: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
-        yield ctrlhost.Request(_hostname_of(host))
-
-    def _of_manifest(self, found: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
-        for host in self._hosts.indexer.by_index(_BY_LEASE, found.name):
-            yield ctrlhost.Request(_hostname_of(host))
-
-    def _of_route(self, route: ctrlhost.Object) -> Iterator[ctrlhost.Request]:
-        yield ctrlhost.Request(route.name)
-        for hostname in self._state.routes.hosts(route):
-            if hostname != route.name:
-                yield ctrlhost.Request(hostname)
-
-    def _everything(self) -> Iterator[ctrlhost.Request]:
-        # The first round comes when the workers start, and the lists have queued everything by then. Once more at
-        # once would count every failure twice.
-        if not self._resyncing:
-            self._resyncing = True
-            return
-        for host in self.provider_hosts():
-            yield ctrlhost.Request(_hostname_of(host))
-        for route in self.live_routes():
-            yield from self._of_route(route)
-
-    def _lease_namespace(self, host: ctrlhost.Object) -> list[str]:
-        """Index a ProviderHost by the name of its lease's Manifest; one without a valid lease has none."""
-        try:
-            lease = read_lease(as_mapping(host.get("spec")), self._state.settings.bech32_prefix)
-        except InvalidClaimError:
-            return []
-        return [lease.namespace]
-
-
-def _hostname_of(host: ctrlhost.Object) -> str:
-    """Read the hostname; `""` stands for all ProviderHosts without one, so that those are reported too."""
-    return claimed_hostname(as_mapping(host.get("spec")))
+def _version(found: ctrlhost.Object) -> str:
+    return manifest.fingerprint(found.uid, found.get("spec"))

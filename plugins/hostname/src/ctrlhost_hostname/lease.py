@@ -1,16 +1,15 @@
-"""The identity of a lease: its addresses in bech32, its five parts, its namespace and its labels."""
+"""The identity of a lease: its bech32 addresses, its five parts, its namespace and its labels."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
 
 _CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _VALUES = {character: value for value, character in enumerate(_CHARSET)}
@@ -22,14 +21,13 @@ _LONGEST_ADDRESS = 255
 
 
 class AddressError(ValueError):
-    """The text is no account address; the message says why."""
+    """The text is not an account address; the message says why."""
 
 
 def normalise_address(text: str, prefix: str) -> str:
-    """Give the canonical (lower-case) form of an account address.
+    """Return the canonical (lower-case) form of an account address, as the Cosmos SDK reads it.
 
-    Raises `AddressError` for anything that does not decode, or whose prefix is another one. Nothing is asked of the
-    address beyond that: whose account it is stays open.
+    Raises `AddressError` if the text does not decode or has another prefix. The owner of the account is not checked.
     """
     if not text.strip():
         raise AddressError("empty address string is not allowed")
@@ -44,20 +42,8 @@ def normalise_address(text: str, prefix: str) -> str:
     return text.lower()
 
 
-def encode_address(prefix: str, data: bytes) -> str:
-    """Encode bytes as an address with its checksum."""
-    bits = int.from_bytes(data, "big")
-    length = -(-len(data) * 8 // 5)
-    bits <<= length * 5 - len(data) * 8
-    words = [bits >> 5 * (length - 1 - position) & 31 for position in range(length)]
-    seed = _expand(prefix) + words
-    checksum = _polymod(seed + [0] * _CHECKSUM_LENGTH) ^ _BECH32_CONSTANT
-    words += [checksum >> 5 * (_CHECKSUM_LENGTH - 1 - position) & 31 for position in range(_CHECKSUM_LENGTH)]
-    return f"{prefix}1" + "".join(_CHARSET[word] for word in words)
-
-
 def _decode(text: str) -> tuple[str, list[int]]:
-    """Split an address into its prefix and its five-bit words, without the checksum, which must be right."""
+    """Split a BIP 173 address into its prefix and its five-bit words, after verifying and removing the checksum."""
     if len(text) > _LONGEST:
         raise AddressError(f"decoding bech32 failed: invalid bech32 string length {len(text)}")
     if any(not 33 <= ord(character) <= 126 for character in text):
@@ -69,9 +55,9 @@ def _decode(text: str) -> tuple[str, list[int]]:
     if separator < 1 or separator + 1 + _CHECKSUM_LENGTH > len(text):
         raise AddressError(f"decoding bech32 failed: invalid separator index {separator}")
     prefix, payload = text[:separator], text[separator + 1 :]
-    strange = next((character for character in payload if character not in _VALUES), None)
-    if strange is not None:
-        raise AddressError(f"decoding bech32 failed: invalid character not part of charset: {strange!r}")
+    foreign = next((character for character in payload if character not in _VALUES), None)
+    if foreign is not None:
+        raise AddressError(f"decoding bech32 failed: invalid character not part of charset: {foreign!r}")
     words = [_VALUES[character] for character in payload]
     if _polymod(_expand(prefix) + words) != _BECH32_CONSTANT:
         raise AddressError("decoding bech32 failed: invalid checksum")
@@ -79,20 +65,20 @@ def _decode(text: str) -> tuple[str, list[int]]:
 
 
 def _byte_length(words: list[int]) -> int:
-    """Count the whole bytes in five-bit words; what is left over must be a short run of zero bits."""
-    length, left = divmod(len(words) * 5, 8)
-    if left > 4 or (left and words[-1] & (1 << left) - 1):
+    """Count the whole bytes in five-bit words; the remaining bits must be few and zero."""
+    length, rest = divmod(len(words) * 5, 8)
+    if rest > 4 or (rest and words[-1] & (1 << rest) - 1):
         raise AddressError("decoding bech32 failed: invalid incomplete group")
     return length
 
 
 def _expand(prefix: str) -> list[int]:
-    """Spread the prefix over words, as the checksum wants it."""
+    """Expand the prefix into the words that the checksum covers."""
     return [ord(character) >> 5 for character in prefix] + [0] + [ord(character) & 31 for character in prefix]
 
 
 def _polymod(words: list[int]) -> int:
-    """Compute the BCH remainder that the checksum makes a constant."""
+    """Compute the BCH remainder; it is `_BECH32_CONSTANT` for a valid checksum."""
     remainder = 1
     for word in words:
         top = remainder >> 25
@@ -117,12 +103,12 @@ UINT64_MAX = 2**64 - 1
 
 
 class LabelError(ValueError):
-    """The labels of an object do not name a lease; the message has the label."""
+    """The labels of an object do not name a lease; the message names the label."""
 
 
 @dataclass(frozen=True)
 class LeaseID:
-    """What makes two leases the same: all five parts. Addresses are kept as they are and not checked here."""
+    """The five parts that identify a lease. Addresses are kept as given and not checked here."""
 
     owner: str
     dseq: int
@@ -131,7 +117,7 @@ class LeaseID:
     provider: str
 
     def __str__(self) -> str:
-        """Give the canonical text, from which the namespace is computed."""
+        """Return the canonical text, from which the namespace is computed."""
         return f"{self.owner}/{self.dseq}/{self.gseq}/{self.oseq}/{self.provider}"
 
     @cached_property
@@ -142,7 +128,7 @@ class LeaseID:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """The six labels of everything that is written for the lease."""
+        """The six labels of every object that is written for the lease."""
         return {
             MANAGED_LABEL: "true",
             OWNER_LABEL: self.owner,
@@ -154,24 +140,17 @@ class LeaseID:
 
     @property
     def removal_selector(self) -> str:
-        """The label selector under which a route of the lease is removed; upstream leaves the provider out."""
+        """The label selector for removing a route of the lease; like upstream, without the provider."""
         labels = self.labels
         return ",".join(f"{key}={labels[key]}" for key in (OWNER_LABEL, DSEQ_LABEL, GSEQ_LABEL, OSEQ_LABEL))
 
     def as_json(self) -> dict[str, Any]:
-        """Give the lease as upstream's JSON shows it, `bseq` included, which is always 0."""
-        return {
-            "owner": self.owner,
-            "dseq": self.dseq,
-            "gseq": self.gseq,
-            "oseq": self.oseq,
-            "provider": self.provider,
-            "bseq": 0,
-        }
+        """Return the lease as upstream's JSON shows it, including `bseq`, which is always 0."""
+        return {**asdict(self), "bseq": 0}
 
 
 def lease_from_labels(labels: Mapping[str, str]) -> LeaseID:
-    """Recover the lease from an object's labels; raises `LabelError` with upstream's text."""
+    """Return the lease that an object's labels name; raises `LabelError` with upstream's text."""
     for key in (DSEQ_LABEL, GSEQ_LABEL, OSEQ_LABEL, OWNER_LABEL, PROVIDER_LABEL):
         if key not in labels:
             raise LabelError(f'kube: missing label: "{key}"')
@@ -185,7 +164,7 @@ def lease_from_labels(labels: Mapping[str, str]) -> LeaseID:
 
 
 def _number(labels: Mapping[str, str], key: str, greatest: int) -> int:
-    """Read a label as an unsigned decimal number without sign and blanks."""
+    """Read a label as an unsigned decimal number without sign or blanks."""
     text = labels[key]
     if not (text.isascii() and text.isdigit()) or int(text) > greatest:
         raise LabelError(f'kube: invalid label value: {key.removeprefix(_PREFIX)} "{text}" not a uint')

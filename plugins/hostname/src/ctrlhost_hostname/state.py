@@ -1,4 +1,4 @@
-"""The state of the controller in one host: connected hostnames, ignore list, pages, and what was reported already."""
+"""The state of the controller in one host: connected hostnames, ignore list, pages, and past reports."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from ctrlhost_hostname.ignore_list import IgnoreList
 from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.metrics import HostnameMetrics
 from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES, PreparedPages, go_time, to_json
-from ctrlhost_hostname.routes import as_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import ctrlhost
     from ctrlhost_hostname.lease import LeaseID
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ManagedHostname:
-    """One connected hostname; `last_update` is in seconds since the epoch, None for a route that was found at start."""
+    """One connected hostname; `last_update` is in seconds since the epoch, None for a route found at start."""
 
     lease: LeaseID
     service_name: str
@@ -46,29 +45,29 @@ class ManagedHostnames:
         self._entries: dict[str, ManagedHostname] = {}
 
     def __len__(self) -> int:
-        """Count the connected hostnames."""
+        """Return the number of connected hostnames."""
         with self._lock:
             return len(self._entries)
 
     def get(self, hostname: str) -> ManagedHostname | None:
-        """Give the entry of a hostname."""
+        """Return the entry of a hostname, or None."""
         with self._lock:
             return self._entries.get(hostname)
 
     def rebuild(self, entries: dict[str, ManagedHostname]) -> None:
-        """Make `entries` the whole content."""
+        """Replace the whole content."""
         with self._lock:
             self._entries = dict(entries)
         self._changed()
 
     def set(self, hostname: str, entry: ManagedHostname) -> None:
-        """Enter a connected hostname."""
+        """Set the entry of a hostname."""
         with self._lock:
             self._entries[hostname] = entry
         self._changed()
 
     def drop(self, hostname: str) -> bool:
-        """Remove a hostname, whichever lease holds it, and say whether it was there."""
+        """Remove a hostname, whichever lease holds it, and return whether it was present."""
         with self._lock:
             if self._entries.pop(hostname, None) is None:
                 return False
@@ -76,7 +75,7 @@ class ManagedHostnames:
         return True
 
     def to_json(self) -> bytes:
-        """Encode the map as `/managed-hostnames` shows it."""
+        """Encode the map for `/managed-hostnames`."""
         with self._lock:
             shown: dict[str, Any] = {
                 hostname: {
@@ -95,15 +94,15 @@ _REMEMBERED = 16384
 
 
 class OncePerVersion:
-    """Says of each version of an object once that something is to be reported about it."""
+    """Limits reports about an object to one per version."""
 
     def __init__(self) -> None:
-        """Start with nothing reported."""
+        """Start without reports."""
         self._lock = threading.Lock()
         self._seen: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
     def first(self, live: ctrlhost.Object) -> bool:
-        """Say whether this version of the object was not asked about before."""
+        """Return whether this is the first report about this version of the object."""
         key = (live.kind, live.namespace, live.name)
         with self._lock:
             if self._seen.get(key) == live.resource_version:
@@ -116,18 +115,18 @@ class OncePerVersion:
 
 
 class OperatorState:
-    """The plugin's state in one host. Everything in it may be used from any thread."""
+    """The plugin's state in one host, for use from any thread."""
 
     def __init__(self, plugin: ctrlhost.PluginContext) -> None:
-        """Make the state of a fresh process: an empty map, an empty ignore list, pages without data."""
+        """Start with an empty map, an empty ignore list and pages without data."""
         settings: HostnameSettings = plugin.settings
         self.settings = settings
         self.routes = settings.routes()
         self.clock = plugin.clock
         self.log = plugin.log
         self.pages = PreparedPages(plugin.clock)
-        managed_page = self.pages.add(MANAGED_HOSTNAMES, self._managed_json)
-        ignore_page = self.pages.add(IGNORE_LIST, self._ignored_json)
+        managed_page = self.pages.add(MANAGED_HOSTNAMES, lambda: self.hostnames.to_json())  # noqa: PLW0108 - set below
+        ignore_page = self.pages.add(IGNORE_LIST, lambda: self.ignore_list.to_json())  # noqa: PLW0108 - set below
         self.hostnames = ManagedHostnames(managed_page.flag)
         self.ignore_list = IgnoreList(
             plugin.clock,
@@ -147,49 +146,35 @@ class OperatorState:
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
         self._any_claim = False
-        self._warned = False
+        self._error_logged = False
         self._orphans: dict[str, float] = {}
         self._conflicts: dict[str, tuple[str, ...]] = {}
 
-    def _managed_json(self) -> bytes:
-        return self.hostnames.to_json()
+    def rebuild(self, routes: Iterable[ctrlhost.Object], hosts: Iterable[ctrlhost.Object]) -> None:
+        """Rebuild the map from the live routes and note which hostnames are claimed; both caches must have synced.
 
-    def _ignored_json(self) -> bytes:
-        return self.ignore_list.to_json()
-
-    def begin(self, live: list[ctrlhost.Object], hosts: list[ctrlhost.Object]) -> None:
-        """Begin with full caches: make the map from the routes, and remember which hostnames are claimed.
-
-        A route that is none of ours is reported and left out of the map.
+        A route that the controller cannot have written is reported and left out.
         """
         for host in hosts:
             self.note_any_claim()
             try:
-                claim = read_claim(host.name, as_mapping(host.get("spec")), "", self.settings.bech32_prefix)
+                self.note_claim(read_claim(host, self.settings.bech32_prefix).hostname)
             except InvalidClaimError:
                 continue
-            self.note_claim(claim.hostname)
         entries: dict[str, ManagedHostname] = {}
-        for route in live:
+        for route in routes:
             try:
                 found = self.routes.connection(route)
             except (LabelError, InvalidConnectionError) as error:
                 self.report_invalid(route, "connection", error)
                 continue
             entries[found.hostname] = ManagedHostname(found.lease, found.service_name, found.service_port)
-            self.log.info(
-                "found a connected hostname",
-                extra={
-                    "hostname": found.hostname,
-                    "lease": str(found.lease),
-                    "service": found.service_name,
-                    "port": found.service_port,
-                },
-            )
+            fields = {"lease": str(found.lease), "service": found.service_name, "port": found.service_port}
+            self.log.info("found connected hostname", extra={"hostname": found.hostname, **fields})
         self.hostnames.rebuild(entries)
 
     def every(self, interval: str, work: Callable[[], object]) -> Callable[[threading.Event], None]:
-        """Give a task that does `work` after each interval, named as the setting; upstream's timers wait first too."""
+        """Return a task that calls `work` after each interval, named as the setting; like upstream, it waits first."""
         seconds = self.settings.seconds(interval)
 
         def run(stop: threading.Event) -> None:
@@ -199,58 +184,55 @@ class OperatorState:
         return run
 
     def report_invalid(self, live: ctrlhost.Object, reason: str, error: Exception) -> None:
-        """Log and count an object that can not be used, once per version."""
+        """Log and count an invalid object, once per version."""
         if self.invalid.first(live):
             self.metrics.invalid_objects.labels(live.kind, reason).inc()
-            self.log.warning(
-                "object can not be used: %s",
-                error,
-                extra={"kind": live.kind, "object": live.key, "reason": reason},
-            )
+            fields = {"kind": live.kind, "object": live.key, "reason": reason}
+            self.log.warning("skipping invalid object: %s", error, extra=fields)
 
     def note_claim(self, hostname: str) -> None:
-        """Remember that a valid ProviderHost claims the hostname."""
+        """Note that a valid ProviderHost claims the hostname."""
         with self._lock:
             self._claimed.add(hostname)
             self._orphans.pop(hostname, None)
 
     def note_any_claim(self) -> None:
-        """Remember that there are ProviderHosts at all, so that the namespace looked at can not be a wrong one."""
+        """Note that a ProviderHost exists, so `k8s-manifest-ns` is not the wrong namespace."""
         with self._lock:
             self._any_claim = True
 
     def may_collect_unseen(self) -> bool:
-        """Say whether this process has seen a ProviderHost; the first time that it has not is an error in the log."""
+        """Return whether this process has seen a ProviderHost; log an error the first time that it has not."""
         with self._lock:
-            if self._any_claim or self._warned:
+            if self._any_claim or self._error_logged:
                 return self._any_claim
-            self._warned = True
+            self._error_logged = True
         self.log.error(
-            "managed routes exist, but no ProviderHost does; nothing is removed, check k8s-manifest-ns",
+            "managed routes exist, but no ProviderHost does; keeping all routes: check k8s-manifest-ns",
             extra={"manifest_namespace": self.settings.k8s_manifest_ns},
         )
         return False
 
     def was_claimed(self, hostname: str) -> bool:
-        """Say whether this process saw a valid claim for the hostname, which is gone if there is none now."""
+        """Return whether this process has seen a valid claim for the hostname."""
         with self._lock:
             return hostname in self._claimed
 
     def forget(self, hostname: str) -> None:
-        """Drop what is remembered of a hostname that has neither claim nor route."""
+        """Drop the notes about a hostname that has neither claim nor route."""
         with self._lock:
             self._claimed.discard(hostname)
             self._orphans.pop(hostname, None)
 
     def grace_left(self, hostname: str) -> float:
-        """Give the seconds until a route that was never seen claimed may be removed; the first call starts the time."""
+        """Return the seconds until a route without any seen claim may be removed; the first call starts the timer."""
         now = self.clock.now()
         with self._lock:
             first_seen = self._orphans.setdefault(hostname, now)
         return first_seen + self.settings.seconds("gc_grace") - now
 
     def note_conflict(self, hostname: str, losers: tuple[str, ...]) -> bool:
-        """Remember which ProviderHosts do not get the hostname, and say whether they are others than before."""
+        """Note which ProviderHosts do not get the hostname, and return whether that changed."""
         with self._lock:
             before = self._conflicts.get(hostname, ())
             if losers:
