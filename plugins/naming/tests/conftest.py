@@ -11,7 +11,7 @@ import ctrlhost_naming
 import pytest
 from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import Mode, decide, status_patch
-from ctrlhost_naming.index import NameIndex, Wakes
+from ctrlhost_naming.index import NameIndex, Requeues
 
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
@@ -164,9 +164,8 @@ class World:
         if not decision.write:
             return
         assert decision.calculation
-        patch = status_patch(
-            obj["metadata"]["resourceVersion"], obj["status"].get("conditions", []), decision.calculation, self.clock
-        )
+        changes = (decision.calculation.names_accepted, decision.calculation.established)
+        patch = status_patch(obj, changes, self.clock, decision.calculation.accepted)
         obj = copy.deepcopy(obj)
         obj["status"].update(patch["status"])
         self.writes += 1
@@ -175,7 +174,7 @@ class World:
         self.clock.advance(1)
         self.written.append((self.objects[key], obj))
         self.objects[key] = obj
-        self._wake(key, self.index.wrote(Crd.of(obj)))
+        self._wake(key, self.index.record_write(Crd.of(obj)))
         self._deliver(key, obj)
 
     def thaw(self) -> None:
@@ -206,7 +205,7 @@ class World:
         for other in sorted(others, key=lambda k: (self.objects[k]["metadata"]["creationTimestamp"], k)):
             self.queue.setdefault(other)
 
-    def _wake(self, key: str, wakes: Wakes) -> None:
+    def _wake(self, key: str, wakes: Requeues) -> None:
         assert key not in dict(wakes)
         self.woken += wakes
         for other, _ in wakes:

@@ -103,10 +103,16 @@ def test_an_observed_generation_stays() -> None:
     assert put([old], NAMES_ACCEPTED, "True", "NoConflicts", "none")[0]["observedGeneration"] == 7
 
 
+def patch_of(version: str, conditions: list[dict[str, Any]], calculation: Calculation) -> dict[str, Any]:
+    raw = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
+    changes = (calculation.names_accepted, calculation.established)
+    return status_patch(raw, changes, ManualClock(), calculation.accepted)
+
+
 def test_the_patch_carries_its_version_all_six_names_and_all_conditions() -> None:
     foreign = entry("Terminating", "False", extra={"kept": [1]})
     calculation = Calculation(Names("as", "a", "A"), NO_CONFLICTS, INSTALLING, ())
-    patch = status_patch("41", [foreign], calculation, ManualClock())
+    patch = patch_of("41", [foreign], calculation)
     assert patch == {
         "metadata": {"resourceVersion": "41"},
         "status": {
@@ -136,7 +142,7 @@ def test_the_patch_carries_its_version_all_six_names_and_all_conditions() -> Non
 def test_the_patch_of_a_conflict_on_a_fresh_crd_says_not_accepted_too() -> None:
     blocked = Condition(NAMES_ACCEPTED, "False", "ShortNamesConflict", '"f" is already in use')
     calculation = Calculation(Names("bars", "bar", "Bar", "BarList"), blocked, NOT_ACCEPTED, ())
-    conditions = status_patch("1", [], calculation, ManualClock())["status"]["conditions"]
+    conditions = patch_of("1", [], calculation)["status"]["conditions"]
     assert [(c["type"], c["status"], c["reason"]) for c in conditions] == [
         (NAMES_ACCEPTED, "False", "ShortNamesConflict"),
         (ESTABLISHED, "False", "NotAccepted"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import Mode, decide
-from ctrlhost_naming.differences import Kind, Ledger, classify, mutual
+from ctrlhost_naming.differences import Finding, Ledger, classify, strongly_connected
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,7 +126,7 @@ edges = st.dictionaries(st.sampled_from("abcdefgh"), st.sets(st.sampled_from("ab
 
 
 @given(waits=edges)
-def test_mutual_finds_those_that_reach_each_other(waits: dict[str, set[str]]) -> None:
+def test_strongly_connected_finds_those_that_reach_each_other(waits: dict[str, set[str]]) -> None:
     nodes = set(waits) | {other for others in waits.values() for other in others}
     reach = {node: {node} for node in nodes}
     for _ in nodes:
@@ -134,16 +134,16 @@ def test_mutual_finds_those_that_reach_each_other(waits: dict[str, set[str]]) ->
             for other in list(reach[node]):
                 reach[node] |= waits.get(other, set())
     expected = {frozenset(b for b in nodes if b in reach[a] and a in reach[b]) for a in nodes}
-    assert {frozenset(part) for part in mutual(waits)} == expected
+    assert {frozenset(part) for part in strongly_connected(waits)} == expected
 
 
 def test_a_chain_of_thousands_does_not_exhaust_the_stack() -> None:
     waits = {str(i): {str(i + 1)} for i in range(20_000)}
-    assert all(len(part) == 1 for part in mutual(waits))
+    assert all(len(part) == 1 for part in strongly_connected(waits))
 
 
 def test_every_kind_has_a_word_that_metrics_can_use() -> None:
-    assert {kind.value for kind in Kind} == {
+    assert {kind.value for kind in Finding} == {
         "pending",
         "conflict",
         "self_conflict",

@@ -19,8 +19,8 @@ def rounds(guard: FightGuard, times: list[float], *, theirs: Condition = NO_CONF
     """Write, be contradicted, and want to write again, at each of these times."""
     outcomes = []
     for now in times:
-        guard.wrote("bs.g.io", REFUSED)
-        outcomes.append(guard.contradicted(crd(theirs), REFUSED, now))
+        guard.record_write("bs.g.io", REFUSED)
+        outcomes.append(guard.is_fight(crd(theirs), REFUSED, now))
     return outcomes
 
 
@@ -28,22 +28,22 @@ def rounds(guard: FightGuard, times: list[float], *, theirs: Condition = NO_CONF
 def test_the_fourth_contradiction_within_a_minute_ends_it_for_the_group() -> None:
     guard = FightGuard()
     assert rounds(guard, [0, 10, 20, 30]) == [False, False, False, True]
-    assert guard.lost("g.io")
-    assert not guard.lost("x.io")
+    assert guard.has_given_up("g.io")
+    assert not guard.has_given_up("x.io")
 
 
 def test_contradictions_further_apart_are_borne() -> None:
     guard = FightGuard()
     assert rounds(guard, [0, 30, 60, 90, 120, 150]) == [False] * 6
-    assert not guard.lost("g.io")
+    assert not guard.has_given_up("g.io")
 
 
 def test_another_result_than_the_last_one_is_no_fight() -> None:
     guard = FightGuard()
     other = Condition(NAMES_ACCEPTED, "False", "SingularConflict", '"c" is already in use')
     for now in range(10):
-        guard.wrote("bs.g.io", REFUSED)
-        assert not guard.contradicted(crd(NO_CONFLICTS), other, now)
+        guard.record_write("bs.g.io", REFUSED)
+        assert not guard.is_fight(crd(NO_CONFLICTS), other, now)
 
 
 def test_what_stands_as_written_is_no_contradiction() -> None:

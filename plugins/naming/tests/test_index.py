@@ -25,7 +25,7 @@ def index() -> NameIndex:
     """An index that has seen version 1 of a CRD, and its own write of version 2 that added the short name `x`."""
     index = NameIndex()
     index.observe(seen("1"))
-    index.wrote(seen("2", "x"))
+    index.record_write(seen("2", "x"))
     assert held(index, "x")
     return index
 
@@ -70,7 +70,7 @@ def test_a_deletion_of_another_object_of_that_name_counts_only_if_it_is_later(in
 @behaviour("naming/Y10")
 def test_an_answer_that_comes_after_the_deletion_resurrects_nothing(index: NameIndex) -> None:
     index.forget("as.g.io", "u1", "3")
-    index.wrote(seen("4", "z"))
+    index.record_write(seen("4", "z"))
     assert index.get("as.g.io") is None
     assert not held(index, "z")
 
@@ -92,8 +92,8 @@ def test_an_event_that_is_behind_the_cache_does_not_bring_back_what_was_found_mi
 def test_an_answer_about_the_object_before_does_not_touch_the_one_made_again(index: NameIndex) -> None:
     index.forget("as.g.io", "u1", "2")
     index.observe(seen("3", "y", uid="u2"))
-    index.wrote(seen("2", "z", uid="u1"))
-    index.wrote(seen("9", "z", uid="u1"))
+    index.record_write(seen("2", "z", uid="u1"))
+    index.record_write(seen("9", "z", uid="u1"))
     assert held(index, "y")
     assert not held(index, "z")
 
@@ -107,7 +107,7 @@ def test_a_deletion_clears_what_only_a_write_had_shown(index: NameIndex) -> None
 
 def test_an_answer_older_than_what_the_informer_showed_is_ignored(index: NameIndex) -> None:
     index.observe(seen("5", "y"))
-    index.wrote(seen("4", "z"))
+    index.record_write(seen("4", "z"))
     assert held(index, "y")
     assert not held(index, "z")
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost_naming
 import pytest
-from ctrlhost_naming.differences import Kind as Finding
-from ctrlhost_naming.differences import Ledger
+from ctrlhost_naming.differences import Finding, Ledger
 from ctrlhost_naming.index import NameIndex
 from ctrlhost_naming.metrics import NamingMetrics
 from prometheus_client import CollectorRegistry
@@ -119,7 +118,7 @@ def test_observe_counts_a_conflict_and_names_the_owner(
     cluster.edit("bs", shortNames=["y"])
     cluster.wait_for_server("bs")
     assert cluster.metric("differences", kind="conflict") == 0
-    assert "bs.g.io: all names are accepted now" in caplog.text
+    assert "bs.g.io: all names accepted" in caplog.text
 
 
 def test_groups_that_are_not_listed_are_left_alone(start: Callable[..., Cluster], external: Sandbox) -> None:
