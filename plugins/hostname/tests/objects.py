@@ -1,4 +1,4 @@
-"""Leases, declarations and routes for the tests, those of the examples among them."""
+"""Builders of leases, ProviderHosts, Manifests and routes, including those of the examples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OWNER = encode_address("akash", bytes(range(1, 21)))
 OTHER_OWNER = encode_address("akash", bytes(range(41, 61)))
 LONGEST = ".".join(["a" * 50] * 4) + "." + "b" * 49
 
-#: Hostnames that no claim can be of.
+#: Hostnames that are invalid in a claim.
 IMPOSSIBLE = [
     pytest.param("*.example.com", marks=pytest.mark.behaviour("hostname/35")),
     pytest.param("Shop.Example.com", marks=pytest.mark.behaviour("hostname/36")),
@@ -179,7 +179,7 @@ class Objects:
 
     @staticmethod
     def http_route_crd() -> dict[str, Any]:
-        """As much of the Gateway API's CRD as matters here: the defaults that the server fills in."""
+        """The part of the Gateway API's CRD that the tests need: the defaults of the server."""
         backend = {
             "type": "object",
             "properties": {

@@ -39,7 +39,7 @@ def test_upper_case_addresses_give_the_lease_of_lower_case_ones(objects):
         "münchen.example",
     ],
 )
-def test_a_hostname_that_can_not_name_a_route_is_an_invalid_claim(hostname):
+def test_a_hostname_that_cannot_name_a_route_is_an_invalid_claim(hostname):
     with pytest.raises(InvalidClaimError) as caught:
         check_hostname(hostname)
     assert caught.value.reason == "hostname"
@@ -47,7 +47,7 @@ def test_a_hostname_that_can_not_name_a_route_is_an_invalid_claim(hostname):
 
 @pytest.mark.behaviour("hostname/37")
 @pytest.mark.parametrize("hostname", [LONGEST, "a" * 64 + ".example.com", "a", "1.2.3.example", "256.1.1.1"])
-def test_a_hostname_may_be_253_characters_and_its_labels_as_long_as_they_like(hostname):
+def test_a_hostname_may_have_253_characters_and_labels_of_any_length(hostname):
     assert len(LONGEST) == 253
     check_hostname(hostname)
 
@@ -70,7 +70,7 @@ def test_a_hostname_may_be_253_characters_and_its_labels_as_long_as_they_like(ho
         ({"service_name": 5}, "decode"),
     ],
 )
-def test_what_does_not_fit_makes_a_claim_invalid(objects, change, reason):
+def test_an_invalid_field_makes_a_claim_invalid(objects, change, reason):
     host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, **change))
     with pytest.raises(InvalidClaimError) as caught:
         read_claim(host, "akash")
@@ -96,7 +96,7 @@ def claim(name, lease, created="2026-01-01T00:00:00Z"):
 
 @pytest.mark.behaviour("hostname/39")
 @pytest.mark.behaviour("hostname/41")
-def test_the_holder_is_the_same_in_whatever_order_the_claims_come(objects):
+def test_the_holder_does_not_depend_on_the_order_of_the_claims(objects):
     canonical = claim("shop.example.com", objects.first, "2026-03-01T00:00:00Z")
     live = claim("b", objects.second, "2026-02-01T00:00:00Z")
     old = claim("c", objects.third, "2026-01-01T00:00:00Z")
@@ -110,7 +110,7 @@ def test_the_holder_is_the_same_in_whatever_order_the_claims_come(objects):
             assert holder == expected
 
 
-def test_a_flagged_claim_comes_after_every_other(objects):
+def test_a_flagged_claim_ranks_last(objects):
     canonical, other = claim("shop.example.com", objects.first), claim("z", objects.second)
     flagged = {objects.first}
     assert choose_holder([canonical, other], flagged=flagged.__contains__, incumbents={objects.first}) == other

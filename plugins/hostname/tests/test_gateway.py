@@ -127,7 +127,7 @@ def test_an_empty_buffer_size_leaves_its_annotation_out():
     assert "nginx.org/proxy-buffer-size" not in NginxProvider("").annotations(DEFAULT_HTTP_OPTIONS)
 
 
-def test_what_the_server_fills_in_is_no_difference(objects):
+def test_defaults_of_the_server_are_no_difference(objects):
     desired = routes.build(directive(objects))
     live = copy.deepcopy(desired)
     live["spec"]["rules"][0]["backendRefs"][0].update({"group": "", "kind": "Service", "weight": 1})
@@ -138,7 +138,7 @@ def test_what_the_server_fills_in_is_no_difference(objects):
 
 
 @pytest.mark.parametrize("change", ["annotation", "label", "weight", "hostnames", "parent", "timeouts", "nothing left"])
-def test_a_change_of_our_own_parts_counts(objects, change):
+def test_a_change_of_our_own_parts_is_a_difference(objects, change):
     desired = routes.build(directive(objects, options=HTTPOptions(max_body_size=1)))
     live = copy.deepcopy(desired)
     match change:
@@ -176,7 +176,7 @@ def test_a_route_reads_as_its_connection(objects):
         ({"hostnames": ["a"], "rules": [{"backendRefs": [{"name": "web"}]}]}, "backend ref has no port"),
     ],
 )
-def test_a_route_that_we_could_not_have_written_says_what_is_odd(objects, spec, message):
+def test_the_error_of_a_foreign_route_names_the_invalid_part(objects, spec, message):
     live = Object({**routes.build(directive(objects)), "spec": spec})
     with pytest.raises(InvalidConnectionError) as caught:
         routes.connection(live)

@@ -1,4 +1,4 @@
-"""Prepared data, its pages and the map of hostnames."""
+"""Prepared pages and the map of hostnames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_only_a_dirty_page_is_prepared_and_only_once(clock):
 
 
 @pytest.mark.behaviour("hostname/15")
-def test_a_failed_preparation_reaches_the_caller_and_leaves_the_page_dirty(clock):
+def test_a_failed_preparation_is_raised_and_leaves_the_page_dirty(clock):
     def fail():
         raise EOFError("EOF")
 
@@ -65,7 +65,7 @@ def test_prepared_data_goes_from_clean_to_dirty_to_clean(clock):
 
 
 @pytest.mark.behaviour("hostname/18")
-def test_what_is_longer_than_eight_mebibytes_is_cut(clock):
+def test_a_page_is_cut_at_eight_mebibytes(clock):
     page = PreparedPage(clock, lambda: b"x" * 10_000_000)
     page.flag()
     page.refresh()

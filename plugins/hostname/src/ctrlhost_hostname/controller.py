@@ -186,7 +186,7 @@ class HostnameController:
     def _report_conflict(
         self, ctx: ctrlhost.Context, holder: Claim, valid: list[Claim], hosts: list[ctrlhost.Object]
     ) -> None:
-        """Report once to every other claimant who holds the hostname."""
+        """Report the holder of the hostname, once, to every other claimant."""
         losers = tuple(sorted(claim.name for claim in valid if claim is not holder))
         if not self.state.note_conflict(holder.hostname, losers):
             return

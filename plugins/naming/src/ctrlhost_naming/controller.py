@@ -179,7 +179,7 @@ class NamingController:
             return ctrlhost.Result(requeue_after=wait)
         kind = finding
         if not at_once:
-            # The ledger tells self-conflicts and cycles from other conflicts.
+            # The ledger distinguishes self-conflicts and cycles from other conflicts.
             kind = next((one.kind for one in self.ledger.report(now) if one.crd == crd.name), finding)
         text = f"{kind.value}: {names}" if names else kind.value
         if self._reported.get(crd.name) == text:
@@ -214,14 +214,14 @@ class NamingController:
         if self._in_scope(crd.group):
             self._requeue(self.index.observe(crd))
 
-    def _on_delete(self, gone: Object | DeletedFinalStateUnknown) -> None:
+    def _on_delete(self, deleted: Object | DeletedFinalStateUnknown) -> None:
         """Release the names of a deleted CRD, also if the watch missed the deletion."""
-        obj: Any = getattr(gone, "object", gone)
+        obj: Any = getattr(deleted, "object", deleted)
         if obj is None:
-            self._forget(gone.key)
+            self._forget(deleted.key)
             return
         if getattr(obj, "kind", None) != KIND:
-            self._log.warning("ignoring a deletion: not a CustomResourceDefinition: %r", gone)
+            self._log.warning("ignoring a deletion: not a CustomResourceDefinition: %r", deleted)
             return
         self._forget(obj.name, obj.uid, obj.resource_version)
 
