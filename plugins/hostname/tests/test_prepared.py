@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_hostname.pages import LONGEST, PreparedPage, PreparedPages
+from ctrlhost_hostname.pages import MAX_PAGE_BYTES, PreparedPage, PreparedPages
 from ctrlhost_hostname.state import ManagedHostname, ManagedHostnames
 
 
@@ -69,7 +69,7 @@ def test_a_page_is_cut_at_eight_mebibytes(clock):
     page = PreparedPage(clock, lambda: b"x" * 10_000_000)
     page.flag()
     page.refresh()
-    assert len(page.get().data) == LONGEST == 8388608
+    assert len(page.get().data) == MAX_PAGE_BYTES == 8388608
 
 
 def test_a_change_while_a_page_is_prepared_is_not_lost(clock):

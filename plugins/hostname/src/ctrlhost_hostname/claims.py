@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 API_VERSION = "akash.network/v2beta2"
 KIND = "ProviderHost"
 
-_LONGEST_NAME = 253
+_MAX_NAME_LENGTH = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -40,8 +40,8 @@ def check_hostname(hostname: str) -> None:
     Upper case (which is not folded) and wildcards are invalid, since neither can be in an object's name. A label may be
     longer than 63 characters, since the API server accepts such names.
     """
-    if not 1 <= len(hostname) <= _LONGEST_NAME:
-        raise InvalidClaimError("hostname", f"hostname {hostname!r} must have 1 to {_LONGEST_NAME} characters")
+    if not 1 <= len(hostname) <= _MAX_NAME_LENGTH:
+        raise InvalidClaimError("hostname", f"hostname {hostname!r} must have 1 to {_MAX_NAME_LENGTH} characters")
     if not _SUBDOMAIN.fullmatch(hostname):
         raise InvalidClaimError("hostname", f"hostname {hostname!r} is not a lower-case DNS-1123 subdomain")
     try:
@@ -111,10 +111,10 @@ def _text(host: ctrlhost.Object, key: str) -> str:
     return value
 
 
-def _number(host: ctrlhost.Object, key: str, greatest: int) -> int:
+def _number(host: ctrlhost.Object, key: str, maximum: int) -> int:
     value = host.get_path("spec", key, default=0)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= greatest:
-        raise InvalidClaimError("decode", f"spec.{key} must be an integer from 0 to {greatest}, got {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= maximum:
+        raise InvalidClaimError("decode", f"spec.{key} must be an integer from 0 to {maximum}, got {value!r}")
     return value
 
 

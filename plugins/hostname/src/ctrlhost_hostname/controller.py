@@ -197,7 +197,7 @@ class HostnameController:
                 ctx.events.warning(host, "HostnameConflict", message, action="Connect")
 
     def _connect(self, ctx: ctrlhost.Context, holder: Claim, live: list[ctrlhost.Object]) -> str:
-        """Write the holder's route and return the outcome; record a counted failure and raise what retries it."""
+        """Write the holder's route and return the outcome; record a counted failure and raise its retry."""
         version: str | None = None
         before = self.state.hostnames.get(holder.hostname)
         try:
@@ -276,7 +276,7 @@ class HostnameController:
         """
         owner = removable_owner(route)
         if owner is None or (exact and not self._routes.is_plain(route, hostname)):
-            if self.state.left_alone.first(route):
+            if self.state.kept.first(route):
                 self.state.metrics.orphans.inc()
                 ctx.log.warning("keeping a route that this controller did not write", extra={"route": route.key})
             return False

@@ -124,7 +124,7 @@ class IgnoreList:
     def to_json(self) -> bytes:
         """Encode the list for `/ignore-list`."""
         with self._lock:
-            shown: dict[str, Any] = {
+            entries: dict[str, Any] = {
                 str(lease): {
                     "hostnames": sorted(entry.hostnames) or None,
                     "last-error": entry.last_error,
@@ -135,4 +135,4 @@ class IgnoreList:
                 }
                 for lease, entry in self._entries.items()
             }
-        return to_json(shown)
+        return to_json(entries)

@@ -16,8 +16,8 @@ _VALUES = {character: value for value, character in enumerate(_CHARSET)}
 _GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
 _BECH32_CONSTANT = 1
 _CHECKSUM_LENGTH = 6
-_LONGEST = 1023
-_LONGEST_ADDRESS = 255
+_MAX_LENGTH = 1023
+_MAX_ADDRESS_BYTES = 255
 
 
 class AddressError(ValueError):
@@ -37,14 +37,14 @@ def normalise_address(text: str, prefix: str) -> str:
     length = _byte_length(words)
     if length == 0:
         raise AddressError("addresses cannot be empty")
-    if length > _LONGEST_ADDRESS:
-        raise AddressError(f"address max length is {_LONGEST_ADDRESS}, got {length}")
+    if length > _MAX_ADDRESS_BYTES:
+        raise AddressError(f"address max length is {_MAX_ADDRESS_BYTES}, got {length}")
     return text.lower()
 
 
 def _decode(text: str) -> tuple[str, list[int]]:
     """Split a BIP 173 address into its prefix and its five-bit words, after verifying and removing the checksum."""
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         raise AddressError(f"decoding bech32 failed: invalid bech32 string length {len(text)}")
     if any(not 33 <= ord(character) <= 126 for character in text):
         raise AddressError("decoding bech32 failed: invalid character in string")
@@ -163,9 +163,9 @@ def lease_from_labels(labels: Mapping[str, str]) -> LeaseID:
     )
 
 
-def _number(labels: Mapping[str, str], key: str, greatest: int) -> int:
+def _number(labels: Mapping[str, str], key: str, maximum: int) -> int:
     """Read a label as an unsigned decimal number without sign or blanks."""
     text = labels[key]
-    if not (text.isascii() and text.isdigit()) or int(text) > greatest:
+    if not (text.isascii() and text.isdigit()) or int(text) > maximum:
         raise LabelError(f'kube: invalid label value: {key.removeprefix(_PREFIX)} "{text}" not a uint')
     return int(text)

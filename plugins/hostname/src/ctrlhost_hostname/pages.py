@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MANAGED_HOSTNAMES = "/managed-hostnames"
 IGNORE_LIST = "/ignore-list"
-LONGEST = 8 * 1024 * 1024
+MAX_PAGE_BYTES = 8 * 1024 * 1024
 ZERO_TIME = "0001-01-01 00:00:00 +0000 UTC"
 
 _ESCAPES = str.maketrans(
@@ -92,7 +92,7 @@ class PreparedPage:
             self.flag()
             raise
         with self._lock:
-            self._prepared = Prepared(data[:LONGEST], self._clock.time())
+            self._prepared = Prepared(data[:MAX_PAGE_BYTES], self._clock.time())
 
 
 class PreparedPages:

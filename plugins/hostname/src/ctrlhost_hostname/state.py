@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ctrlhost_hostname.lease import LeaseID
     from ctrlhost_hostname.settings import HostnameSettings
 
+_MAX_REPORTS = 16384
+
 
 @dataclass(frozen=True)
 class ManagedHostname:
@@ -77,7 +79,7 @@ class ManagedHostnames:
     def to_json(self) -> bytes:
         """Encode the map for `/managed-hostnames`."""
         with self._lock:
-            shown: dict[str, Any] = {
+            entries: dict[str, Any] = {
                 hostname: {
                     "LeaseID": entry.lease.as_json(),
                     "Namespace": entry.lease.namespace,
@@ -87,10 +89,7 @@ class ManagedHostnames:
                 }
                 for hostname, entry in self._entries.items()
             }
-        return to_json(shown)
-
-
-_REMEMBERED = 16384
+        return to_json(entries)
 
 
 class OncePerVersion:
@@ -109,7 +108,7 @@ class OncePerVersion:
                 return False
             self._seen[key] = live.resource_version
             self._seen.move_to_end(key)
-            if len(self._seen) > _REMEMBERED:
+            if len(self._seen) > _MAX_REPORTS:
                 self._seen.popitem(last=False)
             return True
 
@@ -142,7 +141,7 @@ class OperatorState:
             flagged=self.ignore_list.flagged_count,
         )
         self.invalid = OncePerVersion()
-        self.left_alone = OncePerVersion()
+        self.kept = OncePerVersion()
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
         self._any_claim = False

@@ -129,7 +129,7 @@ class NamingController:
         return None
 
     def _write(self, ctx: ctrlhost.Context, obj: Object, crd: Crd, decision: Decision) -> ctrlhost.Result | None:
-        """Write the decided status and report what is left."""
+        """Write the decided status and report the remaining finding."""
         calculation = decision.calculation
         if calculation is None:
             return None

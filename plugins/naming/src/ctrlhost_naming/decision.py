@@ -42,7 +42,7 @@ class Mode(enum.Enum):
     REPAIR = "repair"
     """Also repair the one state that the API server's own controller never leaves."""
     ENFORCE = "enforce"
-    """Be the naming controller of a server that has none."""
+    """Act as the naming controller of a server that has none."""
 
 
 @dataclass(frozen=True, slots=True)
