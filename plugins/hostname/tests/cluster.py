@@ -1,4 +1,4 @@
-"""A sandbox and a host with the plugin on it, as the tests see them."""
+"""A sandbox and a host with the plugin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INGRESS = ("networking.k8s.io/v1", "Ingress")
 
 
 def until(condition: Callable[[], Any], limit: float = 10.0) -> Any:
-    """Ask again and again until the answer is true: another thread or process works on it."""
+    """Poll a condition until it is true."""
     deadline, pause = time.monotonic() + limit, threading.Event()
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not true within {limit:g} s"
@@ -48,8 +48,8 @@ def _served(client: ctrlhost.Client, kind: tuple[str, str]) -> bool:
     return True
 
 
-class World:
-    """A sandbox with the plugin's CRDs, and a host with the plugin on it once `start` was called."""
+class Cluster:
+    """A sandbox with the plugin's CRDs and, after `start`, a host with the plugin."""
 
     def __init__(self, server: Sandbox, start_host: Any, clock: ManualClock, port: int) -> None:
         self.server = server
@@ -64,7 +64,7 @@ class World:
         for crd in crds():
             self.install(crd)
 
-    def start(self, **settings: Any) -> World:
+    def start(self, **settings: Any) -> Cluster:
         """Start the host, or another one after `stop`; settings are named with underscores."""
         given = {key.replace("_", "-"): value for key, value in settings.items()}
         table = {"rest-address": "127.0.0.1", "rest-port": self._port, **given}
@@ -81,12 +81,12 @@ class World:
         self.host.run_until_idle()
 
     def after(self, seconds: float) -> None:
-        """Let so much time pass, and what is due then happen."""
+        """Advance the clock, and wait until the host is idle."""
         self.clock.advance(seconds)
         self.idle()
 
     def tick(self, seconds: float, condition: Callable[[], Any]) -> None:
-        """Let so much time pass, again and again, until a timer has made the condition true."""
+        """Advance the clock repeatedly until the condition is true."""
 
         def step() -> Any:
             self.clock.advance(seconds)
@@ -96,9 +96,9 @@ class World:
 
     @property
     def state(self) -> OperatorState:
-        """What the plugin of the running host remembers."""
+        """The state of the plugin in the running host."""
         (runtime,) = self.host.host.plugins
-        state: OperatorState = runtime.context.state[0]
+        state: OperatorState = runtime.context.state.state
         return state
 
     def install(self, crd: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ class World:
         return created
 
     def lease(self, lease: LeaseID, services: list[dict[str, Any]] | None = None) -> None:
-        """Make a lease as the provider does: its namespace and its Manifest."""
+        """Create a lease like the provider does: its namespace and its Manifest."""
         self.namespace(lease.namespace)
         self.create(Objects.manifest(lease, services))
 
@@ -136,7 +136,7 @@ class World:
         self._patch("ProviderHost", name, {"metadata": {"annotations": {"touched": text}}})
 
     def move(self, name: str, lease: LeaseID, **spec: Any) -> None:
-        """Give a ProviderHost to another lease, labels and all."""
+        """Move a ProviderHost to another lease, including its labels."""
         parts = {key: value for key, value in lease.as_json().items() if key != "bseq"}
         self._patch("ProviderHost", name, {"metadata": {"labels": lease.labels}, "spec": {**parts, **spec}})
 
@@ -153,7 +153,7 @@ class World:
         return self.client.find(*kind, hostname, lease.namespace)
 
     def routes(self, kind: tuple[str, str] = INGRESS) -> set[tuple[str, str]]:
-        """Give the namespace and the name of every route there is."""
+        """Return the namespace and the name of every route."""
         found = [route for namespace in self._namespaces for route in self.client.list(*kind, namespace)]
         return {(route["metadata"]["namespace"], route["metadata"]["name"]) for route in found}
 
@@ -161,7 +161,7 @@ class World:
         self.client.patch(*INGRESS, hostname, lease.namespace, patch, **how)
 
     def revision(self, kind: tuple[str, str] = INGRESS) -> int:
-        """Give a number that every write to this kind raises."""
+        """Return a number that every write to this kind increases."""
         return self.server.revision(*kind)
 
     def metric(self, name: str, **labels: str) -> float:
@@ -172,7 +172,7 @@ class World:
         return urllib3.request(method, self.base_url + path, timeout=10.0, retries=False)
 
     def page(self, path: str) -> Any:
-        """Refresh the pages as the timer does, and give what one shows; None where it has no data."""
+        """Refresh the pages like the timer does, and return the content of one; None without data."""
         self.state.pages.refresh()
         answer = self.get(path)
         return json.loads(answer.data) if answer.status == 200 else None
@@ -185,13 +185,13 @@ class World:
 
 
 class History:
-    """The routes that appeared and vanished, in the order in which the server says so."""
+    """Records added, updated and deleted routes, in the server's order."""
 
-    def __init__(self, world: World, kind: tuple[str, str] = INGRESS) -> None:
+    def __init__(self, cluster: Cluster, kind: tuple[str, str] = INGRESS) -> None:
         self.entries: list[tuple[str, str]] = []
-        self._world = world
+        self._cluster = cluster
         self._kind = kind
-        self._factory = ctrlhost.InformerFactory(world.client)
+        self._factory = ctrlhost.InformerFactory(cluster.client)
         self._informer = self._factory.informer(*kind)
         self._informer.add_handler(
             on_add=lambda obj, initial: self.entries.append(("add", obj.namespace)),
@@ -202,7 +202,7 @@ class History:
         assert self._factory.wait_for_sync(10)
 
     def wait_for(self, entries: list[tuple[str, str]]) -> None:
-        self._world.host.wait_for(lambda: len(self.entries) >= len(entries))
+        self._cluster.host.wait_for(lambda: len(self.entries) >= len(entries))
         assert self.entries == entries
 
     def stop(self) -> None:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from ctrlhost_naming.conditions import INITIAL_NAMES_ACCEPTED, INVALID_CA_BUNDLE
 from ctrlhost_naming.crd import Crd
-from ctrlhost_naming.establishing import established_patch, is_due, outcome
+from ctrlhost_naming.decision import established_condition, should_establish, status_patch
 
 from ctrlhost.testing import ManualClock
 
@@ -44,56 +44,54 @@ def webhook(bundle: str | None) -> dict[str, Any]:
     return {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client}}
 
 
-def accepted(world: Any, conversion: dict[str, Any] | None = None) -> dict[str, Any]:
-    world.create("as/a", **({"conversion": conversion} if conversion else {}))
-    world.settle()
-    obj: dict[str, Any] = world.objects["as.g.io"]
+def accepted(fake: Any, conversion: dict[str, Any] | None = None) -> dict[str, Any]:
+    fake.create("as/a", **({"conversion": conversion} if conversion else {}))
+    fake.settle()
+    obj: dict[str, Any] = fake.objects["as.g.io"]
     return obj
 
 
 @behaviour("naming/I3")
 @pytest.mark.parametrize("bundle", ["bm90IGEgY2VydGlmaWNhdGU=", "%%%", base64.b64encode(b"\xff\xfe").decode()])
-def test_a_webhook_with_certificates_that_can_not_be_read_keeps_a_crd_from_being_established(
-    world: Any, bundle: str
-) -> None:
-    obj = accepted(world, webhook(bundle))
-    assert outcome(Crd.of(obj), obj) == INVALID_CA_BUNDLE
+def test_unreadable_webhook_certificates_prevent_establishing(fake: Any, bundle: str) -> None:
+    obj = accepted(fake, webhook(bundle))
+    assert established_condition(Crd.of(obj), obj) == INVALID_CA_BUNDLE
 
 
 @behaviour("naming/I4")
-def test_a_webhook_with_a_certificate_does_not(world: Any) -> None:
-    obj = accepted(world, webhook(base64.b64encode(certificate()).decode()))
-    assert outcome(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
+def test_readable_webhook_certificates_allow_establishing(fake: Any) -> None:
+    obj = accepted(fake, webhook(base64.b64encode(certificate()).decode()))
+    assert established_condition(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
 
 
 @behaviour("naming/I5")
 @pytest.mark.parametrize("conversion", [None, {"strategy": "None"}, webhook(None)])
-def test_nor_does_a_crd_without_one(world: Any, conversion: dict[str, Any] | None) -> None:
-    obj = accepted(world, conversion)
-    assert outcome(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
+def test_a_crd_without_webhook_certificates_is_established(fake: Any, conversion: dict[str, Any] | None) -> None:
+    obj = accepted(fake, conversion)
+    assert established_condition(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
 
 
-def test_what_stands_there_already_is_not_written_again(world: Any) -> None:
-    obj = accepted(world, webhook("bm90IGEgY2VydGlmaWNhdGU="))
-    world.edit_status("as", **established_patch(obj, INVALID_CA_BUNDLE, ManualClock())["status"])
-    obj = world.objects["as.g.io"]
-    assert is_due(Crd.of(obj))
-    assert outcome(Crd.of(obj), obj) is None
+def test_a_condition_that_is_already_set_is_not_written_again(fake: Any) -> None:
+    obj = accepted(fake, webhook("bm90IGEgY2VydGlmaWNhdGU="))
+    fake.edit_status("as", **status_patch(obj, [INVALID_CA_BUNDLE], ManualClock())["status"])
+    obj = fake.objects["as.g.io"]
+    assert should_establish(Crd.of(obj))
+    assert established_condition(Crd.of(obj), obj) is None
 
 
 @behaviour("naming/X23")
-def test_only_a_crd_with_all_names_that_it_asks_for_now_is_due(world: Any) -> None:
-    world.create("as/a")
-    assert not is_due(Crd.of(world.objects["as.g.io"]))
-    world.settle()
-    assert is_due(Crd.of(world.objects["as.g.io"]))
-    world.edit("as", singular="b")
-    assert not is_due(Crd.of(world.objects["as.g.io"])), "renamed, and nobody has judged the new name yet"
+def test_only_a_crd_with_all_requested_names_is_established(fake: Any) -> None:
+    fake.create("as/a")
+    assert not should_establish(Crd.of(fake.objects["as.g.io"]))
+    fake.settle()
+    assert should_establish(Crd.of(fake.objects["as.g.io"]))
+    fake.edit("as", singular="b")
+    assert not should_establish(Crd.of(fake.objects["as.g.io"])), "renamed, and the new name is not judged yet"
 
 
-def test_the_patch_keeps_the_other_conditions_and_its_version(world: Any) -> None:
-    obj = accepted(world)
-    patch = established_patch(obj, INITIAL_NAMES_ACCEPTED, ManualClock())
+def test_the_patch_keeps_the_other_conditions_and_its_version(fake: Any) -> None:
+    obj = accepted(fake)
+    patch = status_patch(obj, [INITIAL_NAMES_ACCEPTED], ManualClock())
     assert patch["metadata"] == {"resourceVersion": obj["metadata"]["resourceVersion"]}
     assert [(c["type"], c["status"], c["reason"]) for c in patch["status"]["conditions"]] == [
         ("NamesAccepted", "True", "NoConflicts"),

@@ -1,11 +1,10 @@
-"""The calculation, as the API server has always done it."""
+"""The calculation, with the API server's cases."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ctrlhost_naming.calculation import calculate, next_established
 from ctrlhost_naming.conditions import (
     ESTABLISHED,
     INITIAL_NAMES_ACCEPTED,
@@ -17,7 +16,7 @@ from ctrlhost_naming.conditions import (
     Condition,
 )
 from ctrlhost_naming.crd import Crd
-from ctrlhost_naming.decision import Mode, decide
+from ctrlhost_naming.decision import Mode, calculate, decide, next_established
 from ctrlhost_naming.index import NameIndex
 from ctrlhost_naming.names import Names
 
@@ -126,7 +125,7 @@ def case(row: str, spec: Names, accepted: Names, conflict: str = "", **given: An
         ),
     ],
 )
-def test_names_are_judged_against_those_accepted_in_the_group(
+def test_names_conflict_with_those_accepted_in_the_group(
     spec: Names, accepted: Names, conflict: str, given: dict[str, Any]
 ) -> None:
     index = NameIndex()
@@ -166,14 +165,14 @@ def test_established_follows_its_table(old: Condition | None, if_ok: Condition, 
     assert next_established(old, names_ok=False) == if_conflict
 
 
-def test_several_taken_short_names_are_told_in_the_order_of_the_request_and_each_once() -> None:
+def test_several_taken_short_names_are_reported_once_each_in_request_order() -> None:
     taken = {"x", "y"}
     result = calculate(n("as", "a", "A", "AList", "y", "z", "x", "y"), NONE, None, lambda _, name: name in taken)
     assert result.names_accepted.message == '["y" is already in use, "x" is already in use]'
     assert result.accepted.short_names == ()
 
 
-def test_names_differ_by_case() -> None:
+def test_names_are_case_sensitive() -> None:
     result = calculate(n("as", "a", "Foo", "FooList"), NONE, None, lambda _, name: name == "foo")
     assert result.names_accepted == NO_CONFLICTS
 
@@ -183,9 +182,9 @@ def crd_with(requested: Names, accepted: Names, condition: Condition | None) -> 
 
 
 @pytest.mark.behaviour("naming/Y2")
-def test_a_crd_that_has_its_names_and_says_so_is_not_looked_into() -> None:
+def test_a_crd_whose_names_and_condition_are_right_is_not_calculated() -> None:
     def never(*_: object) -> bool:
-        pytest.fail("nobody asks who holds a name")
+        pytest.fail("the owner of a name was read")
 
     for mode in Mode:
         decision = decide(crd_with(FULL, FULL, NO_CONFLICTS), never, mode)
@@ -194,7 +193,7 @@ def test_a_crd_that_has_its_names_and_says_so_is_not_looked_into() -> None:
 
 
 @pytest.mark.behaviour("naming/Y3")
-def test_a_missing_list_and_an_empty_one_are_the_same() -> None:
+def test_a_missing_list_equals_an_empty_one() -> None:
     sparse = {"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"}
     padded: dict[str, Any] = {**sparse, "shortNames": [], "categories": None}
     assert Names.of(sparse) == Names.of(padded)
@@ -203,7 +202,7 @@ def test_a_missing_list_and_an_empty_one_are_the_same() -> None:
 
 
 @pytest.mark.behaviour("naming/Y4")
-def test_a_status_that_is_right_is_not_written() -> None:
+def test_a_correct_status_is_not_written() -> None:
     blocked = Condition(NAMES_ACCEPTED, "False", "SingularConflict", '"b" is already in use')
     known = crd_with(n("as", "b", "A", "AList"), n("as", "a", "A", "AList"), blocked)
     decision = decide(known, lambda _, name: name == "b", Mode.ENFORCE)
@@ -213,7 +212,7 @@ def test_a_status_that_is_right_is_not_written() -> None:
 
 
 @pytest.mark.behaviour("naming/Y5")
-def test_the_time_of_a_condition_does_not_count() -> None:
+def test_the_time_of_a_condition_is_ignored() -> None:
     def crd_at(time: str) -> Crd:
         said = {"status": "False", "reason": "SingularConflict", "message": '"b" is already in use'}
         return Crd.of(

@@ -1,10 +1,10 @@
-"""Prepared data, its pages and the map of hostnames."""
+"""Prepared pages and the map of hostnames."""
 
 from __future__ import annotations
 
 import pytest
-from ctrlhost_hostname.hostnames import ManagedHostname, ManagedHostnames
-from ctrlhost_hostname.prepared import LONGEST, PreparedPages, PreparedResult
+from ctrlhost_hostname.pages import MAX_PAGE_BYTES, PreparedPage, PreparedPages
+from ctrlhost_hostname.state import ManagedHostname, ManagedHostnames
 
 
 @pytest.mark.behaviour("hostname/14")
@@ -22,7 +22,7 @@ def test_only_a_dirty_page_is_prepared_and_only_once(clock):
 
 
 @pytest.mark.behaviour("hostname/15")
-def test_a_failed_preparation_reaches_the_caller_and_leaves_the_page_dirty(clock):
+def test_a_failed_preparation_is_raised_and_leaves_the_page_dirty(clock):
     def fail():
         raise EOFError("EOF")
 
@@ -50,25 +50,26 @@ def test_a_path_is_registered_once_and_with_a_function(clock):
 
 @pytest.mark.behaviour("hostname/17")
 def test_prepared_data_goes_from_clean_to_dirty_to_clean(clock):
-    result = PreparedResult(clock)
-    fresh = result.get()
+    page = PreparedPage(clock, lambda: b"bytes")
+    fresh = page.get()
     assert fresh.data == b""
     assert fresh.prepared_at == clock.time()
-    assert not result.dirty
-    result.flag()
-    assert result.dirty
+    assert not page.dirty
+    page.flag()
+    assert page.dirty
     clock.advance(1)
-    result.set(b"bytes")
-    assert result.get().data == b"bytes"
-    assert result.get().prepared_at > fresh.prepared_at
-    assert not result.dirty
+    page.refresh()
+    assert page.get().data == b"bytes"
+    assert page.get().prepared_at > fresh.prepared_at
+    assert not page.dirty
 
 
 @pytest.mark.behaviour("hostname/18")
-def test_what_is_longer_than_eight_mebibytes_is_cut(clock):
-    result = PreparedResult(clock)
-    result.set(b"x" * 10_000_000)
-    assert len(result.get().data) == LONGEST == 8388608
+def test_a_page_is_cut_at_eight_mebibytes(clock):
+    page = PreparedPage(clock, lambda: b"x" * 10_000_000)
+    page.flag()
+    page.refresh()
+    assert len(page.get().data) == MAX_PAGE_BYTES == 8388608
 
 
 def test_a_change_while_a_page_is_prepared_is_not_lost(clock):
