@@ -11,12 +11,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
 use crate::errors;
-use crate::key_func::key_of;
-use crate::object_input::from_any;
+use crate::key::func::key_of;
+use crate::object::input::from_any;
+use crate::object::tombstone::{DeletedFinalStateUnknown, Delta};
+use crate::object::transform::{PyTransform, transformed};
+use crate::queue::wait_slices::{deadline, is_over, slice_end};
 use crate::store::Indexer;
-use crate::tombstone::{DeletedFinalStateUnknown, Delta};
-use crate::transform::{PyTransform, transformed};
-use crate::wait_slices::{deadline, is_over, slice_end};
 
 enum Known {
     Store(Arc<Store>),

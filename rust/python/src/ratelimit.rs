@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::clock::core_clock;
+use crate::key::buffer::Scratch;
 use crate::key::{Key, Probe};
-use crate::scratch::Scratch;
 
 /// A limiter of the core, for keys from Python.
 pub(crate) type SharedLimiter = Arc<dyn RateLimiter<Key>>;

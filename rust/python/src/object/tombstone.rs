@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::object::Object;
-use crate::object_input::from_any;
+use crate::object::input::from_any;
 
 /// The object vanished while nobody watched.
 #[pyclass(frozen, module = "ctrlhost._core")]

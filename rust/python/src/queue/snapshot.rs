@@ -5,10 +5,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple, PyType};
 
-use crate::key::{Probe, Shown};
-use crate::key_codec::new_tuple;
+use crate::key::buffer::Scratch;
+use crate::key::{Probe, Shown, new_tuple};
 use crate::ratelimit::{SharedLimiter, into_py_err};
-use crate::scratch::Scratch;
 
 struct Types {
     snapshot: Py<PyType>,

@@ -7,9 +7,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::handlers::listener::Listener;
+use crate::handlers::mappings::{predicate, read_mapping};
 use crate::handlers::sink;
-use crate::listener::Listener;
-use crate::mappings::{predicate, read_mapping};
 
 /// Which part of each object is kept: None, `"metadata"`, or paths.
 pub(crate) fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Projection>> {

@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::errors;
+use crate::handlers::callback_metrics::{Cost, Measured};
 use crate::handlers::{Owner, Predicate};
-use crate::measured::{Cost, Measured};
 use crate::object::Object;
 use crate::store::Indexer;
 

@@ -8,20 +8,27 @@
     reason = "the methods alone are not general enough"
 )]
 
+mod arguments;
+mod batch;
+mod groups;
+pub(crate) mod metrics;
+mod shared;
+mod snapshot;
+mod wait;
+pub(crate) mod wait_slices;
+
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::key::Probe;
-use crate::key_codec::is_simple;
-use crate::queue_arguments::{Priority, Seconds};
-use crate::queue_batch::Batch;
-use crate::queue_shared::Shared;
-use crate::queue_snapshot;
+use crate::key::buffer::Scratch;
+use crate::key::{Probe, is_simple};
 use crate::ratelimit::into_py_err;
-use crate::scratch::Scratch;
+use arguments::{Priority, Seconds};
+use batch::Batch;
+use shared::Shared;
 
 /// A queue of keys that need work.
 #[pyclass(frozen, weakref, module = "ctrlhost.workqueue")]
@@ -260,7 +267,7 @@ impl WorkQueue {
         let snapshot = self
             .shared
             .locked(py, |queue| queue.snapshot(|key| key.show(py)))?;
-        queue_snapshot::into_object(py, snapshot, self.shared.queue.limiter())
+        snapshot::into_object(py, snapshot, self.shared.queue.limiter())
     }
 
     /// End the intake. What is queued is still handed out, delayed keys are dropped, later adds are ignored.

@@ -9,8 +9,8 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::errors;
 use crate::object::Object;
-use crate::tombstone::object_or_tombstone;
-use crate::wait_slices::{deadline, is_over, slice_end};
+use crate::object::tombstone::object_or_tombstone;
+use crate::queue::wait_slices::{deadline, is_over, slice_end};
 
 /// Buffered notifications for one handler in Python.
 #[pyclass(frozen, module = "ctrlhost._core")]

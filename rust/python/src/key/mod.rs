@@ -2,14 +2,40 @@
 //!
 //! A key is hashed over its content, so that a request made in Rust is the same key as the tuple made in Python, and so
 //! that nothing under a queue's lock can call back into the interpreter.
+//!
+//! As bytes a `str` is its UTF-8; everything else but a small `int` is a tag, a length where one is needed, and what it
+//! is made of.
+
+pub(crate) mod buffer;
+mod decode;
+mod encode;
+pub(crate) mod func;
 
 use ctrlhost_core::handlers::RequestRef;
 use ctrlhost_core::queue::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyType};
 
-use crate::key_codec::{self, Encoded, StrBytes};
-use crate::scratch::Scratch;
+use buffer::Scratch;
+use encode::StrBytes;
+
+pub(crate) use decode::{decode, decode_str, new_tuple};
+pub(crate) use encode::{Encoded, encode, encode_request, is_simple};
+
+const TUPLE: u8 = b'(';
+const STR: u8 = b's';
+const INT: u8 = b'i';
+const BIG_INT: u8 = b'I';
+
+/// What stands for a length of 255 and more, which follows in a word of its own. No name in a cluster is that long.
+const LONG: usize = 0xff;
+
+/// `ctrlhost.Request`.
+pub(crate) fn request_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static REQUEST: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    REQUEST.import(py, "ctrlhost.request", "Request")
+}
 
 enum Content {
     /// A `str`, whose bytes are those of the key's object.
@@ -67,7 +93,7 @@ impl Key {
     /// The key of a request: equal to `ctrlhost.Request(name, namespace, cluster)`.
     pub(crate) fn of_request(request: &RequestRef<'_>) -> Self {
         let mut scratch = Scratch::new();
-        key_codec::encode_request(request, &mut scratch);
+        encode_request(request, &mut scratch);
         let bytes = scratch.bytes();
         Self {
             hash: hash_bytes(bytes),
@@ -91,9 +117,9 @@ impl Key {
     pub(crate) fn to_object(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match (&self.object, self.view()) {
             (Some(object), _) => Ok(object.clone_ref(py)),
-            (None, View::Str(bytes)) => key_codec::decode_str(py, bytes),
+            (None, View::Str(bytes)) => decode_str(py, bytes),
             (None, View::Int(int)) => Ok(int.into_pyobject(py)?.into_any().unbind()),
-            (None, View::Encoded(bytes)) => key_codec::decode(py, bytes),
+            (None, View::Encoded(bytes)) => decode(py, bytes),
         }
     }
 }
@@ -151,7 +177,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     /// `TypeError` for what is no key.
     #[inline]
     pub(crate) fn new(object: &'a Bound<'py, PyAny>, scratch: &'a mut Scratch) -> PyResult<Self> {
-        let content = key_codec::encode(object, scratch)?;
+        let content = encode(object, scratch)?;
         let mut probe = Self {
             hash: 0,
             content,

@@ -12,7 +12,7 @@ use pyo3::types::PyString;
 
 use crate::errors;
 use crate::object::Object;
-use crate::object_input::from_any;
+use crate::object::input::from_any;
 
 /// The namespace of an object, as the default index has it.
 #[pyfunction]

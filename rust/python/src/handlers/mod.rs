@@ -1,5 +1,9 @@
 //! What handlers are told from Python: owners, predicates, mappings, and the queue they feed.
 
+pub(crate) mod callback_metrics;
+pub(crate) mod listener;
+pub(crate) mod mappings;
+
 use std::sync::Arc;
 
 use ctrlhost_core::handlers::{self, LabelRequirement, RequestRef, RequestSink, Selection};
@@ -8,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::errors;
-use crate::mappings::predicate;
 use crate::object::Object;
 use crate::queue::WorkQueue;
+use mappings::predicate;
 
 /// The owner that a handler enqueues, in whatever version a reference names it.
 #[pyclass(frozen, eq, get_all, module = "ctrlhost._core")]

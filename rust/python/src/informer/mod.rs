@@ -1,5 +1,8 @@
 //! The Python face of the engine of one informer.
 
+mod arguments;
+pub(crate) mod progress;
+
 use std::sync::Arc;
 
 use ctrlhost_core::clock::seconds;
@@ -12,12 +15,12 @@ use pyo3::types::PyDict;
 
 use crate::body::{Body, ended};
 use crate::errors;
-use crate::informer_arguments::{handler_id, projection, queue_handler, resync_of, resync_period};
-use crate::listener::Listener;
-use crate::progress::{ListMeta, WatchProgress};
-use crate::reentry::{self, Inside};
+use crate::handlers::listener::Listener;
+use crate::object::transform::PyTransform;
+use crate::reentrancy::{self, Inside};
 use crate::store::{Indexer, by_namespace};
-use crate::transform::PyTransform;
+use arguments::{handler_id, projection, queue_handler, resync_of, resync_period};
+use progress::{ListMeta, WatchProgress};
 
 /// The engine of one informer.
 #[pyclass(frozen, module = "ctrlhost._core")]
@@ -36,7 +39,7 @@ impl SharedInformer {
         what: &str,
         job: impl FnOnce(&informer::SharedInformer) -> R + Send,
     ) -> PyResult<R> {
-        if reentry::is_inside(&self.engine) {
+        if reentrancy::is_inside(&self.engine) {
             return Err(errors::reentered(what));
         }
         let engine = &*self.engine;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::errors;
 use crate::object::Object;
-use crate::object_input::from_any;
+use crate::object::input::from_any;
 
 /// A callable that gives the object to cache.
 pub(crate) struct PyTransform {

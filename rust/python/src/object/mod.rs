@@ -1,5 +1,10 @@
 //! The Python face of a cached object.
 
+pub(crate) mod input;
+mod owner_reference;
+pub(crate) mod tombstone;
+pub(crate) mod transform;
+
 use std::sync::Arc;
 
 use ctrlhost_core::json::read::Value;
@@ -10,9 +15,9 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use crate::errors;
 use crate::json::to_python;
-use crate::object_input::from_any;
-use crate::owner_reference::OwnerReference;
 use crate::view::{MapView, Window, equal, follow, or_none, view};
+use input::from_any;
+pub(crate) use owner_reference::OwnerReference;
 
 /// An immutable view of one object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]

@@ -4,9 +4,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::key::Probe;
-use crate::key_codec::is_simple;
-use crate::scratch::Scratch;
+use crate::key::buffer::Scratch;
+use crate::key::{Probe, is_simple};
 
 /// Keys that were all looked at before anything is done with one of them.
 pub(crate) struct Batch<'py> {

@@ -1,5 +1,7 @@
 //! The Python face of the indexed store.
 
+pub(crate) mod index_functions;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,12 +13,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 
 use crate::errors::store_error;
-use crate::index_functions::index_function;
-use crate::key_func::key_of;
+use crate::key::func::key_of;
 use crate::object::Object;
-use crate::object_input::from_any;
-use crate::tombstone::DeletedFinalStateUnknown;
-use crate::transform::{PyTransform, transformed};
+use crate::object::input::from_any;
+use crate::object::tombstone::DeletedFinalStateUnknown;
+use crate::object::transform::{PyTransform, transformed};
+use index_functions::index_function;
 
 pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
     objects.into_iter().map(Object::wrap).collect()

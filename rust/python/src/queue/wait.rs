@@ -11,10 +11,10 @@ use ctrlhost_core::queue::{Drained, Locked, Taken, Woken};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use super::WorkQueue;
+use super::arguments::{Seconds, timeout};
 use crate::interpreter::{self, SLICE};
 use crate::key::{Key, Shown};
-use crate::queue::WorkQueue;
-use crate::queue_arguments::{Seconds, timeout};
 
 impl WorkQueue {
     /// Does `take` until it gives something, and waits for a key in between.

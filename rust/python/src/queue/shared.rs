@@ -8,11 +8,11 @@ use ctrlhost_core::queue::{Locked, Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 use pyo3::prelude::*;
 
+use super::groups::FairBy;
+use super::metrics;
 use crate::clock::core_clock;
 use crate::interpreter;
 use crate::key::Key;
-use crate::queue_groups::FairBy;
-use crate::queue_metrics;
 use crate::ratelimit::{SharedLimiter, core_limiter};
 
 /// How often a lock is tried before the interpreter is given to somebody else. It is held for some tens of nanoseconds.
@@ -57,7 +57,7 @@ impl Shared {
         };
         let queue = WorkQueue::new(&options, core_clock(clock)?, limiter);
         if options.metrics {
-            queue_metrics::register(label, &queue);
+            metrics::register(label, &queue);
         }
         Ok(Self::new(queue, fair_by))
     }

@@ -8,8 +8,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 
+use super::buffer::Scratch;
 use super::{BIG_INT, INT, LONG, STR, TUPLE, request_type};
-use crate::scratch::Scratch;
 
 /// How deep tuples may be nested; Python itself gives up hashing a few levels later.
 const DEPTH: usize = 100;
