@@ -19,7 +19,7 @@ class _Monotonic(Protocol):
 # What stands for an object where one is handed in.
 _RawObject: TypeAlias = Object | Mapping[str, Any] | bytes | str
 _IndexerFunc: TypeAlias = Callable[[Object], Iterable[str] | None] | str
-_PredicateLike: TypeAlias = Predicate | Measured | Callable[[Object | None, Object | None], bool]
+_PredicateLike: TypeAlias = Predicate | CallbackMetrics | Callable[[Object | None, Object | None], bool]
 _Notification: TypeAlias = tuple[
     Literal["add", "update", "delete"], Object | DeletedFinalStateUnknown | None, Object | None, bool
 ]
@@ -366,7 +366,7 @@ class ByIndex:
 
 # A predicate or map function whose calls are counted; `seconds` has the wait for the interpreter in it.
 @final
-class Measured:
+class CallbackMetrics:
     def __new__(cls, func: Callable[..., Any]) -> Self: ...
     @property
     def function(self) -> Callable[..., Any]: ...
@@ -524,7 +524,7 @@ class SharedInformer:
         | Owner
         | ByLabel
         | ByIndex
-        | Measured
+        | CallbackMetrics
         | Callable[[Object], Iterable[tuple[str, str, str]] | None]
         | None = None,
         *,

@@ -57,7 +57,7 @@ impl Body {
     }
 }
 
-fn broken(error: &core::BodyError) -> PyErr {
+fn body_error(error: &core::BodyError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
@@ -92,12 +92,16 @@ impl Body {
             .lock()
             .body
             .feed(piece, &mut |part| payload.extend_from_slice(part));
-        fed.map_err(|error| broken(&error))?;
+        fed.map_err(|error| body_error(&error))?;
         Ok(PyBytes::new(py, &payload))
     }
 
     fn end(&self) -> PyResult<()> {
-        self.state.lock().body.end().map_err(|error| broken(&error))
+        self.state
+            .lock()
+            .body
+            .end()
+            .map_err(|error| body_error(&error))
     }
 
     /// Read from a duplicate of that socket from now on; False where that can not be had.
@@ -140,9 +144,9 @@ impl Body {
                 match socket.receive(idle)? {
                     core::Received::Bytes(piece) => body
                         .feed(piece, &mut |part| payload.extend_from_slice(part))
-                        .map_err(|error| broken(&error))?,
+                        .map_err(|error| body_error(&error))?,
                     core::Received::End => {
-                        return body.end().map_err(|error| broken(&error));
+                        return body.end().map_err(|error| body_error(&error));
                     }
                     core::Received::Nothing => {
                         return Err(PyTimeoutError::new_err("nothing arrived in time"));
@@ -156,13 +160,13 @@ impl Body {
 }
 
 /// What ended a stream, as an error of Python; `malformed` makes that of a frame.
-pub(crate) fn ended(
+pub(crate) fn stream_error(
     error: &FollowError,
     malformed: impl FnOnce(&ctrlhost_core::decode::DecodeError) -> PyErr,
 ) -> PyErr {
     match error {
         FollowError::Decode(error) => malformed(error),
-        FollowError::Body(error) => broken(error),
+        FollowError::Body(error) => body_error(error),
         FollowError::Io(error) => PyOSError::new_err(error.to_string()),
         FollowError::Idle => PyTimeoutError::new_err(error.to_string()),
     }

@@ -25,8 +25,8 @@ pub(crate) fn _forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Arranges to hear of forks.
-pub(crate) fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Register a fork handler.
+pub(crate) fn register_fork_handler(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let os = py.import("os")?;
     // Not on Windows, which can not fork.

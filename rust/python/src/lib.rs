@@ -53,7 +53,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module
     )?)?;
     module.add_function(wrap_pyfunction!(queue::metrics::queue_metrics, module)?)?;
-    interpreter::watch_forks(module)?;
+    interpreter::register_fork_handler(module)?;
     module.add_class::<object::Object>()?;
     module.add_class::<object::OwnerReference>()?;
     module.add_class::<view::MapView>()?;
@@ -71,7 +71,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<handlers::Predicate>()?;
     module.add_class::<handlers::mappings::ByLabel>()?;
     module.add_class::<handlers::mappings::ByIndex>()?;
-    module.add_class::<handlers::callback_metrics::Measured>()?;
+    module.add_class::<handlers::callback_metrics::CallbackMetrics>()?;
     module.add_class::<informer::progress::ListMeta>()?;
     module.add_class::<informer::progress::WatchProgress>()?;
     module.add_class::<informer::SharedInformer>()?;

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::clock::core_clock;
-use crate::key::buffer::Scratch;
+use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe};
 
 /// A limiter of the core, for keys from Python.
@@ -29,7 +29,7 @@ impl Limiter {
     fn when(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
         Ok(as_seconds(
             self.limiter
-                .when(&Probe::new(key, &mut Scratch::new())?)
+                .when(&Probe::new(key, &mut KeyBuffer::new())?)
                 .map_err(into_py_err)?,
         ))
     }
@@ -37,14 +37,14 @@ impl Limiter {
     /// Start over with `key`: it is fine, or given up.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
         self.limiter
-            .forget(&Probe::new(key, &mut Scratch::new())?)
+            .forget(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
 
     /// Count how often `key` was asked about since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.limiter
-            .num_requeues(&Probe::new(key, &mut Scratch::new())?)
+            .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
 }

@@ -6,7 +6,7 @@ use ctrlhost_core::informer::SharedInformer;
 
 thread_local! {
     /// The engines that this thread is in, at this moment in a function of Python that one of them called.
-    static INSIDE: RefCell<Vec<*const SharedInformer>> = const { RefCell::new(Vec::new()) };
+    static ENTERED: RefCell<Vec<*const SharedInformer>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Whether the thread is in the engine.
@@ -14,23 +14,23 @@ thread_local! {
 pub(crate) fn is_inside(engine: &SharedInformer) -> bool {
     // The pointer is compared, never followed.
     let engine: *const SharedInformer = engine;
-    INSIDE.with_borrow(|inside| inside.contains(&engine))
+    ENTERED.with_borrow(|entered| entered.contains(&engine))
 }
 
 /// Notes that the thread is in an engine, until it leaves it, however it does.
-pub(crate) struct Inside;
+pub(crate) struct Entered;
 
-impl Inside {
+impl Entered {
     #[inline]
     pub(crate) fn enter(engine: &SharedInformer) -> Self {
         let engine: *const SharedInformer = engine;
-        INSIDE.with_borrow_mut(|inside| inside.push(engine));
+        ENTERED.with_borrow_mut(|entered| entered.push(engine));
         Self
     }
 }
 
-impl Drop for Inside {
+impl Drop for Entered {
     fn drop(&mut self) {
-        INSIDE.with_borrow_mut(Vec::pop);
+        ENTERED.with_borrow_mut(Vec::pop);
     }
 }

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::errors;
-use crate::handlers::callback_metrics::{Cost, Measured};
+use crate::handlers::callback_metrics::{CallbackMetrics, Counts};
 use crate::handlers::{Owner, Predicate};
 use crate::object::Object;
 use crate::store::Indexer;
@@ -81,7 +81,7 @@ pub(crate) fn predicate(one: &Bound<'_, PyAny>) -> PyResult<handlers::Predicate>
     if let Ok(ready) = one.cast::<Predicate>() {
         return Ok(ready.get().condition().clone());
     }
-    let (func, cost) = Measured::of(one);
+    let (func, counts) = CallbackMetrics::of(one);
     if !func.bind(one.py()).is_callable() {
         return Err(PyTypeError::new_err(format!(
             "a predicate is a callable (old, new) -> bool, not {}",
@@ -90,7 +90,7 @@ pub(crate) fn predicate(one: &Bound<'_, PyAny>) -> PyResult<handlers::Predicate>
     }
     Ok(handlers::Predicate::Custom(Arc::new(PyPredicate {
         func,
-        cost,
+        counts,
     })))
 }
 
@@ -106,7 +106,7 @@ fn name_of(old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>)
 
 struct PyPredicate {
     func: Py<PyAny>,
-    cost: Arc<Cost>,
+    counts: Arc<Counts>,
 }
 
 impl PredicateFunc for PyPredicate {
@@ -120,7 +120,7 @@ impl PredicateFunc for PyPredicate {
                     .is_truthy()
             };
             let passes = call();
-            let failures = self.cost.add(since, passes.is_err());
+            let failures = self.counts.add(since, passes.is_err());
             passes.unwrap_or_else(|error| {
                 if failures == 0 {
                     errors::log_failure(
@@ -137,7 +137,7 @@ impl PredicateFunc for PyPredicate {
 
 struct PyMap {
     func: Py<PyAny>,
-    cost: Arc<Cost>,
+    counts: Arc<Counts>,
 }
 
 impl PyMap {
@@ -183,7 +183,7 @@ impl MapFunc for PyMap {
                     failed = Some(error);
                 }
             }
-            let failures = self.cost.add(since, failed.is_some());
+            let failures = self.counts.add(since, failed.is_some());
             if let (Some(error), 0) = (failed, failures) {
                 let what = format!("a map function failed for {}", name_of(old, new));
                 errors::log_failure(py, &what, &error);
@@ -215,9 +215,9 @@ pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>) -> PyResult<Mapping> {
             index: by.get().index.as_str().into(),
         });
     }
-    let (func, cost) = Measured::of(raw);
+    let (func, counts) = CallbackMetrics::of(raw);
     if func.bind(raw.py()).is_callable() {
-        return Ok(Mapping::Custom(Arc::new(PyMap { func, cost })));
+        return Ok(Mapping::Custom(Arc::new(PyMap { func, counts })));
     }
     Err(PyTypeError::new_err(format!(
         "a mapping is \"object\", an Owner or a callable, not {}",

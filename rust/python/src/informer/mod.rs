@@ -13,11 +13,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::body::{Body, ended};
+use crate::body::{Body, stream_error};
 use crate::errors;
 use crate::handlers::listener::Listener;
 use crate::object::transform::PyTransform;
-use crate::reentrancy::{self, Inside};
+use crate::reentrancy::{self, Entered};
 use crate::store::{Indexer, by_namespace};
 use arguments::{handler_id, projection, queue_handler, resync_of, resync_period};
 use progress::{ListMeta, WatchProgress};
@@ -44,7 +44,7 @@ impl SharedInformer {
         }
         let engine = &*self.engine;
         Ok(py.detach(|| {
-            let _inside = Inside::enter(engine);
+            let _entered = Entered::enter(engine);
             job(engine)
         }))
     }
@@ -129,7 +129,7 @@ impl SharedInformer {
 
     fn list_piece(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<()> {
         self.work(py, "list_piece", |engine| body.list(engine, piece))?
-            .map_err(|error| ended(&error, |error| self.malformed(py, error)))
+            .map_err(|error| stream_error(&error, |error| self.malformed(py, error)))
     }
 
     #[cfg(unix)]
@@ -139,7 +139,7 @@ impl SharedInformer {
             body.list_socket(engine, idle, linger)
         })?
         .ok_or_else(|| PyValueError::new_err("the body has no socket"))?
-        .map_err(|error| ended(&error, |error| self.malformed(py, error)))
+        .map_err(|error| stream_error(&error, |error| self.malformed(py, error)))
     }
 
     fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {

@@ -53,9 +53,11 @@ impl WatchProgress {
         followed: informer::Followed,
         malformed: impl FnOnce(&ctrlhost_core::decode::DecodeError) -> PyErr,
     ) -> PyResult<Self> {
-        let failed = followed
-            .error
-            .map(|error| body::ended(&error, malformed).into_value(py).into_any());
+        let failed = followed.error.map(|error| {
+            body::stream_error(&error, malformed)
+                .into_value(py)
+                .into_any()
+        });
         Ok(Self {
             failed,
             ..Self::wrap(py, followed.progress)?

@@ -2,37 +2,37 @@
 
 use std::mem::MaybeUninit;
 
-const ROOM: usize = 256;
+const INLINE: usize = 256;
 
 /// Bytes that are written once and read: no allocation for the usual key, and nothing is moved around.
-pub(crate) struct Scratch {
-    room: [MaybeUninit<u8>; ROOM],
-    /// How much of `room` is written. Nothing of it counts once `rest` is in use.
+pub(crate) struct KeyBuffer {
+    inline: [MaybeUninit<u8>; INLINE],
+    /// How much of `inline` is written. Nothing of it counts once `heap` is in use.
     len: usize,
     /// Everything, if it did not fit.
-    rest: Vec<u8>,
+    heap: Vec<u8>,
 }
 
-impl Scratch {
+impl KeyBuffer {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            room: [MaybeUninit::uninit(); ROOM],
+            inline: [MaybeUninit::uninit(); INLINE],
             len: 0,
-            rest: Vec::new(),
+            heap: Vec::new(),
         }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let end = self.len.saturating_add(bytes.len());
-        if self.rest.is_empty() && end <= ROOM {
-            let room = &mut self.room[self.len..end];
-            // SAFETY: `room` is as long as `bytes`, and it is ours alone.
+        if self.heap.is_empty() && end <= INLINE {
+            let inline = &mut self.inline[self.len..end];
+            // SAFETY: `inline` is as long as `bytes`, and it is ours alone.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     bytes.as_ptr(),
-                    room.as_mut_ptr().cast::<u8>(),
+                    inline.as_mut_ptr().cast::<u8>(),
                     bytes.len(),
                 );
             }
@@ -44,19 +44,19 @@ impl Scratch {
 
     #[cold]
     fn spill(&mut self, bytes: &[u8]) {
-        if self.rest.is_empty() {
-            self.rest = self.bytes().to_vec();
+        if self.heap.is_empty() {
+            self.heap = self.bytes().to_vec();
         }
-        self.rest.extend_from_slice(bytes);
+        self.heap.extend_from_slice(bytes);
     }
 
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        if self.rest.is_empty() {
+        if self.heap.is_empty() {
             // SAFETY: that much was written.
-            unsafe { std::slice::from_raw_parts(self.room.as_ptr().cast::<u8>(), self.len) }
+            unsafe { std::slice::from_raw_parts(self.inline.as_ptr().cast::<u8>(), self.len) }
         } else {
-            &self.rest
+            &self.heap
         }
     }
 }

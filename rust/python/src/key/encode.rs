@@ -8,13 +8,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 
-use super::buffer::Scratch;
+use super::buffer::KeyBuffer;
 use super::{BIG_INT, INT, LONG, STR, TUPLE, request_type};
 
 /// How deep tuples may be nested; Python itself gives up hashing a few levels later.
 const DEPTH: usize = 100;
 
-/// The content of a key, as read from its object; where it is not said here, it is in the scratch.
+/// The content of a key, as read from its object; where it is not said here, it is in the buffer.
 #[derive(Clone, Copy)]
 pub(crate) enum Encoded {
     /// The UTF-8 that belongs to the `str` itself.
@@ -68,13 +68,13 @@ impl StrBytes {
 
 /// Reads a key.
 #[inline]
-pub(crate) fn encode(object: &Bound<'_, PyAny>, scratch: &mut Scratch) -> PyResult<Encoded> {
+pub(crate) fn encode(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyResult<Encoded> {
     // SAFETY: the object is valid, and its type is only read.
     if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
         if let Some(bytes) = StrBytes::of(object) {
             return Ok(Encoded::Borrowed(bytes));
         }
-        scratch.push(&with_surrogates(object)?);
+        buffer.push(&with_surrogates(object)?);
         return Ok(Encoded::Str);
     }
     // SAFETY: as above.
@@ -82,10 +82,10 @@ pub(crate) fn encode(object: &Bound<'_, PyAny>, scratch: &mut Scratch) -> PyResu
         if let Some(int) = small(object) {
             return Ok(Encoded::Int(int));
         }
-        write_big(object, scratch)?;
+        write_big(object, buffer)?;
         return Ok(Encoded::Tagged);
     }
-    write_tuple(object, scratch, 0)?;
+    write_tuple(object, buffer, 0)?;
     Ok(Encoded::Tagged)
 }
 
@@ -116,11 +116,11 @@ pub(crate) fn is_simple(object: &Bound<'_, PyAny>, depth: usize) -> bool {
 }
 
 /// Writes what `Request(name, namespace, cluster)` would be written as.
-pub(crate) fn encode_request(request: &RequestRef<'_>, scratch: &mut Scratch) {
-    write_head(TUPLE, 3, scratch);
+pub(crate) fn encode_request(request: &RequestRef<'_>, buffer: &mut KeyBuffer) {
+    write_head(TUPLE, 3, buffer);
     for part in [request.name, request.namespace, request.cluster] {
-        write_head(STR, part.len(), scratch);
-        scratch.push(part.as_bytes());
+        write_head(STR, part.len(), buffer);
+        buffer.push(part.as_bytes());
     }
 }
 
@@ -139,55 +139,55 @@ fn small(object: &Bound<'_, PyAny>) -> Option<i64> {
 
 /// Tag and length in two bytes.
 #[inline]
-fn write_head(tag: u8, len: usize, scratch: &mut Scratch) {
+fn write_head(tag: u8, len: usize, buffer: &mut KeyBuffer) {
     // One store: bytes that are put together in memory would have to be waited for.
     let short = u16::try_from(len.min(LONG)).unwrap_or_default();
-    scratch.push(&(short << 8 | u16::from(tag)).to_le_bytes());
+    buffer.push(&(short << 8 | u16::from(tag)).to_le_bytes());
     if len >= LONG {
-        scratch.push(&(len as u64).to_le_bytes());
+        buffer.push(&(len as u64).to_le_bytes());
     }
 }
 
-fn write_big(object: &Bound<'_, PyAny>, scratch: &mut Scratch) -> PyResult<()> {
+fn write_big(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyResult<()> {
     let bits: usize = object.call_method0("bit_length")?.extract()?;
     let signed = PyDict::new(object.py());
     signed.set_item("signed", true)?;
     let number = object.call_method("to_bytes", (bits / 8 + 1, "little"), Some(&signed))?;
     let number = number.extract::<&[u8]>()?;
-    write_head(BIG_INT, number.len(), scratch);
-    scratch.push(number);
+    write_head(BIG_INT, number.len(), buffer);
+    buffer.push(number);
     Ok(())
 }
 
 #[inline]
-fn write_part(object: &Bound<'_, PyAny>, scratch: &mut Scratch, depth: usize) -> PyResult<()> {
+fn write_part(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer, depth: usize) -> PyResult<()> {
     // SAFETY: the object is valid, and its type is only read.
     if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
         if let Some(bytes) = StrBytes::of(object) {
             // SAFETY: the `str` is borrowed here.
             let bytes = unsafe { bytes.get() };
-            write_head(STR, bytes.len(), scratch);
-            scratch.push(bytes);
+            write_head(STR, bytes.len(), buffer);
+            buffer.push(bytes);
             return Ok(());
         }
         let part = with_surrogates(object)?;
-        write_head(STR, part.len(), scratch);
-        scratch.push(&part);
+        write_head(STR, part.len(), buffer);
+        buffer.push(&part);
         return Ok(());
     }
     // SAFETY: as above.
     if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
         let Some(int) = small(object) else {
-            return write_big(object, scratch);
+            return write_big(object, buffer);
         };
-        write_head(INT, 0, scratch);
-        scratch.push(&int.to_le_bytes());
+        write_head(INT, 0, buffer);
+        buffer.push(&int.to_le_bytes());
         return Ok(());
     }
-    write_tuple(object, scratch, depth)
+    write_tuple(object, buffer, depth)
 }
 
-fn write_tuple(object: &Bound<'_, PyAny>, scratch: &mut Scratch, depth: usize) -> PyResult<()> {
+fn write_tuple(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer, depth: usize) -> PyResult<()> {
     let py = object.py();
     // SAFETY: the object is valid, and its type is only read.
     let exact = unsafe { ffi::PyTuple_CheckExact(object.as_ptr()) } != 0;
@@ -201,9 +201,9 @@ fn write_tuple(object: &Bound<'_, PyAny>, scratch: &mut Scratch, depth: usize) -
     }
     // SAFETY: all that gets here are tuples or of subclasses of it.
     let tuple = unsafe { object.cast_unchecked::<PyTuple>() };
-    write_head(TUPLE, tuple.len(), scratch);
+    write_head(TUPLE, tuple.len(), buffer);
     for part in tuple.iter_borrowed() {
-        write_part(&part, scratch, depth + 1)?;
+        write_part(&part, buffer, depth + 1)?;
     }
     Ok(())
 }

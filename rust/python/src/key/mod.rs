@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 
-use buffer::Scratch;
+use buffer::KeyBuffer;
 use encode::StrBytes;
 
 pub(crate) use decode::{decode, decode_str, new_tuple};
@@ -92,9 +92,9 @@ impl Key {
 
     /// The key of a request: equal to `ctrlhost.Request(name, namespace, cluster)`.
     pub(crate) fn of_request(request: &RequestRef<'_>) -> Self {
-        let mut scratch = Scratch::new();
-        encode_request(request, &mut scratch);
-        let bytes = scratch.bytes();
+        let mut buffer = KeyBuffer::new();
+        encode_request(request, &mut buffer);
+        let bytes = buffer.bytes();
         Self {
             hash: hash_bytes(bytes),
             content: Content::Encoded(Box::from(bytes)),
@@ -166,30 +166,30 @@ impl QueueKey for Key {
 pub(crate) struct Probe<'a, 'py> {
     hash: u64,
     content: Encoded,
-    scratch: &'a Scratch,
+    buffer: &'a KeyBuffer,
     object: &'a Bound<'py, PyAny>,
 }
 
 impl<'a, 'py> Probe<'a, 'py> {
-    /// Reads a key. What is not in the object itself is written to `scratch`, which is empty before.
+    /// Reads a key. What is not in the object itself is written to `buffer`, which is empty before.
     ///
     /// # Errors
     /// `TypeError` for what is no key.
     #[inline]
-    pub(crate) fn new(object: &'a Bound<'py, PyAny>, scratch: &'a mut Scratch) -> PyResult<Self> {
-        let content = encode(object, scratch)?;
+    pub(crate) fn new(object: &'a Bound<'py, PyAny>, buffer: &'a mut KeyBuffer) -> PyResult<Self> {
+        let content = encode(object, buffer)?;
         let mut probe = Self {
             hash: 0,
             content,
-            scratch,
+            buffer,
             object,
         };
         probe.hash = probe.view().hash();
         Ok(probe)
     }
 
-    /// Reads a key again whose content was special, and so is in `scratch`: a `str` with lone surrogates, or tagged.
-    pub(crate) fn read(object: &'a Bound<'py, PyAny>, scratch: &'a Scratch) -> Self {
+    /// Reads a key again whose content was special, and so is in `buffer`: a `str` with lone surrogates, or tagged.
+    pub(crate) fn read(object: &'a Bound<'py, PyAny>, buffer: &'a KeyBuffer) -> Self {
         let content = if object.is_instance_of::<PyString>() {
             Encoded::Str
         } else {
@@ -198,7 +198,7 @@ impl<'a, 'py> Probe<'a, 'py> {
         let mut probe = Self {
             hash: 0,
             content,
-            scratch,
+            buffer,
             object,
         };
         probe.hash = probe.view().hash();
@@ -210,9 +210,9 @@ impl<'a, 'py> Probe<'a, 'py> {
         match self.content {
             // SAFETY: `object` is the `str` whose bytes these are, and is borrowed as long as `self`.
             Encoded::Borrowed(bytes) => View::Str(unsafe { bytes.get() }),
-            Encoded::Str => View::Str(self.scratch.bytes()),
+            Encoded::Str => View::Str(self.buffer.bytes()),
             Encoded::Int(int) => View::Int(int),
-            Encoded::Tagged => View::Encoded(self.scratch.bytes()),
+            Encoded::Tagged => View::Encoded(self.buffer.bytes()),
         }
     }
 

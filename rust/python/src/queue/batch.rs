@@ -4,14 +4,14 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::key::buffer::Scratch;
+use crate::key::buffer::KeyBuffer;
 use crate::key::{Probe, is_simple};
 
 /// Keys that were all looked at before anything is done with one of them.
 pub(crate) struct Batch<'py> {
     pub(crate) objects: Vec<Bound<'py, PyAny>>,
     /// The keys that can not be read under a lock, each with its place and its content. They are few, if any.
-    special: Vec<(usize, Scratch)>,
+    special: Vec<(usize, KeyBuffer)>,
 }
 
 impl<'py> Batch<'py> {
@@ -30,9 +30,9 @@ impl<'py> Batch<'py> {
         for object in keys.try_iter()? {
             let object = object?;
             if !is_simple(&object, 0) {
-                let mut scratch = Scratch::new();
-                Probe::new(&object, &mut scratch)?;
-                special.push((objects.len(), scratch));
+                let mut buffer = KeyBuffer::new();
+                Probe::new(&object, &mut buffer)?;
+                special.push((objects.len(), buffer));
             }
             objects.push(object);
         }
@@ -43,12 +43,12 @@ impl<'py> Batch<'py> {
     pub(crate) fn for_each(&self, mut give: impl FnMut(usize, Probe<'_, 'py>)) {
         let mut special = self.special.iter().peekable();
         for (place, object) in self.objects.iter().enumerate() {
-            if let Some((_, scratch)) = special.next_if(|(special, _)| *special == place) {
-                give(place, Probe::read(object, scratch));
+            if let Some((_, buffer)) = special.next_if(|(special, _)| *special == place) {
+                give(place, Probe::read(object, buffer));
                 continue;
             }
-            let mut scratch = Scratch::new();
-            if let Ok(probe) = Probe::new(object, &mut scratch) {
+            let mut buffer = KeyBuffer::new();
+            if let Ok(probe) = Probe::new(object, &mut buffer) {
                 give(place, probe);
             }
         }

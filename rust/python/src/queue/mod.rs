@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::key::buffer::Scratch;
+use crate::key::buffer::KeyBuffer;
 use crate::key::{Probe, is_simple};
 use crate::ratelimit::into_py_err;
 use arguments::{Priority, Seconds};
@@ -78,8 +78,8 @@ impl WorkQueue {
         key: &Bound<'_, PyAny>,
         priority: Option<Priority>,
     ) -> PyResult<()> {
-        let mut scratch = Scratch::new();
-        let probe = Probe::new(key, &mut scratch)?;
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
         let group = self.shared.fair_by.group(key)?;
         let priority = priority.map(|priority| priority.0);
         self.shared.locked(py, |queue| {
@@ -118,8 +118,8 @@ impl WorkQueue {
         seconds: Seconds,
         priority: Option<Priority>,
     ) -> PyResult<()> {
-        let mut scratch = Scratch::new();
-        let probe = Probe::new(key, &mut scratch)?;
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
         let delay = seconds.delay()?;
         let group = self.shared.fair_by.group(key)?;
         let priority = priority.map(|priority| priority.0);
@@ -141,9 +141,9 @@ impl WorkQueue {
     ) -> PyResult<()> {
         let priority = priority.map(|priority| priority.0);
         let group = self.shared.fair_by.group(key)?;
-        let mut scratch = Scratch::new();
-        let probe = Probe::new(key, &mut scratch)?;
-        let mut again = Scratch::new();
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
+        let mut again = KeyBuffer::new();
         let asked = Probe::new(key, &mut again)?;
         let begun = self
             .shared
@@ -220,8 +220,8 @@ impl WorkQueue {
 
     /// End the work on a key; it is queued again if it was added meanwhile. Does nothing for a key that nobody holds.
     fn done(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut scratch = Scratch::new();
-        let probe = Probe::new(key, &mut scratch)?;
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
         // The key that comes back is dropped after the lock is free.
         self.shared.locked(py, |queue| queue.done(&probe)).map(drop)
     }
@@ -243,7 +243,7 @@ impl WorkQueue {
             return Ok(());
         }
         limiter
-            .forget(&Probe::new(key, &mut Scratch::new())?)
+            .forget(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
 
@@ -253,7 +253,7 @@ impl WorkQueue {
         self.shared
             .queue
             .limiter()
-            .num_requeues(&Probe::new(key, &mut Scratch::new())?)
+            .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple, PyType};
 
-use crate::key::buffer::Scratch;
+use crate::key::buffer::KeyBuffer;
 use crate::key::{Probe, Shown, new_tuple};
 use crate::ratelimit::{SharedLimiter, into_py_err};
 
@@ -45,7 +45,7 @@ pub(crate) fn into_object(
             return Ok(0);
         }
         limiter
-            .num_requeues(&Probe::new(key.bind(py), &mut Scratch::new())?)
+            .num_requeues(&Probe::new(key.bind(py), &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     };
     let queued = PyList::empty(py);

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PySlice};
 
-use super::{Window, element, equal, no_change, reduced, repr, view};
+use super::{Window, element, equal, read_only, reduce, repr, view};
 use crate::json::to_python;
 
 /// A read-only sequence over a list inside a cached object.
@@ -78,11 +78,11 @@ impl ListView {
     }
 
     fn __setitem__(&self, _index: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(no_change("list"))
+        Err(read_only("list"))
     }
 
     fn __delitem__(&self, _index: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(no_change("list"))
+        Err(read_only("list"))
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -111,6 +111,6 @@ impl ListView {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        reduced::<PyList>(py, self.value())
+        reduce::<PyList>(py, self.value())
     }
 }

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 
-use super::{Window, equal, follow, no_change, or_none, reduced, repr, view};
+use super::{Window, equal, follow, or_none, read_only, reduce, repr, view};
 use crate::json::{key_to_python, to_python};
 
 /// The members of an object, the last of each name, as key and value.
@@ -142,11 +142,11 @@ impl MapView {
     }
 
     fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(no_change("object"))
+        Err(read_only("object"))
     }
 
     fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(no_change("object"))
+        Err(read_only("object"))
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -175,6 +175,6 @@ impl MapView {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        reduced::<PyDict>(py, self.value())
+        reduce::<PyDict>(py, self.value())
     }
 }

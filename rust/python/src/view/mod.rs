@@ -91,7 +91,7 @@ fn element(value: Value<'_>, index: isize) -> Option<Value<'_>> {
     value.elements().nth(index)
 }
 
-fn no_change(what: &str) -> PyErr {
+fn read_only(what: &str) -> PyErr {
     PyTypeError::new_err(format!(
         "a cached {what} can not be changed; change a copy made with to_dict()"
     ))
@@ -126,7 +126,7 @@ fn repr(py: Python<'_>, value: Value<'_>) -> PyResult<String> {
 }
 
 /// What `pickle` is told: the plain copy, made by its own class.
-fn reduced<'py, T: PyTypeInfo>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
+fn reduce<'py, T: PyTypeInfo>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
     (py.get_type::<T>(), (to_python(py, value)?,))
         .into_pyobject(py)
         .map(Bound::into_any)
