@@ -119,16 +119,8 @@ class WorkQueue:
     def shut_down_with_drain(self, timeout: float | None = None) -> bool: ...
     def __len__(self) -> int: ...
 
-def queue_metrics() -> list[
-    tuple[
-        str,
-        tuple[int, int, int, int],
-        tuple[list[tuple[int, int]], int | None],
-        tuple[list[int], float],
-        tuple[list[int], float],
-        tuple[float, float, float, int],
-    ]
-]: ...
+# A row for each named queue: "name", and the fields that `ctrlhost.queue_metrics` has families for.
+def queue_metrics() -> list[dict[str, Any]]: ...
 
 @final
 class OwnerReference:

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Weak};
 
-use ctrlhost_core::metrics::{Histogram, Scrape};
+use ctrlhost_core::metrics::{Depth, Histogram, Scrape};
 use ctrlhost_core::queue::WorkQueue;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::interpreter;
 use crate::key::Key;
@@ -19,8 +19,8 @@ struct Named {
 
 static QUEUES: Mutex<Vec<Named>> = Mutex::new(Vec::new());
 
-/// Makes a queue known to collectors for as long as it lives.
-pub(crate) fn register(name: &str, queue: &Arc<WorkQueue<Key>>) {
+/// Report a queue to collectors for as long as it lives.
+pub(super) fn register(name: &str, queue: &Arc<WorkQueue<Key>>) {
     let mut queues = QUEUES.lock();
     queues.retain(|named| named.queue.strong_count() > 0);
     queues.push(Named {
@@ -30,60 +30,54 @@ pub(crate) fn register(name: &str, queue: &Arc<WorkQueue<Key>>) {
     });
 }
 
-/// What one queue counted: name, adds, retries, spurious done, dropped, depth by priority and beyond, the two
-/// histograms as counts and sum in seconds, then unfinished, longest, oldest in seconds, and the delayed keys.
-type Row = (
-    String,
-    (u64, u64, u64, u64),
-    (Vec<(i32, i64)>, Option<i64>),
-    (Vec<u64>, f64),
-    (Vec<u64>, f64),
-    (f64, f64, f64, usize),
-);
-
-/// The numbers of every named queue that lives, in the order in which they were made.
+/// Return the numbers of every live named queue, in order of creation.
 #[pyfunction]
-pub(crate) fn queue_metrics(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+pub(crate) fn queue_metrics(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let generation = interpreter::generation();
-    let queues: Vec<(String, Arc<WorkQueue<Key>>)> = {
-        let queues = QUEUES.lock();
-        let alive = queues.iter().filter(|named| named.generation == generation);
-        alive
-            .filter_map(|named| Some((named.name.clone(), named.queue.upgrade()?)))
-            .collect()
-    };
-    // Waits for locks, and so not attached; each is held for a copy of a few hundred bytes.
+    let queues: Vec<(String, Arc<WorkQueue<Key>>)> = QUEUES
+        .lock()
+        .iter()
+        .filter(|named| named.generation == generation)
+        .filter_map(|named| Some((named.name.clone(), named.queue.upgrade()?)))
+        .collect();
+    // Waits for locks, and so detached; each is held for a copy of a few hundred bytes.
     let scrapes: Vec<Scrape> =
         py.detach(|| queues.iter().map(|(_, queue)| queue.scrape()).collect());
-    let rows = queues
-        .into_iter()
-        .zip(scrapes)
-        .map(|((name, _), scrape)| row(name, &scrape));
-    PyList::new(py, rows.collect::<Vec<_>>())
+    let rows = queues.iter().zip(&scrapes);
+    rows.map(|((name, _), scrape)| row(py, name, scrape))
+        .collect()
 }
 
-fn row(name: String, scrape: &Scrape) -> Row {
+/// One queue as named fields; `ctrlhost.queue_metrics` has the metric of each.
+fn row<'py>(py: Python<'py>, name: &str, scrape: &Scrape) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
     let counted = &scrape.counted;
-    (
-        name,
-        (
-            counted.adds,
-            counted.retries,
-            counted.spurious_done,
-            counted.dropped,
-        ),
-        (counted.depth.by_priority().to_vec(), counted.depth.beyond()),
-        histogram(&counted.queue_duration),
-        histogram(&counted.work_duration),
-        (
-            scrape.unfinished.as_secs_f64(),
-            scrape.longest_running.as_secs_f64(),
-            scrape.oldest.as_secs_f64(),
-            scrape.delayed,
-        ),
-    )
+    row.set_item("name", name)?;
+    row.set_item("depth", depth(py, &counted.depth)?)?;
+    row.set_item("adds", counted.adds)?;
+    row.set_item("queue_duration", histogram(&counted.queue_duration))?;
+    row.set_item("work_duration", histogram(&counted.work_duration))?;
+    row.set_item("unfinished", scrape.unfinished.as_secs_f64())?;
+    row.set_item("longest_running", scrape.longest_running.as_secs_f64())?;
+    row.set_item("retries", counted.retries)?;
+    row.set_item("delayed", scrape.delayed)?;
+    row.set_item("oldest", scrape.oldest.as_secs_f64())?;
+    row.set_item("dropped", counted.dropped)?;
+    row.set_item("spurious_done", counted.spurious_done)?;
+    Ok(row)
 }
 
+/// The depth by the label of each priority; one label stands for all priorities beyond the first ones.
+fn depth<'py>(py: Python<'py>, depth: &Depth) -> PyResult<Bound<'py, PyDict>> {
+    let known = depth.by_priority().iter();
+    let known = known.map(|(priority, keys)| (priority.to_string(), *keys));
+    let beyond = depth
+        .beyond()
+        .map(|keys| ("exceeded_cardinality_limit".to_owned(), keys));
+    known.chain(beyond).into_py_dict(py)
+}
+
+/// The counts of the buckets, and the sum in seconds.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a sum of seconds is a float in every exposition format"
