@@ -71,7 +71,7 @@ impl ManualClock {
 pub(crate) fn not_negative(what: &str, seconds: f64) -> PyResult<f64> {
     if seconds.is_nan() || seconds < 0.0 {
         return Err(PyValueError::new_err(format!(
-            "{what} must be a number of seconds from 0 on, not {seconds}"
+            "{what} must be at least 0 seconds, got {seconds}"
         )));
     }
     Ok(seconds)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use ctrlhost_core::delta_fifo::{self, DeltaObject, KnownObjects, Taken};
 use ctrlhost_core::object::{self, Key};
@@ -11,11 +12,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
 use crate::errors;
+use crate::interpreter;
 use crate::key::func::key_of;
 use crate::object::input::from_any;
 use crate::object::tombstone::{DeletedFinalStateUnknown, Delta};
 use crate::object::transform::{PyTransform, transformed};
-use crate::queue::wait_slices::{deadline, is_over, slice_end};
+use crate::queue::timeout;
+use crate::queue::wait::wait_in_slices;
 use crate::store::Indexer;
 
 enum Known {
@@ -198,22 +201,22 @@ impl DeltaFIFO {
         &self,
         py: Python<'py>,
         process: &Bound<'py, PyAny>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let deadline = deadline(timeout)?;
         let me = std::thread::current().id();
         if *self.popping.lock() == Some(me) {
             return Err(errors::reentered("pop"));
         }
-        let popped = loop {
-            match py.detach(|| self.fifo.take(1, Some(slice_end(deadline)))) {
-                Taken::Items(items) => break items,
-                Taken::Closed => {
-                    return Err(errors::raise(py, "Closed", "the delta FIFO is closed", ""));
-                }
-                Taken::TimedOut if is_over(deadline) => return Err(empty(py)),
-                Taken::TimedOut => py.check_signals()?,
+        let taken = wait_in_slices(py, timeout, |end| match self.fifo.take(1, Some(end)) {
+            Taken::TimedOut => None,
+            taken => Some(taken),
+        })?;
+        let popped = match taken {
+            Some(Taken::Items(items)) => items,
+            Some(Taken::Closed) => {
+                return Err(errors::raise(py, "Closed", "the delta FIFO is closed", ""));
             }
+            Some(Taken::TimedOut) | None => return Err(interpreter::empty(py)),
         };
         *self.popping.lock() = Some(me);
         let outcome = popped.into_iter().next().map(|item| {
@@ -263,14 +266,4 @@ impl DeltaFIFO {
     fn __len__(&self) -> usize {
         self.fifo.len()
     }
-}
-
-/// The `queue.Empty` of the standard library.
-fn empty(py: Python<'_>) -> PyErr {
-    let make = || -> PyResult<PyErr> {
-        Ok(PyErr::from_value(
-            py.import("queue")?.getattr("Empty")?.call0()?,
-        ))
-    };
-    make().unwrap_or_else(|error| error)
 }

@@ -40,7 +40,7 @@ pub(crate) fn register_fork_handler(module: &Bound<'_, PyModule>) -> PyResult<()
 
 /// The error for a queue of the parent process.
 #[cold]
-pub(crate) fn forked(_py: Python<'_>) -> PyErr {
+pub(crate) fn forked() -> PyErr {
     PyRuntimeError::new_err(
         "this work queue belongs to the process that this one was forked from, and the threads that use it are there; \
          make queues after the fork, or start the process with the method \"spawn\"",

@@ -83,7 +83,7 @@ pub(crate) fn queue_handler(
 /// The handler that a handle stands for: a listener, or the number that adding a queue gave.
 pub(crate) fn handler_id(handle: &Bound<'_, PyAny>) -> PyResult<HandlerId> {
     let id = match handle.cast::<Listener>() {
-        Ok(listener) => listener.get().id(),
+        Ok(listener) => listener.get().handle,
         Err(_) => handle
             .extract()
             .map_err(|_| PyTypeError::new_err("a handle is what adding a handler gave"))?,

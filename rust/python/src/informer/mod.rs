@@ -226,7 +226,11 @@ impl SharedInformer {
     ) -> PyResult<Listener> {
         let listener = SharedListener::new(handlers::Listener::new(!every_change));
         let handle = self.add_handler(py, Handler::Listener(listener.clone()), resync)?;
-        Ok(Listener::new(listener, handle, self.engine.clone()))
+        Ok(Listener {
+            buffer: listener,
+            handle,
+            engine: self.engine.clone(),
+        })
     }
 
     fn remove_handler(&self, py: Python<'_>, handle: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -8,26 +8,25 @@
     reason = "the methods alone are not general enough"
 )]
 
-mod arguments;
-mod batch;
 mod groups;
 pub(crate) mod metrics;
 mod shared;
-mod snapshot;
-mod wait;
-pub(crate) mod wait_slices;
+pub(crate) mod wait;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use ctrlhost_core::clock;
+use ctrlhost_core::queue::Locked;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 
+use crate::clock::not_negative;
 use crate::key::buffer::KeyBuffer;
-use crate::key::{Probe, is_simple};
+use crate::key::{Key, Probe, is_simple};
 use crate::ratelimit::into_py_err;
-use arguments::{Priority, Seconds};
-use batch::Batch;
 use shared::Shared;
 
 /// A queue of keys that need work.
@@ -76,12 +75,11 @@ impl WorkQueue {
         &self,
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
-        priority: Option<Priority>,
+        #[pyo3(from_py_with = priority)] priority: Option<i32>,
     ) -> PyResult<()> {
         let mut buffer = KeyBuffer::new();
         let probe = Probe::new(key, &mut buffer)?;
         let group = self.shared.fair_by.group(key)?;
-        let priority = priority.map(|priority| priority.0);
         self.shared.locked(py, |queue| {
             queue.add(probe, priority, &group);
         })
@@ -93,10 +91,9 @@ impl WorkQueue {
         &self,
         py: Python<'_>,
         keys: &Bound<'_, PyAny>,
-        priority: Option<Priority>,
+        #[pyo3(from_py_with = priority)] priority: Option<i32>,
     ) -> PyResult<()> {
         let keys = Batch::read(keys)?;
-        let priority = priority.map(|priority| priority.0);
         let groups = self.shared.fair_by.groups(&keys.objects)?;
         let group = |place: usize| groups.get(place).map_or("", String::as_str);
         self.shared.locked(py, |queue| {
@@ -115,16 +112,14 @@ impl WorkQueue {
         &self,
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
-        seconds: Seconds,
-        priority: Option<Priority>,
+        #[pyo3(from_py_with = delay)] seconds: Duration,
+        #[pyo3(from_py_with = priority)] priority: Option<i32>,
     ) -> PyResult<()> {
         let mut buffer = KeyBuffer::new();
         let probe = Probe::new(key, &mut buffer)?;
-        let delay = seconds.delay()?;
         let group = self.shared.fair_by.group(key)?;
-        let priority = priority.map(|priority| priority.0);
         self.shared.locked(py, |queue| {
-            queue.add_after(probe, delay, priority, &group);
+            queue.add_after(probe, seconds, priority, &group);
         })
     }
 
@@ -137,18 +132,15 @@ impl WorkQueue {
         &self,
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
-        priority: Option<Priority>,
+        #[pyo3(from_py_with = priority)] priority: Option<i32>,
     ) -> PyResult<()> {
-        let priority = priority.map(|priority| priority.0);
         let group = self.shared.fair_by.group(key)?;
         let mut buffer = KeyBuffer::new();
         let probe = Probe::new(key, &mut buffer)?;
         let mut again = KeyBuffer::new();
         let asked = Probe::new(key, &mut again)?;
-        let begun = self
-            .shared
-            .locked(py, |queue| queue.begin_rate_limited(asked).is_ok())?;
-        if !begun {
+        let begin = |queue: &mut Locked<'_, Key>| queue.begin_rate_limited(asked).is_ok();
+        if !self.shared.locked(py, begin)? {
             return Ok(());
         }
         let delay = self.shared.queue.limiter().when(&probe);
@@ -160,62 +152,58 @@ impl WorkQueue {
         unused.map(drop)
     }
 
-    /// Wait for a key and hand out the object that was added first; it has to be given back with `done`.
+    /// Wait for a key and return the object that was added first; give it back with `done`.
     ///
     /// Raises `queue.Empty` after `timeout` seconds, and `ShutDown` once the queue is shut down and empty.
     #[pyo3(signature = (timeout=None))]
-    fn get(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
-        self.wait(py, timeout, |queue| queue.take(|key| key.show(py)))?
-            .0
-            .into_object(py)
+    fn get(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
+    ) -> PyResult<Py<PyAny>> {
+        Ok(self.get_with_priority(py, timeout)?.0)
     }
 
-    /// As `get`, with the priority that the key was queued with.
+    /// Do as `get`, and return the priority that the key was queued with, too.
     #[pyo3(signature = (timeout=None))]
     fn get_with_priority(
         &self,
         py: Python<'_>,
-        timeout: Option<Seconds>,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
     ) -> PyResult<(Py<PyAny>, i32)> {
         let (shown, taken) = self.wait(py, timeout, |queue| queue.take(|key| key.show(py)))?;
         Ok((shown.into_object(py)?, taken.priority))
     }
 
-    /// Hand out a key that is there, or raise as `get` does.
+    /// Return a key that is queued now, or raise as `get` does.
     fn get_nowait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.get(py, Some(Seconds::ZERO))
+        self.get(py, Some(Duration::ZERO))
     }
 
-    /// Hand out what is there, `max_items` keys at most; wait as `get` does only if there is nothing.
+    /// Return the queued keys, at most `max_items`; wait as `get` does only if there are none.
     #[pyo3(signature = (max_items, timeout=None))]
-    fn get_batch<'py>(
+    fn get_batch(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         max_items: i64,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let objects = self
-            .take_batch(py, max_items, timeout)?
-            .into_iter()
-            .map(|(shown, _)| shown.into_object(py))
-            .collect::<PyResult<Vec<_>>>()?;
-        PyList::new(py, objects)
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        let taken = self.take_batch(py, max_items, timeout)?.into_iter();
+        taken.map(|(shown, _)| shown.into_object(py)).collect()
     }
 
-    /// As `get_batch`, each key with the priority that it was queued with.
+    /// Do as `get_batch`, and return the priority of each key, too.
     #[pyo3(signature = (max_items, timeout=None))]
-    fn get_batch_with_priority<'py>(
+    fn get_batch_with_priority(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         max_items: i64,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let objects = self
-            .take_batch(py, max_items, timeout)?
-            .into_iter()
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
+    ) -> PyResult<Vec<(Py<PyAny>, i32)>> {
+        let taken = self.take_batch(py, max_items, timeout)?.into_iter();
+        taken
             .map(|(shown, taken)| Ok((shown.into_object(py)?, taken.priority)))
-            .collect::<PyResult<Vec<_>>>()?;
-        PyList::new(py, objects)
+            .collect()
     }
 
     /// End the work on a key; it is queued again if it was added meanwhile. Does nothing for a key that nobody holds.
@@ -236,8 +224,8 @@ impl WorkQueue {
     }
 
     /// Tell the rate limiter to start over with a key: it is fine, or given up. A pending back-off stays.
-    fn forget(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.shared.check(py)?;
+    fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.shared.check()?;
         let limiter = self.shared.queue.limiter();
         if limiter.forgets_nothing() && is_simple(key, 0) {
             return Ok(());
@@ -248,8 +236,8 @@ impl WorkQueue {
     }
 
     /// Count how often the rate limiter was asked about a key since it was last forgotten.
-    fn num_requeues(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<u64> {
-        self.shared.check(py)?;
+    fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+        self.shared.check()?;
         self.shared
             .queue
             .limiter()
@@ -267,7 +255,7 @@ impl WorkQueue {
         let snapshot = self
             .shared
             .locked(py, |queue| queue.snapshot(|key| key.show(py)))?;
-        snapshot::into_object(py, snapshot, self.shared.queue.limiter())
+        metrics::snapshot(py, snapshot, self.shared.queue.limiter())
     }
 
     /// End the intake. What is queued is still handed out, delayed keys are dropped, later adds are ignored.
@@ -281,7 +269,11 @@ impl WorkQueue {
     ///
     /// Tells whether that came: not if `timeout` seconds passed before, or `shut_down` was called meanwhile.
     #[pyo3(signature = (timeout=None))]
-    fn shut_down_with_drain(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
+    fn shut_down_with_drain(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
+    ) -> PyResult<bool> {
         self.drain(py, timeout)
     }
 
@@ -297,5 +289,98 @@ impl WorkQueue {
             self.shared.fair_by.traverse(&visit)?;
         }
         visit.call(&self.name)
+    }
+}
+
+/// Read a priority: an `int` of 32 bits, or None.
+fn priority(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
+    if given.is_none() {
+        return Ok(None);
+    }
+    if !given.is_instance_of::<PyInt>() || given.is_instance_of::<PyBool>() {
+        let kind = given.get_type().name()?;
+        let message = format!("priority must be an int, got {kind}");
+        return Err(PyTypeError::new_err(message));
+    }
+    given
+        .extract()
+        .map(Some)
+        .map_err(|_| PyOverflowError::new_err("priority must be from -2147483648 to 2147483647"))
+}
+
+/// Read a number of seconds: an `int` or a `float`.
+fn seconds(given: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let number = given.is_instance_of::<PyFloat>() || given.is_instance_of::<PyInt>();
+    if !number || given.is_instance_of::<PyBool>() {
+        let kind = given.get_type().name()?;
+        let message = format!("seconds must be an int or a float, got {kind}");
+        return Err(PyTypeError::new_err(message));
+    }
+    given.extract()
+}
+
+/// Read a delay; one that is not positive is none.
+fn delay(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let given = seconds(given)?;
+    if given.is_nan() {
+        return Err(PyValueError::new_err("seconds must not be NaN"));
+    }
+    Ok(clock::seconds(given))
+}
+
+/// Read the longest time to wait; None and infinity are endless.
+pub(crate) fn timeout(given: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    if given.is_none() {
+        return Ok(None);
+    }
+    let given = not_negative("timeout", seconds(given)?)?;
+    Ok(Some(clock::seconds(given)).filter(|&timeout| timeout != Duration::MAX))
+}
+
+/// Keys that were all read before anything is done with one of them.
+struct Batch<'py> {
+    objects: Vec<Bound<'py, PyAny>>,
+    /// The keys that can not be read under a lock, each with its place and its content. They are few, if any.
+    special: Vec<(usize, KeyBuffer)>,
+}
+
+impl<'py> Batch<'py> {
+    /// Takes the keys of an iterable.
+    ///
+    /// # Errors
+    /// `TypeError` if one of them is no key, or if this is no iterable of keys; and what the iterable raises.
+    fn read(keys: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if keys.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err(
+                "a str is one key; a call for many takes an iterable of keys",
+            ));
+        }
+        let mut objects = Vec::with_capacity(keys.len().unwrap_or(0));
+        let mut special = Vec::new();
+        for object in keys.try_iter()? {
+            let object = object?;
+            if !is_simple(&object, 0) {
+                let mut buffer = KeyBuffer::new();
+                Probe::new(&object, &mut buffer)?;
+                special.push((objects.len(), buffer));
+            }
+            objects.push(object);
+        }
+        Ok(Self { objects, special })
+    }
+
+    /// Gives each key, in order. Runs nothing of the interpreter's, so it may be called under a lock.
+    fn for_each(&self, mut give: impl FnMut(usize, Probe<'_, 'py>)) {
+        let mut special = self.special.iter().peekable();
+        for (place, object) in self.objects.iter().enumerate() {
+            if let Some((_, buffer)) = special.next_if(|(special, _)| *special == place) {
+                give(place, Probe::read(object, buffer));
+                continue;
+            }
+            let mut buffer = KeyBuffer::new();
+            if let Ok(probe) = Probe::new(object, &mut buffer) {
+                give(place, probe);
+            }
+        }
     }
 }

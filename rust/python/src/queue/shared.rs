@@ -10,10 +10,10 @@ use pyo3::prelude::*;
 
 use super::groups::FairBy;
 use super::metrics;
-use crate::clock::core_clock;
+use crate::clock::{core_clock, not_negative};
 use crate::interpreter;
 use crate::key::Key;
-use crate::ratelimit::{SharedLimiter, core_limiter};
+use crate::ratelimit::core_limiter;
 
 /// How often a lock is tried before the interpreter is given to somebody else. It is held for some tens of nanoseconds.
 const TRIES: usize = 40;
@@ -26,14 +26,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn new(queue: Arc<WorkQueue<Key>>, fair_by: FairBy) -> Self {
-        Self {
-            queue,
-            fair_by,
-            generation: interpreter::generation(),
-        }
-    }
-
     /// Makes a queue of what its constructor is given; `label` is its name in metrics, empty for none.
     pub(crate) fn make(
         label: &str,
@@ -44,12 +36,11 @@ impl Shared {
     ) -> PyResult<Self> {
         let fair_by = FairBy::new(fair_by)?;
         let aging = aging
-            .map(|aging| crate::clock::not_negative("aging", aging).map(seconds))
+            .map(|aging| not_negative("aging", aging).map(seconds))
             .transpose()?;
-        let limiter: SharedLimiter = match rate_limiter {
-            Some(limiter) => core_limiter(limiter)?,
-            None => Arc::new(ItemExponentialFailureRateLimiter::default()),
-        };
+        let limiter = rate_limiter.map(core_limiter).transpose()?;
+        let limiter =
+            limiter.unwrap_or_else(|| Arc::new(ItemExponentialFailureRateLimiter::default()));
         let options = Options {
             metrics: !label.is_empty(),
             fair: fair_by.is_fair(),
@@ -59,17 +50,20 @@ impl Shared {
         if options.metrics {
             metrics::register(label, &queue);
         }
-        Ok(Self::new(queue, fair_by))
+        Ok(Self {
+            queue,
+            fair_by,
+            generation: interpreter::generation(),
+        })
     }
 
     /// Refuses a queue of the process that this one was forked from: its lock may be held by a thread that is not here.
     #[inline]
-    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
-        if self.generation == interpreter::generation() {
-            Ok(())
-        } else {
-            Err(interpreter::forked(py))
+    pub(super) fn check(&self) -> PyResult<()> {
+        if self.generation != interpreter::generation() {
+            return Err(interpreter::forked());
         }
+        Ok(())
     }
 
     /// Does `operation` with the lock, without ever waiting for it while attached to the interpreter.
@@ -81,11 +75,9 @@ impl Shared {
         py: Python<'_>,
         operation: impl FnOnce(&mut Locked<'_, Key>) -> R,
     ) -> PyResult<R> {
-        self.check(py)?;
-        if let Some(mut locked) = self.queue.try_lock() {
-            return Ok(operation(&mut locked));
-        }
-        let mut locked = self.contended(py);
+        self.check()?;
+        let locked = self.queue.try_lock();
+        let mut locked = locked.unwrap_or_else(|| self.contended(py));
         Ok(operation(&mut locked))
     }
 
@@ -101,6 +93,19 @@ impl Shared {
             // Whoever holds it is not stopped by us; when it is free, it may be taken again before we are back.
             py.detach(|| drop(self.queue.lock()));
         }
+    }
+
+    /// What the plug-in's callable makes of a request; a failure is reported, and the request joins the group "".
+    fn group(&self, py: Python<'_>, request: &RequestRef<'_>) -> String {
+        let key = Key::of_request(request).to_object(py);
+        let group = key.and_then(|key| {
+            let key = key.into_bound(py);
+            self.fair_by.group(&key).map(std::borrow::Cow::into_owned)
+        });
+        group.unwrap_or_else(|error| {
+            error.write_unraisable(py, None);
+            String::new()
+        })
     }
 }
 
@@ -125,20 +130,5 @@ impl RequestSink for Shared {
             unused.extend(queue.add(key, priority, group));
         }
         drop(queue);
-    }
-}
-
-impl Shared {
-    /// What the plug-in's callable makes of a request; a failure is reported, and the request joins the group "".
-    fn group(&self, py: Python<'_>, request: &RequestRef<'_>) -> String {
-        let key = Key::of_request(request).to_object(py);
-        let group = key.and_then(|key| {
-            let key = key.into_bound(py);
-            self.fair_by.group(&key).map(std::borrow::Cow::into_owned)
-        });
-        group.unwrap_or_else(|error| {
-            error.write_unraisable(py, None);
-            String::new()
-        })
     }
 }

@@ -4,7 +4,7 @@
     reason = "the method alone is not general enough"
 )]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ctrlhost_core::clock::Tick;
 use ctrlhost_core::queue::{Drained, Locked, Taken, Woken};
@@ -12,19 +12,20 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::WorkQueue;
-use super::arguments::{Seconds, timeout};
 use crate::interpreter::{self, SLICE};
 use crate::key::{Key, Shown};
 
+/// A slice of a wait that any thread cuts, whether or not it handles signals.
+const LONG_SLICE: Duration = Duration::from_millis(50);
+
 impl WorkQueue {
     /// Does `take` until it gives something, and waits for a key in between.
-    pub(crate) fn wait<R>(
+    pub(super) fn wait<R>(
         &self,
         py: Python<'_>,
-        given: Option<Seconds>,
+        timeout: Option<Duration>,
         mut take: impl FnMut(&mut Locked<'_, Key>) -> Option<R>,
     ) -> PyResult<R> {
-        let timeout = timeout(given)?;
         let mut deadline: Option<Option<Tick>> = None;
         let mut limit: Option<Duration> = None;
         loop {
@@ -65,11 +66,11 @@ impl WorkQueue {
         }
     }
 
-    /// Ends the intake and waits until nothing is queued or processed, or somebody ends it at once.
-    pub(crate) fn drain(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
-        self.shared.check(py)?;
-        let deadline = self.deadline(timeout)?;
+    /// End the intake and wait until nothing is queued or processed, or somebody ends it at once.
+    pub(super) fn drain(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<bool> {
+        self.shared.check()?;
         let queue = &self.shared.queue;
+        let deadline = timeout.map(|timeout| queue.deadline(timeout));
         let (token, unused) = py.detach(|| queue.begin_drain());
         drop(unused);
         let limit = interpreter::in_main_thread(py)?.then_some(SLICE);
@@ -82,16 +83,12 @@ impl WorkQueue {
         }
     }
 
-    pub(crate) fn deadline(&self, given: Option<Seconds>) -> PyResult<Option<Tick>> {
-        Ok(timeout(given)?.map(|timeout| self.shared.queue.deadline(timeout)))
-    }
-
     /// Takes what is there, `max_items` keys at most; waits only if there is nothing.
-    pub(crate) fn take_batch(
+    pub(super) fn take_batch(
         &self,
         py: Python<'_>,
         max_items: i64,
-        timeout: Option<Seconds>,
+        timeout: Option<Duration>,
     ) -> PyResult<Vec<(Shown, Taken)>> {
         let max = usize::try_from(max_items)
             .ok()
@@ -109,5 +106,23 @@ impl WorkQueue {
             }
             Some(shown).filter(|shown| !shown.is_empty())
         })
+    }
+}
+
+/// Wait with `step` until it answers; return None after `timeout`. Signals, which end no wait, are handled in between.
+pub(crate) fn wait_in_slices<R: Send>(
+    py: Python<'_>,
+    timeout: Option<Duration>,
+    step: impl Fn(Instant) -> Option<R> + Sync,
+) -> PyResult<Option<R>> {
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    loop {
+        let slice = Instant::now() + LONG_SLICE;
+        let end = deadline.map_or(slice, |deadline| deadline.min(slice));
+        let answer = py.detach(|| step(end));
+        if answer.is_some() || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Ok(answer);
+        }
+        py.check_signals()?;
     }
 }
