@@ -70,7 +70,7 @@ def test_the_age_counts_from_coming_into_line_and_survives_a_raise() -> None:
 
 @pytest.mark.parametrize("aging", [-1, float("nan")])
 def test_an_age_that_is_no_span_of_time_is_refused(aging: float) -> None:
-    with pytest.raises(ValueError, match="aging must be a number of seconds from 0 on"):
+    with pytest.raises(ValueError, match="aging must not be negative or NaN"):
         WorkQueue(aging=aging)
 
 

@@ -13,10 +13,8 @@ use pyo3::types::{PyList, PyString};
 
 use crate::errors;
 use crate::interpreter;
-use crate::key::func::key_of;
-use crate::object::input::from_any;
+use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::{DeletedFinalStateUnknown, Delta};
-use crate::object::transform::{PyTransform, transformed};
 use crate::queue::timeout;
 use crate::queue::wait::wait_in_slices;
 use crate::store::Indexer;
@@ -62,19 +60,12 @@ impl KnownObjects for Comparison<'_> {
             Known::Python(known) => Python::attach(|py| {
                 let get = || -> PyResult<Option<Arc<object::Object>>> {
                     let found = known.bind(py).call_method1("get_by_key", (key,))?;
-                    if found.is_none() {
-                        Ok(None)
-                    } else {
-                        from_any(&found).map(Some)
-                    }
+                    (!found.is_none()).then(|| from_any(&found)).transpose()
                 };
                 // A failed look-up costs the tombstone its object, nothing else.
                 get().unwrap_or_else(|error| {
-                    errors::log_failure(
-                        py,
-                        &format!("known_objects.get_by_key({key:?}) failed"),
-                        &error,
-                    );
+                    let what = format!("known_objects.get_by_key({key:?}) failed");
+                    errors::log_failure(py, &what, &error);
                     None
                 })
             }),
@@ -87,18 +78,12 @@ impl KnownObjects for Comparison<'_> {
 pub(crate) struct DeltaFIFO {
     fifo: delta_fifo::DeltaFifo,
     known: Option<Known>,
-    key_func: Option<Py<PyAny>>,
-    transform: Option<Arc<PyTransform>>,
+    intake: Intake,
     /// The thread whose `process` runs.
     popping: Mutex<Option<ThreadId>>,
 }
 
 impl DeltaFIFO {
-    fn keyed(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Arc<object::Object>)> {
-        let object = transformed(self.transform.as_deref(), from_any(raw)?);
-        Ok((key_of(raw.py(), self.key_func.as_ref(), &object)?, object))
-    }
-
     /// Run a comparison with the known objects, without the interpreter.
     fn compare(
         &self,
@@ -110,10 +95,8 @@ impl DeltaFIFO {
             failure: Mutex::new(None),
         });
         py.detach(|| run(comparison.as_ref().map(|one| one as &dyn KnownObjects)));
-        match comparison.and_then(|comparison| comparison.failure.into_inner()) {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        let failure = comparison.and_then(|comparison| comparison.failure.into_inner());
+        failure.map_or(Ok(()), Err)
     }
 }
 
@@ -134,22 +117,21 @@ impl DeltaFIFO {
         Self {
             fifo: delta_fifo::DeltaFifo::new(emit_replaced),
             known,
-            key_func,
-            transform: transform.map(PyTransform::shared),
+            intake: Intake::new(key_func, transform),
             popping: Mutex::new(None),
         }
     }
 
     /// Queue that an object was added. KeyFuncError if its key can not be told.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (key, object) = self.keyed(obj)?;
+        let (key, object) = self.intake.read(obj)?;
         self.fifo.add(key, object);
         Ok(())
     }
 
     /// Queue that an object was changed. KeyFuncError if its key can not be told.
     fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (key, object) = self.keyed(obj)?;
+        let (key, object) = self.intake.read(obj)?;
         self.fifo.update(key, object);
         Ok(())
     }
@@ -157,12 +139,13 @@ impl DeltaFIFO {
     /// Queue that an object, or what a tombstone stands for, is gone; ignored for a key that is neither queued nor known.
     fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = if let Ok(tombstone) = obj.cast::<DeletedFinalStateUnknown>() {
+            let tombstone = tombstone.get();
             (
-                tombstone.get().key(),
-                DeltaObject::Tombstone(tombstone.get().last_state()),
+                tombstone.key.clone(),
+                DeltaObject::Tombstone(tombstone.object.clone()),
             )
         } else {
-            let (key, object) = self.keyed(obj)?;
+            let (key, object) = self.intake.read(obj)?;
             (key, DeltaObject::Live(object))
         };
         self.compare(obj.py(), |known| self.fifo.delete(key, object, known))
@@ -178,7 +161,7 @@ impl DeltaFIFO {
         let _ = resource_version;
         let objects = objs
             .try_iter()?
-            .map(|raw| self.keyed(&raw?))
+            .map(|raw| self.intake.read(&raw?))
             .collect::<PyResult<Vec<_>>>()?;
         self.compare(py, |known| self.fifo.replace(objects, known, false))
     }
@@ -220,12 +203,8 @@ impl DeltaFIFO {
         };
         *self.popping.lock() = Some(me);
         let outcome = popped.into_iter().next().map(|item| {
-            let deltas = PyList::new(
-                py,
-                item.deltas
-                    .into_iter()
-                    .map(|delta| Delta::wrap(&item.key, delta)),
-            )?;
+            let deltas = item.deltas.into_iter();
+            let deltas = PyList::new(py, deltas.map(|delta| Delta::wrap(&item.key, delta)))?;
             process.call1((&deltas, item.is_initial))?;
             Ok(deltas)
         });
@@ -253,9 +232,7 @@ impl DeltaFIFO {
     /// How often the transform failed.
     #[getter]
     fn transform_errors(&self) -> u64 {
-        self.transform
-            .as_ref()
-            .map_or(0, |transform| transform.errors())
+        self.intake.transform_errors()
     }
 
     /// The keys that are queued, in order.

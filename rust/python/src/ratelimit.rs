@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctrlhost_core::clock::{Clock, seconds};
+use ctrlhost_core::clock::seconds;
 use ctrlhost_core::queue::KeyRef;
 use ctrlhost_core::ratelimit::{self as core, LimiterError, RateLimiter};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::clock::core_clock;
+use crate::clock::{core_clock, not_negative};
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe};
 
@@ -19,31 +19,31 @@ pub(crate) type SharedLimiter = Arc<dyn RateLimiter<Key>>;
 
 /// What all limiters can do.
 #[pyclass(frozen, subclass, name = "_RateLimiter", module = "ctrlhost.workqueue")]
-pub(crate) struct Limiter {
-    limiter: SharedLimiter,
-}
+pub(crate) struct Limiter(SharedLimiter);
 
 #[pymethods]
 impl Limiter {
     /// Say how many seconds `key` has to wait this time.
     fn when(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
-        Ok(as_seconds(
-            self.limiter
-                .when(&Probe::new(key, &mut KeyBuffer::new())?)
-                .map_err(into_py_err)?,
-        ))
+        let wait = self.0.when(&Probe::new(key, &mut KeyBuffer::new())?);
+        let wait = wait.map_err(into_py_err)?;
+        Ok(if wait == Duration::MAX {
+            f64::INFINITY
+        } else {
+            wait.as_secs_f64()
+        })
     }
 
     /// Start over with `key`: it is fine, or given up.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.limiter
+        self.0
             .forget(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
 
     /// Count how often `key` was asked about since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
-        self.limiter
+        self.0
             .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
@@ -51,9 +51,7 @@ impl Limiter {
 
 impl Limiter {
     fn of(limiter: impl RateLimiter<Key> + 'static) -> PyClassInitializer<Self> {
-        PyClassInitializer::from(Self {
-            limiter: Arc::new(limiter),
-        })
+        PyClassInitializer::from(Self(Arc::new(limiter)))
     }
 }
 
@@ -65,10 +63,8 @@ pub(crate) struct ItemExponentialFailureRateLimiter;
 impl ItemExponentialFailureRateLimiter {
     #[new]
     fn new(base_delay: f64, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
-        let (base, max) = (
-            delay("base_delay", base_delay)?,
-            delay("max_delay", max_delay)?,
-        );
+        let base = delay("base_delay", base_delay)?;
+        let max = delay("max_delay", max_delay)?;
         Ok(Limiter::of(core::ItemExponentialFailureRateLimiter::new(base, max)).add_subclass(Self))
     }
 }
@@ -85,19 +81,15 @@ impl ItemFastSlowRateLimiter {
         slow_delay: f64,
         max_fast_attempts: i64,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let (fast, slow) = (
-            delay("fast_delay", fast_delay)?,
-            delay("slow_delay", slow_delay)?,
-        );
+        let fast = delay("fast_delay", fast_delay)?;
+        let slow = delay("slow_delay", slow_delay)?;
         let attempts = u64::try_from(max_fast_attempts).map_err(|_| {
             PyValueError::new_err(format!(
                 "max_fast_attempts must not be negative: {max_fast_attempts}"
             ))
         })?;
-        Ok(
-            Limiter::of(core::ItemFastSlowRateLimiter::new(fast, slow, attempts))
-                .add_subclass(Self),
-        )
+        let limiter = core::ItemFastSlowRateLimiter::new(fast, slow, attempts);
+        Ok(Limiter::of(limiter).add_subclass(Self))
     }
 }
 
@@ -127,7 +119,7 @@ impl BucketRateLimiter {
             .ok_or_else(|| {
                 PyValueError::new_err(format!("burst must be from 1 to {}, not {burst}", u32::MAX))
             })?;
-        let clock = clock.map(|clock| core_clock(Some(clock))).transpose()?;
+        let clock = clock.map(core_clock).transpose()?;
         Ok(Limiter::of(core::BucketRateLimiter::new(qps, burst, clock)).add_subclass(Self))
     }
 }
@@ -158,18 +150,13 @@ impl WithMaxWaitRateLimiter {
     #[new]
     fn new(limiter: &Bound<'_, PyAny>, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
         let max = delay("max_delay", max_delay)?;
-        Ok(Limiter::of(core::WithMaxWaitRateLimiter::new(
-            core_limiter(limiter)?,
-            max,
-        ))
-        .add_subclass(Self))
+        let limiter = core::WithMaxWaitRateLimiter::new(core_limiter(limiter)?, max);
+        Ok(Limiter::of(limiter).add_subclass(Self))
     }
 }
 
 /// A limiter with the three methods, written in Python.
-struct PythonLimiter {
-    object: Py<PyAny>,
-}
+struct PythonLimiter(Py<PyAny>);
 
 impl PythonLimiter {
     fn call<R>(
@@ -180,7 +167,7 @@ impl PythonLimiter {
     ) -> Result<R, LimiterError> {
         let answer = Python::attach(|py| {
             let key = key.content().to_object(py)?;
-            read(&self.object.bind(py).call_method1(method, (key,))?)
+            read(&self.0.bind(py).call_method1(method, (key,))?)
         });
         answer.map_err(Into::into)
     }
@@ -215,7 +202,7 @@ impl RateLimiter<Key> for PythonLimiter {
 /// The core's limiter behind one of ours, or around one that was written in Python.
 pub(crate) fn core_limiter(given: &Bound<'_, PyAny>) -> PyResult<SharedLimiter> {
     if let Ok(limiter) = given.cast::<Limiter>() {
-        return Ok(Arc::clone(&limiter.get().limiter));
+        return Ok(Arc::clone(&limiter.get().0));
     }
     for method in ["when", "forget", "num_requeues"] {
         if !given
@@ -228,9 +215,7 @@ pub(crate) fn core_limiter(given: &Bound<'_, PyAny>) -> PyResult<SharedLimiter> 
             )));
         }
     }
-    Ok(Arc::new(PythonLimiter {
-        object: given.clone().unbind(),
-    }))
+    Ok(Arc::new(PythonLimiter(given.clone().unbind())))
 }
 
 /// What every controller of client-go gets: 5 ms to 1000 s by key, and ten keys a second over all, 100 at once.
@@ -240,7 +225,7 @@ pub(crate) fn default_controller_rate_limiter<'py>(
     py: Python<'py>,
     clock: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, MaxOfRateLimiter>> {
-    let clock: Option<Arc<dyn Clock>> = clock.map(|clock| core_clock(Some(clock))).transpose()?;
+    let clock = clock.map(core_clock).transpose()?;
     Bound::new(
         py,
         Limiter::of(core::default_controller_rate_limiter(clock)).add_subclass(MaxOfRateLimiter),
@@ -251,18 +236,10 @@ pub(crate) fn default_controller_rate_limiter<'py>(
 pub(crate) fn into_py_err(error: LimiterError) -> PyErr {
     match error.downcast::<PyErr>() {
         Ok(error) => *error,
-        Err(error) => pyo3::exceptions::PyRuntimeError::new_err(error.to_string()),
-    }
-}
-
-fn as_seconds(wait: Duration) -> f64 {
-    if wait == Duration::MAX {
-        f64::INFINITY
-    } else {
-        wait.as_secs_f64()
+        Err(error) => PyRuntimeError::new_err(error.to_string()),
     }
 }
 
 fn delay(what: &str, given: f64) -> PyResult<Duration> {
-    crate::clock::not_negative(what, given).map(seconds)
+    not_negative(what, given).map(seconds)
 }

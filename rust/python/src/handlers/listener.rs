@@ -24,7 +24,7 @@ pub(crate) struct Listener {
 
 fn notification<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyTuple>> {
     let wrap = |object: &Arc<ctrlhost_core::object::Object>| -> PyResult<Bound<'py, PyAny>> {
-        Ok(Bound::new(py, Object::wrap(object.clone()))?.into_any())
+        Ok(Bound::new(py, Object(object.clone()))?.into_any())
     };
     let none = || py.None().into_bound(py);
     let (kind, old, new, initial) = match change {

@@ -95,7 +95,7 @@ pub(crate) fn predicate(one: &Bound<'_, PyAny>) -> PyResult<handlers::Predicate>
 }
 
 fn wrapped(object: Option<&Arc<object::Object>>) -> Option<Object> {
-    object.cloned().map(Object::wrap)
+    object.cloned().map(Object)
 }
 
 fn name_of(old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> String {
@@ -147,7 +147,7 @@ impl PyMap {
         object: &Arc<object::Object>,
         out: &mut Vec<OwnedRequest>,
     ) -> PyResult<()> {
-        let found = self.func.bind(py).call1((Object::wrap(object.clone()),))?;
+        let found = self.func.bind(py).call1((Object(object.clone()),))?;
         if found.is_none() {
             return Ok(());
         }

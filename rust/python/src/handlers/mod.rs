@@ -136,10 +136,8 @@ impl Predicate {
     }
 
     fn __call__(&self, old: Option<&Bound<'_, Object>>, new: Option<&Bound<'_, Object>>) -> bool {
-        self.0.passes(
-            old.map(|old| old.get().object()),
-            new.map(|new| new.get().object()),
-        )
+        self.0
+            .passes(old.map(|old| &old.get().0), new.map(|new| &new.get().0))
     }
 
     fn __and__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {

@@ -19,7 +19,7 @@ pub(crate) fn key_of(
         return Ok(object.key().clone());
     };
     let call = || -> PyResult<Key> {
-        let key = func.bind(py).call1((Object::wrap(object.clone()),))?;
+        let key = func.bind(py).call1((Object(object.clone()),))?;
         Ok(Key::from(key.cast::<PyString>()?.to_cow()?.as_ref()))
     };
     call().map_err(|cause| {

@@ -5,40 +5,32 @@ mod owner_reference;
 pub(crate) mod tombstone;
 pub(crate) mod transform;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ctrlhost_core::json::read::Value;
-use ctrlhost_core::object::{self, Builder};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use ctrlhost_core::object;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use crate::errors;
 use crate::json::to_python;
-use crate::view::{MapView, Window, equal, follow, or_none, view};
+use crate::view::{AnyResult, MapView, Window, equal, read_only};
 use input::from_any;
 pub(crate) use owner_reference::OwnerReference;
 
 /// An immutable view of one object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]
-pub(crate) struct Object(Arc<object::Object>);
+pub(crate) struct Object(pub(crate) Arc<object::Object>);
 
 impl Object {
-    pub(crate) fn wrap(object: Arc<object::Object>) -> Self {
-        Self(object)
-    }
-
-    pub(crate) fn object(&self) -> &Arc<object::Object> {
-        &self.0
-    }
-
     fn map_view<'py>(&self, py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, MapView>> {
         // Absent is the same as empty; the view then looks at nothing.
-        Bound::new(py, MapView::over(Window::new(&self.0, value)))
+        Bound::new(py, MapView(Window::new(&self.0, value)))
     }
 
     fn as_view(&self) -> MapView {
-        MapView::over(Window::new(&self.0, self.0.value()))
+        MapView(Window::new(&self.0, self.0.value()))
     }
 }
 
@@ -100,9 +92,7 @@ impl Object {
     /// When its deletion began, as the server wrote it; None for one that stays.
     #[getter]
     fn deletion_timestamp(&self) -> Option<String> {
-        self.0
-            .deletion_timestamp()
-            .map(std::borrow::Cow::into_owned)
+        self.0.deletion_timestamp().map(Cow::into_owned)
     }
 
     /// The labels, a read-only mapping; empty if there are none.
@@ -127,11 +117,7 @@ impl Object {
     /// The finalizers, in the object's order.
     #[getter]
     fn finalizers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let all: Vec<String> = self
-            .0
-            .finalizers()
-            .map(std::borrow::Cow::into_owned)
-            .collect();
+        let all: Vec<_> = self.0.finalizers().map(Cow::into_owned).collect();
         PyTuple::new(py, all)
     }
 
@@ -141,11 +127,7 @@ impl Object {
         self.0.partial()
     }
 
-    fn __getitem__<'py>(
-        &self,
-        py: Python<'py>,
-        key: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> AnyResult<'py> {
         self.as_view().__getitem__(py, key)
     }
 
@@ -156,7 +138,7 @@ impl Object {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> AnyResult<'py> {
         self.as_view().get(py, key, default)
     }
 
@@ -167,11 +149,8 @@ impl Object {
         py: Python<'py>,
         path: &Bound<'py, PyTuple>,
         default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match follow(self.0.value(), path)? {
-            Some(inner) => view(py, &self.0, inner),
-            None => Ok(or_none(py, default)),
-        }
+    ) -> AnyResult<'py> {
+        self.as_view().get_path(py, path, default)
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -191,33 +170,29 @@ impl Object {
 
     /// The names of the members.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.as_view().key_list(py)
+        self.as_view().keys(py)
     }
 
     /// The members, as read-only views.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.as_view().value_list(py)
+        self.as_view().values(py)
     }
 
     /// The members with their names, as read-only views.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.as_view().item_list(py)
+        self.as_view().items(py)
     }
 
     fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(PyTypeError::new_err(
-            "a cached object can not be changed; change a copy made with to_dict()",
-        ))
+        Err(read_only("object"))
     }
 
     fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(PyTypeError::new_err(
-            "a cached object can not be changed; change a copy made with to_dict()",
-        ))
+        Err(read_only("object"))
     }
 
     /// Make a copy that may be changed. PartialObject if only a part is cached: written back, it would erase the rest.
-    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         if self.0.partial() {
             let what = format!(
                 "only a part of {} {} is cached: writing it back would erase the rest",
@@ -236,11 +211,7 @@ impl Object {
     }
 
     /// Make a `msgspec.Struct` of the object; msgspec.ValidationError where it does not fit.
-    fn decode<'py>(
-        &self,
-        py: Python<'py>,
-        r#type: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn decode<'py>(&self, py: Python<'py>, r#type: &Bound<'py, PyAny>) -> AnyResult<'py> {
         py.import("ctrlhost.first_use")?
             .call_method1("decode", (self.to_json(py), r#type))
     }
@@ -267,7 +238,7 @@ impl Object {
         slf
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         let restore = py.get_type::<Self>().getattr("_restore")?;
         (restore, (self.to_json(py), self.0.partial()))
             .into_pyobject(py)
@@ -276,9 +247,6 @@ impl Object {
 
     #[staticmethod]
     fn _restore(text: &Bound<'_, PyBytes>, partial: bool) -> PyResult<Self> {
-        let built = Builder::new("", "").partial(partial).parse(text.as_bytes());
-        built
-            .map(|object| Self(Arc::new(object)))
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+        input::parse(text.as_bytes(), partial).map(Self)
     }
 }

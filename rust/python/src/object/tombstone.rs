@@ -13,22 +13,8 @@ use crate::object::input::from_any;
 /// The object vanished while nobody watched.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct DeletedFinalStateUnknown {
-    key: Key,
-    object: Option<Arc<object::Object>>,
-}
-
-impl DeletedFinalStateUnknown {
-    pub(crate) fn wrap(key: Key, object: Option<Arc<object::Object>>) -> Self {
-        Self { key, object }
-    }
-
-    pub(crate) fn key(&self) -> Key {
-        self.key.clone()
-    }
-
-    pub(crate) fn last_state(&self) -> Option<Arc<object::Object>> {
-        self.object.clone()
-    }
+    pub(crate) key: Key,
+    pub(crate) object: Option<Arc<object::Object>>,
 }
 
 #[pymethods]
@@ -51,7 +37,7 @@ impl DeletedFinalStateUnknown {
     /// The last state that was known, which may be stale; None if there is none.
     #[getter]
     fn object(&self) -> Option<Object> {
-        self.object.clone().map(Object::wrap)
+        self.object.clone().map(Object)
     }
 
     /// The namespace; empty for cluster-scoped objects.
@@ -107,12 +93,11 @@ pub(crate) fn object_or_tombstone<'py>(
     object: &DeltaObject,
 ) -> PyResult<Bound<'py, PyAny>> {
     Ok(match object {
-        DeltaObject::Live(object) => Bound::new(py, Object::wrap(object.clone()))?.into_any(),
-        DeltaObject::Tombstone(last) => Bound::new(
-            py,
-            DeletedFinalStateUnknown::wrap(key.clone(), last.clone()),
-        )?
-        .into_any(),
+        DeltaObject::Live(object) => Bound::new(py, Object(object.clone()))?.into_any(),
+        DeltaObject::Tombstone(last) => {
+            let (key, object) = (key.clone(), last.clone());
+            Bound::new(py, DeletedFinalStateUnknown { key, object })?.into_any()
+        }
     })
 }
 

@@ -33,7 +33,7 @@ impl PyTransform {
 impl Transform for PyTransform {
     fn apply(&self, object: &Arc<object::Object>) -> Option<Arc<object::Object>> {
         Python::attach(|py| {
-            let call = || from_any(&self.func.bind(py).call1((Object::wrap(object.clone()),))?);
+            let call = || from_any(&self.func.bind(py).call1((Object(object.clone()),))?);
             match call() {
                 Ok(changed) => Some(changed),
                 Err(error) => {
@@ -50,14 +50,4 @@ impl Transform for PyTransform {
             }
         })
     }
-}
-
-/// The object to cache: what the transform gives, or the object itself.
-pub(crate) fn transformed(
-    transform: Option<&PyTransform>,
-    object: Arc<object::Object>,
-) -> Arc<object::Object> {
-    transform
-        .and_then(|transform| transform.apply(&object))
-        .unwrap_or(object)
 }

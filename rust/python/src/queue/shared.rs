@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ctrlhost_core::clock::seconds;
+use ctrlhost_core::clock::{SystemClock, seconds};
 use ctrlhost_core::handlers::{RequestRef, RequestSink};
 use ctrlhost_core::queue::{Locked, Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
@@ -41,12 +41,13 @@ impl Shared {
         let limiter = rate_limiter.map(core_limiter).transpose()?;
         let limiter =
             limiter.unwrap_or_else(|| Arc::new(ItemExponentialFailureRateLimiter::default()));
+        let clock = clock.map_or_else(|| Ok(Arc::new(SystemClock) as _), core_clock)?;
         let options = Options {
             metrics: !label.is_empty(),
             fair: fair_by.is_fair(),
             aging,
         };
-        let queue = WorkQueue::new(&options, core_clock(clock)?, limiter);
+        let queue = WorkQueue::new(&options, clock, limiter);
         if options.metrics {
             metrics::register(label, &queue);
         }

@@ -29,7 +29,7 @@ struct PyIndex {
 
 impl PyIndex {
     fn call(&self, py: Python<'_>, object: &Arc<object::Object>) -> PyResult<Values> {
-        let found = self.func.bind(py).call1((Object::wrap(object.clone()),))?;
+        let found = self.func.bind(py).call1((Object(object.clone()),))?;
         if found.is_none() {
             return Ok(Values::new());
         }

@@ -13,15 +13,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 
 use crate::errors::store_error;
-use crate::key::func::key_of;
 use crate::object::Object;
-use crate::object::input::from_any;
+use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::DeletedFinalStateUnknown;
-use crate::object::transform::{PyTransform, transformed};
 use index_functions::index_function;
 
 pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
-    objects.into_iter().map(Object::wrap).collect()
+    objects.into_iter().map(Object).collect()
 }
 
 /// A store with the index that all have unless they say otherwise.
@@ -38,8 +36,7 @@ pub(crate) fn by_namespace() -> PyResult<Arc<Store>> {
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Indexer {
     store: Arc<Store>,
-    key_func: Option<Py<PyAny>>,
-    transform: Option<Arc<PyTransform>>,
+    intake: Intake,
     index_errors: Arc<AtomicU64>,
 }
 
@@ -47,8 +44,7 @@ impl Indexer {
     pub(crate) fn wrap(store: Arc<Store>) -> Self {
         Self {
             store,
-            key_func: None,
-            transform: None,
+            intake: Intake::new(None, None),
             index_errors: Arc::default(),
         }
     }
@@ -57,21 +53,13 @@ impl Indexer {
         &self.store
     }
 
-    /// The key of what stands for an object: an `Object`, a mapping or a tombstone.
+    /// Read what stands for an object: an `Object`, a mapping or a tombstone.
     fn key(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Option<Arc<object::Object>>)> {
         if let Ok(tombstone) = raw.cast::<DeletedFinalStateUnknown>() {
-            return Ok((tombstone.get().key(), None));
+            return Ok((tombstone.get().key.clone(), None));
         }
         let object = from_any(raw)?;
-        Ok((
-            key_of(raw.py(), self.key_func.as_ref(), &object)?,
-            Some(object),
-        ))
-    }
-
-    fn incoming(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Arc<object::Object>)> {
-        let object = transformed(self.transform.as_deref(), from_any(raw)?);
-        Ok((key_of(raw.py(), self.key_func.as_ref(), &object)?, object))
+        Ok((self.intake.key(raw.py(), &object)?, Some(object)))
     }
 }
 
@@ -85,16 +73,11 @@ impl Indexer {
         key_func: Option<Py<PyAny>>,
         transform: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let transform = transform.map(PyTransform::shared);
-        let store = match indexers {
-            Some(_) => Arc::new(Store::new()),
-            None => by_namespace()?,
-        };
+        let store = indexers.map_or_else(by_namespace, |_| Ok(Arc::default()))?;
+        let intake = Intake::new(key_func, transform);
         let indexer = Self {
-            store,
-            key_func,
-            transform,
-            index_errors: Arc::default(),
+            intake,
+            ..Self::wrap(store)
         };
         if let Some(indexers) = indexers {
             indexer.add_indexers(py, indexers)?;
@@ -104,7 +87,7 @@ impl Indexer {
 
     /// Store an object in place of the one of its key. KeyFuncError if the key can not be told; nothing is changed then.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (key, object) = self.incoming(obj)?;
+        let (key, object) = self.intake.read(obj)?;
         self.store.upsert(key, object);
         Ok(())
     }
@@ -128,12 +111,12 @@ impl Indexer {
 
     /// Give the object of this one's key, None if there is none.
     fn get(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<Object>> {
-        Ok(self.store.get(&self.key(obj)?.0).map(Object::wrap))
+        Ok(self.store.get(&self.key(obj)?.0).map(Object))
     }
 
     /// Give the object of a key, None if there is none.
     fn get_by_key(&self, key: &str) -> Option<Object> {
-        self.store.get(key).map(Object::wrap)
+        self.store.get(key).map(Object)
     }
 
     /// Give all objects, of one instant and in no order.
@@ -151,7 +134,7 @@ impl Indexer {
     fn replace(&self, objs: &Bound<'_, PyAny>, resource_version: Option<&str>) -> PyResult<()> {
         let objects = objs
             .try_iter()?
-            .map(|raw| self.incoming(&raw?))
+            .map(|raw| self.intake.read(&raw?))
             .collect::<PyResult<Vec<_>>>()?;
         self.store.replace(objects, resource_version);
         Ok(())
@@ -167,7 +150,8 @@ impl Indexer {
             let (what, raw): (String, Bound<'_, PyAny>) = operation?.extract()?;
             let write = match what.as_str() {
                 "add" | "update" => self
-                    .incoming(&raw)
+                    .intake
+                    .read(&raw)
                     .map(|(key, object)| Write::Upsert(key, object)),
                 "delete" => self
                     .key(&raw)
@@ -192,11 +176,11 @@ impl Indexer {
         }
         let total = failures.len() + successful.len();
         let class = py.import("ctrlhost.errors")?.getattr("TransactionError")?;
-        Err(PyErr::from_value(class.call1((
-            PyTuple::new(py, successful)?,
-            total,
-            PyTuple::new(py, failures)?,
-        ))?))
+        let successful = PyTuple::new(py, successful)?;
+        let failures = PyTuple::new(py, failures)?;
+        Err(PyErr::from_value(
+            class.call1((successful, total, failures))?,
+        ))
     }
 
     /// Give the objects that share a value of index `name` with `obj`. KeyError for an unknown index.
@@ -263,9 +247,7 @@ impl Indexer {
     /// How often the transform failed.
     #[getter]
     fn transform_errors(&self) -> u64 {
-        self.transform
-            .as_ref()
-            .map_or(0, |transform| transform.errors())
+        self.intake.transform_errors()
     }
 
     /// The version of the last write, list or bookmark; empty at first.

@@ -5,18 +5,14 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PySlice};
 
-use super::{Window, element, equal, read_only, reduce, repr, view};
+use super::{AnyResult, Window, element, equal, read_only, reduce, repr, view};
 use crate::json::to_python;
 
 /// A read-only sequence over a list inside a cached object.
 #[pyclass(frozen, sequence, module = "ctrlhost._core")]
-pub(crate) struct ListView(Window);
+pub(crate) struct ListView(pub(super) Window);
 
 impl ListView {
-    pub(crate) fn over(window: Window) -> Self {
-        Self(window)
-    }
-
     pub(crate) fn value(&self) -> Value<'_> {
         self.0.value()
     }
@@ -32,11 +28,7 @@ impl ListView {
 
 #[pymethods]
 impl ListView {
-    fn __getitem__<'py>(
-        &self,
-        py: Python<'py>,
-        index: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> AnyResult<'py> {
         if index.is_instance_of::<PySlice>() {
             return self.all(py)?.into_any().get_item(index);
         }
@@ -55,7 +47,7 @@ impl ListView {
         self.all(py)?.try_iter()
     }
 
-    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __reversed__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         self.all(py)?.call_method0("__reversed__")
     }
 
@@ -69,11 +61,7 @@ impl ListView {
     }
 
     /// Count the items that equal `value`.
-    fn count<'py>(
-        &self,
-        py: Python<'py>,
-        value: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn count<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> AnyResult<'py> {
         self.all(py)?.call_method1("count", (value,))
     }
 
@@ -94,7 +82,7 @@ impl ListView {
     }
 
     /// Make a copy that may be changed.
-    fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn to_list<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         to_python(py, self.value())
     }
 
@@ -102,15 +90,11 @@ impl ListView {
         slf
     }
 
-    fn __deepcopy__<'py>(
-        &self,
-        py: Python<'py>,
-        _memo: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn __deepcopy__<'py>(&self, py: Python<'py>, _memo: &Bound<'py, PyAny>) -> AnyResult<'py> {
         to_python(py, self.value())
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         reduce::<PyList>(py, self.value())
     }
 }

@@ -18,6 +18,9 @@ mod map;
 pub(crate) use list::ListView;
 pub(crate) use map::MapView;
 
+/// What a method returns that makes any object.
+pub(crate) type AnyResult<'py> = PyResult<Bound<'py, PyAny>>;
+
 /// Where in an object's text a view looks.
 #[derive(Clone)]
 pub(crate) struct Window {
@@ -37,12 +40,8 @@ impl Window {
     }
 
     pub(crate) fn value(&self) -> Value<'_> {
-        Value(
-            self.object
-                .text()
-                .get(self.start..self.end)
-                .unwrap_or_default(),
-        )
+        let text = self.object.text().get(self.start..self.end);
+        Value(text.unwrap_or_default())
     }
 }
 
@@ -51,10 +50,10 @@ pub(crate) fn view<'py>(
     py: Python<'py>,
     object: &Arc<object::Object>,
     value: Value<'_>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> AnyResult<'py> {
     Ok(match value.kind() {
-        Kind::Object => Bound::new(py, MapView::over(Window::new(object, value)))?.into_any(),
-        Kind::Array => Bound::new(py, ListView::over(Window::new(object, value)))?.into_any(),
+        Kind::Object => Bound::new(py, MapView(Window::new(object, value)))?.into_any(),
+        Kind::Array => Bound::new(py, ListView(Window::new(object, value)))?.into_any(),
         _ => scalar(py, value)?,
     })
 }
@@ -91,7 +90,7 @@ fn element(value: Value<'_>, index: isize) -> Option<Value<'_>> {
     value.elements().nth(index)
 }
 
-fn read_only(what: &str) -> PyErr {
+pub(crate) fn read_only(what: &str) -> PyErr {
     PyTypeError::new_err(format!(
         "a cached {what} can not be changed; change a copy made with to_dict()"
     ))
@@ -100,7 +99,7 @@ fn read_only(what: &str) -> PyErr {
 /// Whether both say the same; the other side may be a view too.
 pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let other = if let Ok(object) = other.cast::<Object>() {
-        let text = object.get().object().text();
+        let text = object.get().0.text();
         if text == mine.0 {
             return Ok(true);
         }
@@ -126,7 +125,7 @@ fn repr(py: Python<'_>, value: Value<'_>) -> PyResult<String> {
 }
 
 /// What `pickle` is told: the plain copy, made by its own class.
-fn reduce<'py, T: PyTypeInfo>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
+fn reduce<'py, T: PyTypeInfo>(py: Python<'py>, value: Value<'_>) -> AnyResult<'py> {
     (py.get_type::<T>(), (to_python(py, value)?,))
         .into_pyobject(py)
         .map(Bound::into_any)
@@ -139,11 +138,10 @@ pub(crate) fn or_none<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) ->
 /// Make `match`, `isinstance(…, Mapping)` and the rest of the abstract base classes know the views.
 pub(crate) fn register(py: Python<'_>) -> PyResult<()> {
     let abc = py.import("collections.abc")?;
-    abc.getattr("Mapping")?
-        .call_method1("register", (py.get_type::<MapView>(),))?;
-    abc.getattr("Mapping")?
-        .call_method1("register", (py.get_type::<Object>(),))?;
-    abc.getattr("Sequence")?
-        .call_method1("register", (py.get_type::<ListView>(),))?;
+    let mapping = abc.getattr("Mapping")?;
+    mapping.call_method1("register", (py.get_type::<MapView>(),))?;
+    mapping.call_method1("register", (py.get_type::<Object>(),))?;
+    let sequence = abc.getattr("Sequence")?;
+    sequence.call_method1("register", (py.get_type::<ListView>(),))?;
     Ok(())
 }
