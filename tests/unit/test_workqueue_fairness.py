@@ -138,7 +138,7 @@ def test_what_the_callable_raises_reaches_the_caller_and_nothing_is_queued() -> 
     for add in (work_queue.add, work_queue.add_rate_limited, lambda key: work_queue.add_after(key, 1)):
         with pytest.raises(KeyError):
             add("missing")
-        with pytest.raises(TypeError, match="fair_by must give the name of a group as a str"):
+        with pytest.raises(TypeError, match="fair_by must return a str"):
             add("bad")
     with pytest.raises(KeyError):
         work_queue.add_many(["missing"])

@@ -1,44 +1,34 @@
 //! Raising the errors of `ctrlhost.errors`, which are Python classes so that they can carry what Python wants to see.
 
+use ctrlhost_core::decode::DecodeError;
+use ctrlhost_core::json::read::Value;
 use ctrlhost_core::store::StoreError;
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyBytes};
 
-/// An error of that class with a message and, unless empty, a hint.
+use crate::json::to_python;
+
+/// Make an error of `class` with a message and, unless empty, a hint.
 pub(crate) fn raise(py: Python<'_>, class: &str, message: &str, hint: &str) -> PyErr {
-    build(py, class, message, hint).unwrap_or_else(|error| error)
+    let make = || -> PyResult<PyErr> {
+        let class = py.import("ctrlhost.errors")?.getattr(class)?;
+        let hint = Some(("hint", hint)).filter(|(_, hint)| !hint.is_empty());
+        let hint = hint.into_py_dict(py)?;
+        Ok(PyErr::from_value(class.call((message,), Some(&hint))?))
+    };
+    make().unwrap_or_else(|error| error)
 }
 
-fn build(py: Python<'_>, class: &str, message: &str, hint: &str) -> PyResult<PyErr> {
-    let class = py.import("ctrlhost.errors")?.getattr(class)?;
-    let kwargs = PyDict::new(py);
-    if !hint.is_empty() {
-        kwargs.set_item("hint", hint)?;
-    }
-    Ok(PyErr::from_value(class.call((message,), Some(&kwargs))?))
-}
-
-/// A `DecodeError` of that resource.
-pub(crate) fn decode_error(
-    py: Python<'_>,
-    resource: &str,
-    error: &ctrlhost_core::decode::DecodeError,
-) -> PyErr {
+/// Make a `DecodeError` of a resource.
+pub(crate) fn decode_error(py: Python<'_>, resource: &str, error: &DecodeError) -> PyErr {
     let make = || -> PyResult<PyErr> {
         let class = py.import("ctrlhost.errors")?.getattr("DecodeError")?;
-        let status = match &error.status {
-            Some(text) => crate::json::to_python(py, ctrlhost_core::json::read::Value(text))?,
-            None => py.None().into_bound(py),
-        };
-        let first_bytes = pyo3::types::PyBytes::new(py, &error.first_bytes);
-        Ok(PyErr::from_value(class.call1((
-            resource,
-            error.offset,
-            &error.what,
-            first_bytes,
-            status,
-        ))?))
+        let status = error.status.as_ref();
+        let status = status.map(|text| to_python(py, Value(text))).transpose()?;
+        let first = PyBytes::new(py, &error.first_bytes);
+        let arguments = (resource, error.offset, &error.what, first, status);
+        Ok(PyErr::from_value(class.call1(arguments)?))
     };
     make().unwrap_or_else(|error| error)
 }
@@ -46,11 +36,9 @@ pub(crate) fn decode_error(
 /// What failed in user code is logged with its traceback, and the work goes on.
 pub(crate) fn log_failure(py: Python<'_>, message: &str, error: &PyErr) {
     let write = || -> PyResult<()> {
-        let logger = py
-            .import("logging")?
-            .call_method1("getLogger", ("ctrlhost.cache",))?;
-        let kwargs = PyDict::new(py);
-        kwargs.set_item("exc_info", error.value(py))?;
+        let logging = py.import("logging")?;
+        let logger = logging.call_method1("getLogger", ("ctrlhost.cache",))?;
+        let kwargs = [("exc_info", error.value(py))].into_py_dict(py)?;
         logger.call_method("error", ("%s", message), Some(&kwargs))?;
         Ok(())
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{IntoPyDict, PyType};
 
 /// How long the main thread sleeps before it looks for signals, which do not end a sleep by themselves.
 pub(crate) const SLICE: Duration = Duration::from_millis(10);
@@ -31,8 +31,7 @@ pub(crate) fn register_fork_handler(module: &Bound<'_, PyModule>) -> PyResult<()
     let os = py.import("os")?;
     // Not on Windows, which can not fork.
     if let Some(register) = os.getattr_opt("register_at_fork")? {
-        let hooks = pyo3::types::PyDict::new(py);
-        hooks.set_item("after_in_child", wrap_pyfunction!(_forked, module)?)?;
+        let hooks = [("after_in_child", wrap_pyfunction!(_forked, module)?)].into_py_dict(py)?;
         register.call((), Some(&hooks))?;
     }
     Ok(())
@@ -67,9 +66,10 @@ pub(crate) fn in_main_thread(py: Python<'_>) -> PyResult<bool> {
 #[cold]
 pub(crate) fn empty(py: Python<'_>) -> PyErr {
     static EMPTY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    EMPTY
-        .import(py, "queue", "Empty")
-        .map_or_else(|error| error, |kind| PyErr::from_type(kind.clone(), ()))
+    match EMPTY.import(py, "queue", "Empty") {
+        Ok(kind) => PyErr::from_type(kind.clone(), ()),
+        Err(error) => error,
+    }
 }
 
 /// `ctrlhost.workqueue.ShutDown`.
@@ -77,10 +77,8 @@ pub(crate) fn empty(py: Python<'_>) -> PyErr {
 pub(crate) fn shut_down(py: Python<'_>) -> PyErr {
     static SHUT_DOWN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let message = "the work queue is shut down and empty";
-    SHUT_DOWN
-        .import(py, "ctrlhost.errors", "ShutDown")
-        .map_or_else(
-            |error| error,
-            |kind| PyErr::from_type(kind.clone(), message),
-        )
+    match SHUT_DOWN.import(py, "ctrlhost.errors", "ShutDown") {
+        Ok(kind) => PyErr::from_type(kind.clone(), message),
+        Err(error) => error,
+    }
 }

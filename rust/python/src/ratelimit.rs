@@ -85,7 +85,7 @@ impl ItemFastSlowRateLimiter {
         let slow = delay("slow_delay", slow_delay)?;
         let attempts = u64::try_from(max_fast_attempts).map_err(|_| {
             PyValueError::new_err(format!(
-                "max_fast_attempts must not be negative: {max_fast_attempts}"
+                "max_fast_attempts must not be negative, got {max_fast_attempts}"
             ))
         })?;
         let limiter = core::ItemFastSlowRateLimiter::new(fast, slow, attempts);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
@@ -34,13 +34,10 @@ pub(crate) struct CallbackMetrics {
 impl CallbackMetrics {
     /// The function and its counts; a bare function has counts that nobody sees.
     pub(crate) fn of(func: &Bound<'_, PyAny>) -> (Py<PyAny>, Arc<Counts>) {
-        match func.cast::<CallbackMetrics>() {
-            Ok(metrics) => {
-                let metrics = metrics.get();
-                (metrics.func.clone_ref(func.py()), metrics.counts.clone())
-            }
-            Err(_) => (func.clone().unbind(), Arc::default()),
-        }
+        let Ok(metrics) = func.cast::<Self>().map(Bound::get) else {
+            return (func.clone().unbind(), Arc::default());
+        };
+        (metrics.func.clone_ref(func.py()), metrics.counts.clone())
     }
 }
 
@@ -66,8 +63,7 @@ impl CallbackMetrics {
 
     #[getter]
     fn seconds(&self) -> f64 {
-        std::time::Duration::from_nanos(self.counts.nanoseconds.load(Ordering::Relaxed))
-            .as_secs_f64()
+        Duration::from_nanos(self.counts.nanoseconds.load(Ordering::Relaxed)).as_secs_f64()
     }
 
     #[getter]

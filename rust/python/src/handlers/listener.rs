@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ctrlhost_core::handlers::{Change, Next, SharedListener};
 use ctrlhost_core::informer::{self, HandlerId};
+use ctrlhost_core::object;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
@@ -23,8 +24,8 @@ pub(crate) struct Listener {
 }
 
 fn notification<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyTuple>> {
-    let wrap = |object: &Arc<ctrlhost_core::object::Object>| -> PyResult<Bound<'py, PyAny>> {
-        Ok(Bound::new(py, Object(object.clone()))?.into_any())
+    let wrap = |object: &Arc<object::Object>| {
+        PyResult::Ok(Bound::new(py, Object(object.clone()))?.into_any())
     };
     let none = || py.None().into_bound(py);
     let (kind, old, new, initial) = match change {

@@ -79,7 +79,7 @@ impl ByIndex {
 /// A predicate from Python: one of ours, or a callable `(old, new) -> bool`.
 pub(crate) fn predicate(one: &Bound<'_, PyAny>) -> PyResult<handlers::Predicate> {
     if let Ok(ready) = one.cast::<Predicate>() {
-        return Ok(ready.get().condition().clone());
+        return Ok(ready.get().0.clone());
     }
     let (func, counts) = CallbackMetrics::of(one);
     if !func.bind(one.py()).is_callable() {
@@ -88,10 +88,8 @@ pub(crate) fn predicate(one: &Bound<'_, PyAny>) -> PyResult<handlers::Predicate>
             one.repr()?
         )));
     }
-    Ok(handlers::Predicate::Custom(Arc::new(PyPredicate {
-        func,
-        counts,
-    })))
+    let custom = Arc::new(PyPredicate { func, counts });
+    Ok(handlers::Predicate::Custom(custom))
 }
 
 fn wrapped(object: Option<&Arc<object::Object>>) -> Option<Object> {
@@ -113,21 +111,13 @@ impl PredicateFunc for PyPredicate {
     fn passes(&self, old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> bool {
         let since = Instant::now();
         Python::attach(|py| {
-            let call = || {
-                self.func
-                    .bind(py)
-                    .call1((wrapped(old), wrapped(new)))?
-                    .is_truthy()
-            };
-            let passes = call();
+            let answer = self.func.bind(py).call1((wrapped(old), wrapped(new)));
+            let passes = answer.and_then(|answer| answer.is_truthy());
             let failures = self.counts.add(since, passes.is_err());
             passes.unwrap_or_else(|error| {
                 if failures == 0 {
-                    errors::log_failure(
-                        py,
-                        &format!("a predicate failed for {}; it passes", name_of(old, new)),
-                        &error,
-                    );
+                    let what = format!("a predicate failed for {}; it passes", name_of(old, new));
+                    errors::log_failure(py, &what, &error);
                 }
                 true
             })
@@ -153,8 +143,7 @@ impl PyMap {
         }
         for request in found.try_iter()? {
             let request = request?;
-            let parts: Option<(String, String, String)> = request.extract().ok();
-            let Some((name, namespace, cluster)) = parts else {
+            let Ok((name, namespace, cluster)) = request.extract() else {
                 let what = format!("a map function gives Requests, not {}", request.repr()?);
                 return Err(PyTypeError::new_err(what));
             };

@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::clock::not_negative;
 use crate::handlers::listener::Listener;
 use crate::handlers::mappings::{predicate, read_mapping};
 use crate::handlers::sink;
@@ -32,27 +33,14 @@ pub(crate) fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Pr
         .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Seconds between the resyncs of an informer: None and 0 are never.
-pub(crate) fn resync_period(seconds: Option<f64>) -> PyResult<f64> {
-    let seconds = seconds.unwrap_or(0.0);
-    if seconds.is_nan() || seconds < 0.0 {
-        return Err(PyValueError::new_err(format!(
-            "resync must not be negative: {seconds}"
-        )));
-    }
-    Ok(seconds)
-}
-
-/// Seconds between resyncs: None is the informer's period, 0 is never.
+/// Read the seconds between resyncs: None is the informer's period, 0 is never.
 pub(crate) fn resync_of(seconds: Option<f64>) -> PyResult<Resync> {
-    match seconds {
-        None => Ok(Resync::Informer),
-        Some(0.0) => Ok(Resync::Never),
-        Some(seconds) if seconds > 0.0 => Ok(Resync::Every(seconds)),
-        Some(seconds) => Err(PyValueError::new_err(format!(
-            "resync must not be negative: {seconds}"
-        ))),
-    }
+    let seconds = seconds.map(|seconds| not_negative("resync", seconds));
+    Ok(match seconds.transpose()? {
+        None => Resync::Informer,
+        Some(0.0) => Resync::Never,
+        Some(seconds) => Resync::Every(seconds),
+    })
 }
 
 /// What puts requests into a queue: by a mapping, which is the object itself where none is given.
@@ -63,16 +51,12 @@ pub(crate) fn queue_handler(
     priority: Option<i32>,
     low_priority: Option<i32>,
 ) -> PyResult<QueueHandler> {
-    let predicates: Vec<handlers::Predicate> = match predicates {
-        None => Vec::new(),
-        Some(all) => all
-            .try_iter()?
-            .map(|one| predicate(&one?))
-            .collect::<PyResult<_>>()?,
-    };
+    let predicates = predicates.map_or(Ok(Vec::new()), |all| {
+        all.try_iter()?.map(|one| predicate(&one?)).collect()
+    })?;
     let mapping = mapping.map_or(Ok(handlers::Mapping::Object), read_mapping)?;
     Ok(QueueHandler {
-        sink: sink(queue)?,
+        sink: sink(queue),
         mapping,
         predicates,
         priority,

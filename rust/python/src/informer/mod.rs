@@ -6,20 +6,21 @@ pub(crate) mod progress;
 use std::sync::Arc;
 
 use ctrlhost_core::clock::seconds;
-use ctrlhost_core::decode::MAX_OBJECT_BYTES;
+use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
 use ctrlhost_core::handlers::{self, SharedListener};
-use ctrlhost_core::informer::{self, Config, Handler, Transform};
-use pyo3::exceptions::PyValueError;
+use ctrlhost_core::informer::{self, Config, FollowError, Handler, Transform};
+use pyo3::exceptions::{PyOSError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::body::{Body, stream_error};
+use crate::body::{Body, body_error};
+use crate::clock::not_negative;
 use crate::errors;
 use crate::handlers::listener::Listener;
 use crate::object::transform::PyTransform;
 use crate::reentrancy::{self, Entered};
 use crate::store::{Indexer, by_namespace};
-use arguments::{handler_id, projection, queue_handler, resync_of, resync_period};
+use arguments::{handler_id, projection, queue_handler, resync_of};
 use progress::{ListMeta, WatchProgress};
 
 /// The engine of one informer.
@@ -56,8 +57,26 @@ impl SharedInformer {
         }
     }
 
-    fn malformed(&self, py: Python<'_>, error: &ctrlhost_core::decode::DecodeError) -> PyErr {
+    fn malformed(&self, py: Python<'_>, error: &DecodeError) -> PyErr {
         errors::decode_error(py, &self.engine.config().resource, error)
+    }
+
+    /// Return what ended a stream as an error of Python.
+    fn failed(&self, py: Python<'_>, error: &FollowError) -> PyErr {
+        match error {
+            FollowError::Decode(error) => self.malformed(py, error),
+            FollowError::Body(error) => body_error(error),
+            FollowError::Io(error) => PyOSError::new_err(error.to_string()),
+            FollowError::Idle => PyTimeoutError::new_err(error.to_string()),
+        }
+    }
+
+    fn followed(&self, py: Python<'_>, followed: informer::Followed) -> PyResult<WatchProgress> {
+        let failed = followed.error.map(|error| self.failed(py, &error));
+        Ok(WatchProgress {
+            failed: failed.map(|error| error.into_value(py).into_any()),
+            ..WatchProgress::wrap(py, followed.progress)?
+        })
     }
 
     fn add_handler(&self, py: Python<'_>, handler: Handler, resync: Option<f64>) -> PyResult<u64> {
@@ -103,7 +122,7 @@ impl SharedInformer {
             projection: projection(reads)?,
             transform: transform.map(|func| PyTransform::shared(func) as Arc<dyn Transform>),
             max_object_bytes: max_object_bytes.min(u32::MAX as usize),
-            resync: resync_period(resync)?,
+            resync: not_negative("resync", resync.unwrap_or(0.0))?,
         };
         let store = by_namespace()?;
         let indexer = Py::new(py, Indexer::wrap(store.clone()))?;
@@ -128,18 +147,19 @@ impl SharedInformer {
     }
 
     fn list_piece(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<()> {
-        self.work(py, "list_piece", |engine| body.list(engine, piece))?
-            .map_err(|error| stream_error(&error, |error| self.malformed(py, error)))
+        self.work(py, "list_piece", |engine| {
+            body.framed(|body| engine.list(body, piece))
+        })?
+        .map_err(|error| self.failed(py, &error))
     }
 
     #[cfg(unix)]
     fn list_socket(&self, py: Python<'_>, body: &Body, idle: f64, linger: f64) -> PyResult<()> {
         let (idle, linger) = (seconds(idle), seconds(linger));
         self.work(py, "list_socket", |engine| {
-            body.list_socket(engine, idle, linger)
-        })?
-        .ok_or_else(|| PyValueError::new_err("the body has no socket"))?
-        .map_err(|error| stream_error(&error, |error| self.malformed(py, error)))
+            body.with_socket(|body, socket| engine.list_socket(body, socket, idle, linger))
+        })??
+        .map_err(|error| self.failed(py, &error))
     }
 
     fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {
@@ -166,8 +186,10 @@ impl SharedInformer {
     }
 
     fn follow(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<WatchProgress> {
-        let followed = self.work(py, "follow", |engine| body.follow(engine, piece))?;
-        WatchProgress::of_followed(py, followed, |error| self.malformed(py, error))
+        let followed = self.work(py, "follow", |engine| {
+            body.framed(|body| engine.follow(body, piece))
+        })?;
+        self.followed(py, followed)
     }
 
     #[cfg(unix)]
@@ -180,10 +202,9 @@ impl SharedInformer {
     ) -> PyResult<WatchProgress> {
         let (idle, linger) = (seconds(idle), seconds(linger));
         let followed = self.work(py, "follow_socket", |engine| {
-            body.follow_socket(engine, idle, linger)
-        })?;
-        let followed = followed.ok_or_else(|| PyValueError::new_err("the body has no socket"))?;
-        WatchProgress::of_followed(py, followed, |error| self.malformed(py, error))
+            body.with_socket(|body, socket| engine.follow_socket(body, socket, idle, linger))
+        })??;
+        self.followed(py, followed)
     }
 
     fn end_watch(&self, py: Python<'_>) -> PyResult<WatchProgress> {

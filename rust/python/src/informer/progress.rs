@@ -4,7 +4,6 @@ use ctrlhost_core::informer;
 use ctrlhost_core::json::read::Value;
 use pyo3::prelude::*;
 
-use crate::body;
 use crate::json::to_python;
 
 /// What a list page says beside its items.
@@ -44,23 +43,6 @@ impl WatchProgress {
             initial_events_end: progress.initial_events_end,
             error,
             failed: None,
-        })
-    }
-
-    /// What was followed; `malformed` makes the error of a frame.
-    pub(crate) fn of_followed(
-        py: Python<'_>,
-        followed: informer::Followed,
-        malformed: impl FnOnce(&ctrlhost_core::decode::DecodeError) -> PyErr,
-    ) -> PyResult<Self> {
-        let failed = followed.error.map(|error| {
-            body::stream_error(&error, malformed)
-                .into_value(py)
-                .into_any()
-        });
-        Ok(Self {
-            failed,
-            ..Self::wrap(py, followed.progress)?
         })
     }
 }

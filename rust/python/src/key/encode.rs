@@ -6,7 +6,7 @@ use ctrlhost_core::handlers::RequestRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
+use pyo3::types::{IntoPyDict, PyInt, PyString, PyTuple};
 
 use super::buffer::KeyBuffer;
 use super::{BIG_INT, INT, LONG, STR, TUPLE, request_type};
@@ -69,16 +69,14 @@ impl StrBytes {
 /// Reads a key.
 #[inline]
 pub(crate) fn encode(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyResult<Encoded> {
-    // SAFETY: the object is valid, and its type is only read.
-    if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyString>() {
         if let Some(bytes) = StrBytes::of(object) {
             return Ok(Encoded::Borrowed(bytes));
         }
         buffer.push(&with_surrogates(object)?);
         return Ok(Encoded::Str);
     }
-    // SAFETY: as above.
-    if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyInt>() {
         if let Some(int) = small(object) {
             return Ok(Encoded::Int(int));
         }
@@ -92,16 +90,13 @@ pub(crate) fn encode(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyRes
 /// Whether an object is a key that can be read without running anything of the interpreter's: what almost all are.
 #[inline]
 pub(crate) fn is_simple(object: &Bound<'_, PyAny>, depth: usize) -> bool {
-    // SAFETY: the object is valid, and its type is only read.
-    if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyString>() {
         return StrBytes::of(object).is_some();
     }
-    // SAFETY: as above.
-    if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyInt>() {
         return small(object).is_some();
     }
-    // SAFETY: as above.
-    let exact = unsafe { ffi::PyTuple_CheckExact(object.as_ptr()) } != 0;
+    let exact = object.is_exact_instance_of::<PyTuple>();
     if !exact
         && !request_type(object.py()).is_ok_and(|kind| object.get_type_ptr() == kind.as_type_ptr())
     {
@@ -150,8 +145,7 @@ fn write_head(tag: u8, len: usize, buffer: &mut KeyBuffer) {
 
 fn write_big(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyResult<()> {
     let bits: usize = object.call_method0("bit_length")?.extract()?;
-    let signed = PyDict::new(object.py());
-    signed.set_item("signed", true)?;
+    let signed = [("signed", true)].into_py_dict(object.py())?;
     let number = object.call_method("to_bytes", (bits / 8 + 1, "little"), Some(&signed))?;
     let number = number.extract::<&[u8]>()?;
     write_head(BIG_INT, number.len(), buffer);
@@ -161,22 +155,20 @@ fn write_big(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyResult<()> 
 
 #[inline]
 fn write_part(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer, depth: usize) -> PyResult<()> {
-    // SAFETY: the object is valid, and its type is only read.
-    if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyString>() {
         if let Some(bytes) = StrBytes::of(object) {
             // SAFETY: the `str` is borrowed here.
             let bytes = unsafe { bytes.get() };
             write_head(STR, bytes.len(), buffer);
             buffer.push(bytes);
-            return Ok(());
+        } else {
+            let bytes = with_surrogates(object)?;
+            write_head(STR, bytes.len(), buffer);
+            buffer.push(&bytes);
         }
-        let part = with_surrogates(object)?;
-        write_head(STR, part.len(), buffer);
-        buffer.push(&part);
         return Ok(());
     }
-    // SAFETY: as above.
-    if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyInt>() {
         let Some(int) = small(object) else {
             return write_big(object, buffer);
         };
@@ -189,8 +181,7 @@ fn write_part(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer, depth: usize) -
 
 fn write_tuple(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer, depth: usize) -> PyResult<()> {
     let py = object.py();
-    // SAFETY: the object is valid, and its type is only read.
-    let exact = unsafe { ffi::PyTuple_CheckExact(object.as_ptr()) } != 0;
+    let exact = object.is_exact_instance_of::<PyTuple>();
     if !exact && object.get_type_ptr() != request_type(py)?.as_type_ptr() {
         refuse_unless_tuple(object)?;
     }
@@ -216,9 +207,7 @@ fn refuse_unless_tuple(object: &Bound<'_, PyAny>) -> PyResult<()> {
     } else {
         let tuple = object.py().get_type::<PyTuple>();
         if kind.is_subclass(&tuple)? {
-            let same = |name: &str| -> PyResult<bool> {
-                Ok(kind.getattr(name)?.is(&tuple.getattr(name)?))
-            };
+            let same = |name| PyResult::Ok(kind.getattr(name)?.is(&tuple.getattr(name)?));
             if same("__eq__")? && same("__hash__")? {
                 return Ok(());
             }

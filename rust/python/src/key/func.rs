@@ -23,11 +23,8 @@ pub(crate) fn key_of(
         Ok(Key::from(key.cast::<PyString>()?.to_cow()?.as_ref()))
     };
     call().map_err(|cause| {
-        let what = format!(
-            "the key function failed for {} {}",
-            object.kind(),
-            object.key()
-        );
+        let (kind, key) = (object.kind(), object.key());
+        let what = format!("the key function failed for {kind} {key}");
         let error = errors::raise(py, "KeyFuncError", &what, "");
         error.set_cause(py, Some(cause));
         error

@@ -70,6 +70,15 @@ impl View<'_> {
         }
     }
 
+    /// Return a key of this content and hash, without an object.
+    fn to_key(&self, hash: u64) -> Key {
+        Key {
+            hash,
+            content: self.to_content(),
+            object: None,
+        }
+    }
+
     fn to_content(&self) -> Content {
         match self {
             Self::Str(bytes) => Content::Str(Box::from(*bytes)),
@@ -94,12 +103,8 @@ impl Key {
     pub(crate) fn of_request(request: &RequestRef<'_>) -> Self {
         let mut buffer = KeyBuffer::new();
         encode_request(request, &mut buffer);
-        let bytes = buffer.bytes();
-        Self {
-            hash: hash_bytes(bytes),
-            content: Content::Encoded(Box::from(bytes)),
-            object: None,
-        }
+        let view = View::Encoded(buffer.bytes());
+        view.to_key(view.hash())
     }
 
     /// What to hand out: a new reference to the object, or the content where there is none.
@@ -154,11 +159,7 @@ impl QueueKey for Key {
     }
 
     fn content(&self) -> Self {
-        Self {
-            hash: self.hash,
-            content: self.view().to_content(),
-            object: None,
-        }
+        self.view().to_key(self.hash)
     }
 }
 
@@ -178,14 +179,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     #[inline]
     pub(crate) fn new(object: &'a Bound<'py, PyAny>, buffer: &'a mut KeyBuffer) -> PyResult<Self> {
         let content = encode(object, buffer)?;
-        let mut probe = Self {
-            hash: 0,
-            content,
-            buffer,
-            object,
-        };
-        probe.hash = probe.view().hash();
-        Ok(probe)
+        Ok(Self::of(object, content, buffer))
     }
 
     /// Reads a key again whose content was special, and so is in `buffer`: a `str` with lone surrogates, or tagged.
@@ -195,6 +189,11 @@ impl<'a, 'py> Probe<'a, 'py> {
         } else {
             Encoded::Tagged
         };
+        Self::of(object, content, buffer)
+    }
+
+    #[inline]
+    fn of(object: &'a Bound<'py, PyAny>, content: Encoded, buffer: &'a KeyBuffer) -> Self {
         let mut probe = Self {
             hash: 0,
             content,
@@ -241,11 +240,7 @@ impl KeyRef<Key> for Probe<'_, '_> {
     }
 
     fn content(&self) -> Key {
-        Key {
-            hash: self.hash,
-            content: self.view().to_content(),
-            object: None,
-        }
+        self.view().to_key(self.hash)
     }
 }
 

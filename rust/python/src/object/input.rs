@@ -66,10 +66,10 @@ impl Intake {
     /// Return the object to keep, and its key.
     pub(crate) fn read(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Arc<object::Object>)> {
         let object = from_any(raw)?;
-        let transformed = self.transform.as_ref();
-        let object = transformed
-            .and_then(|transform| transform.apply(&object))
-            .unwrap_or(object);
+        let object = match &self.transform {
+            Some(transform) => transform.apply(&object).unwrap_or(object),
+            None => object,
+        };
         Ok((self.key(raw.py(), &object)?, object))
     }
 

@@ -34,20 +34,15 @@ impl Transform for PyTransform {
     fn apply(&self, object: &Arc<object::Object>) -> Option<Arc<object::Object>> {
         Python::attach(|py| {
             let call = || from_any(&self.func.bind(py).call1((Object(object.clone()),))?);
-            match call() {
-                Ok(changed) => Some(changed),
-                Err(error) => {
-                    if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                        let what = format!(
-                            "the transform failed for {} {}; it is kept as it came",
-                            object.kind(),
-                            object.key()
-                        );
-                        errors::log_failure(py, &what, &error);
-                    }
-                    None
+            let log = |error: &PyErr| {
+                if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
+                    let (kind, key) = (object.kind(), object.key());
+                    let what =
+                        format!("the transform failed for {kind} {key}; caching the original");
+                    errors::log_failure(py, &what, error);
                 }
-            }
+            };
+            call().inspect_err(log).ok()
         })
     }
 }

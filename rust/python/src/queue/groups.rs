@@ -19,20 +19,18 @@ pub(crate) enum FairBy {
 
 impl FairBy {
     pub(crate) fn new(given: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        match given {
-            None => Ok(Self::Off),
-            Some(given) if given.is_callable() => Ok(Self::Callable(given.clone().unbind())),
-            Some(given)
-                if given
-                    .cast::<PyString>()
-                    .is_ok_and(|text| text == "namespace") =>
-            {
-                Ok(Self::Namespace)
-            }
-            Some(given) => Err(PyTypeError::new_err(format!(
-                "fair_by must be None, \"namespace\" or a callable, not {given}"
-            ))),
+        let Some(given) = given else {
+            return Ok(Self::Off);
+        };
+        if given.is_callable() {
+            return Ok(Self::Callable(given.clone().unbind()));
         }
+        if given.eq("namespace")? {
+            return Ok(Self::Namespace);
+        }
+        Err(PyTypeError::new_err(format!(
+            "fair_by must be None, \"namespace\" or a callable, got {given}"
+        )))
     }
 
     pub(crate) fn is_fair(&self) -> bool {
@@ -48,9 +46,7 @@ impl FairBy {
             Self::Callable(callable) => {
                 let group = callable.bind(key.py()).call1((key,))?;
                 let group = group.cast::<PyString>().map_err(|_| {
-                    PyTypeError::new_err(format!(
-                        "fair_by must give the name of a group as a str, not {group}"
-                    ))
+                    PyTypeError::new_err(format!("fair_by must return a str, got {group}"))
                 })?;
                 Ok(Cow::Owned(group.to_string_lossy().into_owned()))
             }
@@ -68,29 +64,28 @@ impl FairBy {
     }
 
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match self {
-            Self::Callable(callable) => visit.call(callable),
-            Self::Off | Self::Namespace => Ok(()),
+        if let Self::Callable(callable) = self {
+            visit.call(callable)?;
         }
+        Ok(())
     }
 }
 
 /// The field `namespace`, or what stands before the slash of a `str`; else the empty one.
 fn namespace<'a>(key: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
     if let Ok(text) = key.cast::<PyString>() {
-        return Ok(match text.to_string_lossy().split_once('/') {
-            Some((namespace, _)) => Cow::Owned(namespace.to_owned()),
-            None => Cow::Borrowed(""),
-        });
+        let text = text.to_string_lossy();
+        let namespace = text.split_once('/').map(|(namespace, _)| namespace);
+        return Ok(Cow::Owned(namespace.unwrap_or_default().to_owned()));
     }
     if !key.is_instance_of::<PyTuple>() {
         return Ok(Cow::Borrowed(""));
     }
     let namespace = key.getattr_opt("namespace")?;
-    let text = namespace
-        .as_ref()
-        .and_then(|namespace| namespace.cast::<PyString>().ok());
-    Ok(text.map_or(Cow::Borrowed(""), |text| {
-        Cow::Owned(text.to_string_lossy().into_owned())
-    }))
+    let text = namespace.as_ref().map(|namespace| namespace.cast());
+    Ok(text
+        .and_then(Result::ok)
+        .map_or(Cow::Borrowed(""), |text: &Bound<'_, PyString>| {
+            Cow::Owned(text.to_string_lossy().into_owned())
+        }))
 }

@@ -34,10 +34,9 @@ impl PyIndex {
             return Ok(Values::new());
         }
         if found.is_instance_of::<PyString>() {
-            let what = format!(
-                "index {}: the function gave a str where an iterable of str is wanted",
-                self.name
-            );
+            let name = &self.name;
+            let what =
+                format!("index {name}: the function must return an iterable of str, got a str");
             return Err(PyTypeError::new_err(what));
         }
         let mut values = Values::new();
@@ -56,11 +55,9 @@ impl IndexFunc for PyIndex {
         Python::attach(|py| {
             self.call(py, object).map_err(|error| {
                 if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                    let what = format!(
-                        "index {} failed for {}; it is left out of the index",
-                        self.name,
-                        object.key()
-                    );
+                    let (name, key) = (&self.name, object.key());
+                    let what =
+                        format!("index {name} failed for {key}; object omitted from the index");
                     errors::log_failure(py, &what, &error);
                 }
                 IndexFailed
