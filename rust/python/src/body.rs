@@ -1,4 +1,4 @@
-//! The body of an answer while it arrives, as Python hands it over: by the piece, or with its socket.
+//! The body of a response while it arrives: Python passes pieces of it, or its socket.
 
 use ctrlhost_core::body as core;
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ struct State {
     socket: Option<core::Socket>,
 }
 
-/// Takes the framing off one body, for one thread at a time.
+/// Removes the framing of one body, for one thread at a time.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Body {
     state: Mutex<State>,
@@ -76,14 +76,11 @@ impl Body {
     }
 
     fn end(&self) -> PyResult<()> {
-        self.state
-            .lock()
-            .body
-            .end()
+        self.framed(core::Body::end)
             .map_err(|error| body_error(&error))
     }
 
-    /// Read from a duplicate of that socket from now on; False where that can not be had.
+    /// Read from a duplicate of that socket from now on; return False where that is not possible.
     #[cfg(unix)]
     fn take_socket(&self, fd: i32) -> PyResult<bool> {
         use std::os::fd::BorrowedFd;
@@ -111,7 +108,7 @@ impl Body {
         let _ = py;
     }
 
-    /// The next payload off the socket, empty at the end. TimeoutError after `idle` seconds of silence.
+    /// Return the next payload from the socket, empty at the end. TimeoutError after `idle` seconds of silence.
     #[cfg(unix)]
     fn receive<'py>(&self, py: Python<'py>, idle: f64) -> PyResult<Bound<'py, PyBytes>> {
         let idle = ctrlhost_core::clock::seconds(idle);

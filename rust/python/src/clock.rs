@@ -1,4 +1,4 @@
-//! The clocks, as Python sees them.
+//! The clocks in Python.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl SystemClock {
     }
 }
 
-/// A clock that moves only when it is told to.
+/// A clock that moves only when `advance` is called.
 #[pyclass(frozen, subclass, module = "ctrlhost._core")]
 pub(crate) struct ManualClock(Arc<clock::ManualClock>);
 
@@ -49,7 +49,7 @@ impl ManualClock {
 
     fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         let step = clock::seconds(not_negative("seconds", seconds)?);
-        // Those who listen take their own locks.
+        // Listeners take their own locks.
         py.detach(|| self.0.advance(step));
         Ok(())
     }
@@ -59,7 +59,7 @@ impl ManualClock {
     }
 }
 
-/// Refuses what is no span of time.
+/// Return `seconds`, or raise ValueError if they are negative or NaN.
 pub(crate) fn not_negative(what: &str, seconds: f64) -> PyResult<f64> {
     if seconds.is_nan() || seconds < 0.0 {
         return Err(PyValueError::new_err(format!(
@@ -69,9 +69,9 @@ pub(crate) fn not_negative(what: &str, seconds: f64) -> PyResult<f64> {
     Ok(seconds)
 }
 
-/// Return the core's clock behind a clock of ours.
+/// Return the core's clock behind one of our clocks.
 ///
-/// A clock written in Python can not be had: it would be asked with the queue's lock held.
+/// Clocks written in Python are refused: they would be called with the queue's lock held.
 pub(crate) fn core_clock(given: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Clock>> {
     if let Ok(manual) = given.cast::<ManualClock>() {
         return Ok(manual.get().0.clone());
@@ -81,6 +81,6 @@ pub(crate) fn core_clock(given: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Clock>> {
     }
     let kind = given.get_type().name()?;
     Err(PyTypeError::new_err(format!(
-        "clock must be a ctrlhost.clock.SystemClock or a ctrlhost.testing.ManualClock, not {kind}"
+        "clock must be a ctrlhost.clock.SystemClock or a ctrlhost.testing.ManualClock, got {kind}"
     )))
 }

@@ -1,4 +1,4 @@
-//! The Python face of the delta FIFO.
+//! The delta FIFO in Python.
 
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -24,7 +24,7 @@ enum Known {
     Python(Py<PyAny>),
 }
 
-/// One comparison with the known objects; keeps what went wrong in Python.
+/// One comparison with the known objects; keeps the error that Python raised.
 struct Comparison<'a> {
     known: &'a Known,
     failure: Mutex<Option<PyErr>>,
@@ -62,7 +62,7 @@ impl KnownObjects for Comparison<'_> {
                     let found = known.bind(py).call_method1("get_by_key", (key,))?;
                     (!found.is_none()).then(|| from_any(&found)).transpose()
                 };
-                // A failed look-up costs the tombstone its object, nothing else.
+                // After a failed look-up only the tombstone's object is missing.
                 get().unwrap_or_else(|error| {
                     let what = format!("known_objects.get_by_key({key:?}) failed");
                     errors::log_failure(py, &what, &error);
@@ -73,18 +73,18 @@ impl KnownObjects for Comparison<'_> {
     }
 }
 
-/// What happened to each key since it was last handed out.
+/// A queue of the changes of each key since it was last handed out.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct DeltaFIFO {
     fifo: delta_fifo::DeltaFifo,
     known: Option<Known>,
     intake: Intake,
-    /// The thread whose `process` runs.
+    /// The thread that runs `process`.
     popping: Mutex<Option<ThreadId>>,
 }
 
 impl DeltaFIFO {
-    /// Run a comparison with the known objects, without the interpreter.
+    /// Run a comparison with the known objects, detached from the interpreter.
     fn compare(
         &self,
         py: Python<'_>,
@@ -122,21 +122,21 @@ impl DeltaFIFO {
         }
     }
 
-    /// Queue that an object was added. KeyFuncError if its key can not be told.
+    /// Queue the addition of an object. KeyFuncError if the key function fails.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.intake.read(obj)?;
         self.fifo.add(key, object);
         Ok(())
     }
 
-    /// Queue that an object was changed. KeyFuncError if its key can not be told.
+    /// Queue the update of an object. KeyFuncError if the key function fails.
     fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.intake.read(obj)?;
         self.fifo.update(key, object);
         Ok(())
     }
 
-    /// Queue that an object, or what a tombstone stands for, is gone; ignored for a key that is neither queued nor known.
+    /// Queue the deletion of an object or a tombstone's object; ignored for a key that is neither queued nor known.
     fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = if let Ok(tombstone) = obj.cast::<DeletedFinalStateUnknown>() {
             let tombstone = tombstone.get();
@@ -151,7 +151,7 @@ impl DeltaFIFO {
         self.compare(obj.py(), |known| self.fifo.delete(key, object, known))
     }
 
-    /// Make `objs` all that there is: what is queued or known beside them gets a tombstone.
+    /// Replace the whole content with `objs`: other queued or known objects get a tombstone.
     fn replace(
         &self,
         py: Python<'_>,
@@ -166,7 +166,7 @@ impl DeltaFIFO {
         self.compare(py, |known| self.fifo.replace(objects, known, false))
     }
 
-    /// Queue a Sync for each known object that has nothing queued.
+    /// Queue a Sync for each known object without queued deltas.
     fn resync(&self, py: Python<'_>) -> PyResult<()> {
         self.compare(py, |known| {
             if let Some(known) = known {
@@ -175,9 +175,9 @@ impl DeltaFIFO {
         })
     }
 
-    /// Wait for a key, hand its deltas, oldest first, to `process(deltas, is_in_initial_list)`, and return them.
+    /// Wait for a key, pass its deltas, oldest first, to `process(deltas, is_in_initial_list)`, and return them.
     ///
-    /// No lock is held meanwhile; a second `pop` waits. What `process` raises is raised, and the key is not queued again.
+    /// No lock is held meanwhile; a second `pop` waits. Exceptions of `process` are raised; the key is not requeued.
     /// Raises `queue.Empty` after `timeout` seconds, and Closed once the FIFO is closed and empty.
     #[pyo3(signature = (process, timeout=None))]
     fn pop<'py>(
@@ -213,17 +213,17 @@ impl DeltaFIFO {
         outcome.unwrap_or_else(|| Ok(PyList::empty(py)))
     }
 
-    /// Whether all of the first list was processed.
+    /// Return whether all of the first list was processed.
     fn has_synced(&self) -> bool {
         self.fifo.has_synced()
     }
 
-    /// Take nothing more; what is queued is still handed out, and who waits is woken.
+    /// Stop accepting changes and wake all waiters; queued deltas are still handed out.
     fn close(&self) {
         self.fifo.close();
     }
 
-    /// Whether it is closed.
+    /// Whether the FIFO is closed.
     #[getter]
     fn closed(&self) -> bool {
         self.fifo.is_closed()
@@ -235,7 +235,7 @@ impl DeltaFIFO {
         self.intake.transform_errors()
     }
 
-    /// The keys that are queued, in order.
+    /// Return the queued keys, in order.
     fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.fifo.keys().iter().map(|key| &**key))
     }

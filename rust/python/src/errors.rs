@@ -1,4 +1,4 @@
-//! Raising the errors of `ctrlhost.errors`, which are Python classes so that they can carry what Python wants to see.
+//! Raises the errors of `ctrlhost.errors`, which are Python classes with attributes of their own.
 
 use ctrlhost_core::decode::DecodeError;
 use ctrlhost_core::json::read::Value;
@@ -33,7 +33,7 @@ pub(crate) fn decode_error(py: Python<'_>, resource: &str, error: &DecodeError) 
     make().unwrap_or_else(|error| error)
 }
 
-/// What failed in user code is logged with its traceback, and the work goes on.
+/// Log a failure of user code with its traceback; the work continues.
 pub(crate) fn log_failure(py: Python<'_>, message: &str, error: &PyErr) {
     let write = || -> PyResult<()> {
         let logging = py.import("logging")?;
@@ -47,14 +47,14 @@ pub(crate) fn log_failure(py: Python<'_>, message: &str, error: &PyErr) {
     }
 }
 
-/// A lock or a pop was asked for from inside the callback that it waits for.
+/// Make the error for a call from inside the callback that the call waits for.
 pub(crate) fn reentered(what: &str) -> PyErr {
     PyRuntimeError::new_err(format!(
         "{what} was called from inside its own callback, which it waits for"
     ))
 }
 
-/// What a store says of indexes.
+/// Convert an error of a store's indexes.
 pub(crate) fn store_error(error: StoreError) -> PyErr {
     match error {
         StoreError::UnknownIndex(name) => PyKeyError::new_err(name),

@@ -6,7 +6,7 @@
 #![allow(clippy::doc_markdown, reason = "docstrings are read in Python")]
 #![allow(
     clippy::unused_self,
-    reason = "Python calls methods, whether or not they look at the object"
+    reason = "Python calls methods, whether or not they use the object"
 )]
 
 mod clock;

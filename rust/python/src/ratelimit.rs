@@ -1,4 +1,4 @@
-//! The limiters, and limiters that were written in Python.
+//! Rate limiters of the core, and those written in Python.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::key::{Key, Probe};
 /// A limiter of the core, for keys from Python.
 pub(crate) type SharedLimiter = Arc<dyn RateLimiter<Key>>;
 
-/// What all limiters can do.
+/// The base of all limiters.
 #[pyclass(frozen, subclass, name = "_RateLimiter", module = "ctrlhost.workqueue")]
 pub(crate) struct Limiter(SharedLimiter);
 
 #[pymethods]
 impl Limiter {
-    /// Say how many seconds `key` has to wait this time.
+    /// Return how many seconds `key` has to wait this time.
     fn when(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
         let wait = self.0.when(&Probe::new(key, &mut KeyBuffer::new())?);
         let wait = wait.map_err(into_py_err)?;
@@ -34,14 +34,14 @@ impl Limiter {
         })
     }
 
-    /// Start over with `key`: it is fine, or given up.
+    /// Reset `key`, which succeeded or was given up.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
         self.0
             .forget(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
 
-    /// Count how often `key` was asked about since it was last forgotten.
+    /// Return how often `when` was called for `key` since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.0
             .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
@@ -55,7 +55,7 @@ impl Limiter {
     }
 }
 
-/// Doubles the wait with each failure of a key: `base_delay` seconds first, `max_delay` at most.
+/// A limiter that doubles the wait with each failure of a key: `base_delay` seconds first, `max_delay` at most.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct ItemExponentialFailureRateLimiter;
 
@@ -69,7 +69,7 @@ impl ItemExponentialFailureRateLimiter {
     }
 }
 
-/// Waits `fast_delay` seconds for the first `max_fast_attempts` failures of a key, then `slow_delay`.
+/// A limiter that waits `fast_delay` seconds for the first `max_fast_attempts` failures of a key, then `slow_delay`.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct ItemFastSlowRateLimiter;
 
@@ -93,9 +93,9 @@ impl ItemFastSlowRateLimiter {
     }
 }
 
-/// Lets `qps` keys a second pass, `burst` of them at once; the others wait for as long as that takes.
+/// A token bucket: `qps` keys a second pass, at most `burst` at once; the others wait their turn.
 ///
-/// Without a `clock` it runs on that of the first queue it is given to.
+/// Without a `clock` it uses that of the first queue it is passed to.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct BucketRateLimiter;
 
@@ -110,21 +110,21 @@ impl BucketRateLimiter {
     ) -> PyResult<PyClassInitializer<Self>> {
         if qps.is_nan() || qps <= 0.0 {
             return Err(PyValueError::new_err(format!(
-                "qps must be greater than 0, not {qps}"
+                "qps must be greater than 0, got {qps}"
             )));
         }
         let burst = u32::try_from(burst)
             .ok()
             .filter(|&burst| burst >= 1)
             .ok_or_else(|| {
-                PyValueError::new_err(format!("burst must be from 1 to {}, not {burst}", u32::MAX))
+                PyValueError::new_err(format!("burst must be from 1 to {}, got {burst}", u32::MAX))
             })?;
         let clock = clock.map(core_clock).transpose()?;
         Ok(Limiter::of(core::BucketRateLimiter::new(qps, burst, clock)).add_subclass(Self))
     }
 }
 
-/// Asks all limiters and takes the longest wait; none without limiters.
+/// The longest wait of all `limiters`; none without limiters.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct MaxOfRateLimiter;
 
@@ -141,7 +141,7 @@ impl MaxOfRateLimiter {
     }
 }
 
-/// Asks another limiter and waits `max_delay` seconds at most.
+/// The wait of another limiter, at most `max_delay` seconds.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct WithMaxWaitRateLimiter;
 
@@ -155,7 +155,7 @@ impl WithMaxWaitRateLimiter {
     }
 }
 
-/// A limiter with the three methods, written in Python.
+/// A limiter written in Python, with the three methods.
 struct PythonLimiter(Py<PyAny>);
 
 impl PythonLimiter {
@@ -178,12 +178,12 @@ impl RateLimiter<Key> for PythonLimiter {
         self.call("when", key, |answer| {
             let wait: f64 = answer.extract().map_err(|_| {
                 PyTypeError::new_err(format!(
-                    "a rate limiter's when() must give a number of seconds, not {answer}"
+                    "a rate limiter's when() must return a number of seconds, got {answer}"
                 ))
             })?;
             if wait.is_nan() {
                 return Err(PyValueError::new_err(
-                    "a rate limiter's when() must give a number of seconds, not NaN",
+                    "a rate limiter's when() must return a number of seconds, got NaN",
                 ));
             }
             Ok(seconds(wait))
@@ -199,7 +199,7 @@ impl RateLimiter<Key> for PythonLimiter {
     }
 }
 
-/// The core's limiter behind one of ours, or around one that was written in Python.
+/// Return the core's limiter behind one of ours, or wrap one written in Python.
 pub(crate) fn core_limiter(given: &Bound<'_, PyAny>) -> PyResult<SharedLimiter> {
     if let Ok(limiter) = given.cast::<Limiter>() {
         return Ok(Arc::clone(&limiter.get().0));
@@ -211,14 +211,14 @@ pub(crate) fn core_limiter(given: &Bound<'_, PyAny>) -> PyResult<SharedLimiter> 
         {
             let kind = given.get_type().fully_qualified_name()?;
             return Err(PyTypeError::new_err(format!(
-                "{kind} is no rate limiter: it has no method {method}()"
+                "{kind} is not a rate limiter: missing method {method}()"
             )));
         }
     }
     Ok(Arc::new(PythonLimiter(given.clone().unbind())))
 }
 
-/// What every controller of client-go gets: 5 ms to 1000 s by key, and ten keys a second over all, 100 at once.
+/// Return client-go's default for controllers: 5 ms to 1000 s by key, and ten keys a second overall, 100 at once.
 #[pyfunction]
 #[pyo3(signature = (clock=None))]
 pub(crate) fn default_controller_rate_limiter<'py>(
@@ -232,7 +232,7 @@ pub(crate) fn default_controller_rate_limiter<'py>(
     )
 }
 
-/// What a limiter failed with, as what Python raised if it was Python.
+/// Convert a limiter's error; exceptions raised in Python stay as they are.
 pub(crate) fn into_py_err(error: LimiterError) -> PyErr {
     match error.downcast::<PyErr>() {
         Ok(error) => *error,

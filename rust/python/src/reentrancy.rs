@@ -1,15 +1,15 @@
-//! Which engines a thread is in, so that a function of Python that comes back to one does not wait for itself.
+//! The engines that a thread is in, so that a Python callback that calls one again does not wait for itself.
 
 use std::cell::RefCell;
 
 use ctrlhost_core::informer::SharedInformer;
 
 thread_local! {
-    /// The engines that this thread is in, at this moment in a function of Python that one of them called.
+    /// The engines whose calls this thread has not returned from; a Python callback of one of them may be running.
     static ENTERED: RefCell<Vec<*const SharedInformer>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether the thread is in the engine.
+/// Return whether the thread is in the engine.
 #[inline]
 pub(crate) fn is_inside(engine: &SharedInformer) -> bool {
     // The pointer is compared, never followed.
@@ -17,7 +17,7 @@ pub(crate) fn is_inside(engine: &SharedInformer) -> bool {
     ENTERED.with_borrow(|entered| entered.contains(&engine))
 }
 
-/// Notes that the thread is in an engine, until it leaves it, however it does.
+/// Marks the thread as being in an engine until it is dropped.
 pub(crate) struct Entered;
 
 impl Entered {

@@ -1,4 +1,4 @@
-//! Counts and costs of the Python functions that handlers call.
+//! Calls, time and errors of the Python functions that handlers call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Count a call, with the wait for the interpreter, and whether it failed; gives the failures before it.
+    /// Count a call, including its wait for the interpreter, and return the number of earlier failures.
     pub(crate) fn add(&self, since: Instant, failed: bool) -> u64 {
         let spent = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +32,7 @@ pub(crate) struct CallbackMetrics {
 }
 
 impl CallbackMetrics {
-    /// The function and its counts; a bare function has counts that nobody sees.
+    /// Return the function and its counts; those of a bare function are discarded.
     pub(crate) fn of(func: &Bound<'_, PyAny>) -> (Py<PyAny>, Arc<Counts>) {
         let Ok(metrics) = func.cast::<Self>().map(Bound::get) else {
             return (func.clone().unbind(), Arc::default());

@@ -1,4 +1,4 @@
-//! Predicates and mappings as handlers take them from Python: data that Rust looks at, or functions as the fallback.
+//! Predicates and mappings of handlers: data that Rust evaluates, or Python functions as the fallback.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -57,7 +57,7 @@ impl ByLabel {
     }
 }
 
-/// The objects that an index has under the key of the one that changed.
+/// The objects that an index lists under the key of the changed object.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct ByIndex {
     indexer: Py<Indexer>,
@@ -76,7 +76,7 @@ impl ByIndex {
     }
 }
 
-/// A predicate from Python: one of ours, or a callable `(old, new) -> bool`.
+/// Read a predicate: one of ours, or a callable `(old, new) -> bool`.
 pub(crate) fn predicate(one: &Bound<'_, PyAny>) -> PyResult<handlers::Predicate> {
     if let Ok(ready) = one.cast::<Predicate>() {
         return Ok(ready.get().0.clone());
@@ -84,7 +84,7 @@ pub(crate) fn predicate(one: &Bound<'_, PyAny>) -> PyResult<handlers::Predicate>
     let (func, counts) = CallbackMetrics::of(one);
     if !func.bind(one.py()).is_callable() {
         return Err(PyTypeError::new_err(format!(
-            "a predicate is a callable (old, new) -> bool, not {}",
+            "predicate must be a callable (old, new) -> bool, got {}",
             one.repr()?
         )));
     }
@@ -116,7 +116,10 @@ impl PredicateFunc for PyPredicate {
             let failures = self.counts.add(since, passes.is_err());
             passes.unwrap_or_else(|error| {
                 if failures == 0 {
-                    let what = format!("a predicate failed for {}; it passes", name_of(old, new));
+                    let what = format!(
+                        "a predicate failed for {}; the event passes",
+                        name_of(old, new)
+                    );
                     errors::log_failure(py, &what, &error);
                 }
                 true
@@ -144,7 +147,10 @@ impl PyMap {
         for request in found.try_iter()? {
             let request = request?;
             let Ok((name, namespace, cluster)) = request.extract() else {
-                let what = format!("a map function gives Requests, not {}", request.repr()?);
+                let what = format!(
+                    "a map function must return Requests, got {}",
+                    request.repr()?
+                );
                 return Err(PyTypeError::new_err(what));
             };
             out.push(OwnedRequest {
@@ -182,7 +188,7 @@ impl MapFunc for PyMap {
     }
 }
 
-/// A mapping from Python: `"object"`, an `Owner`, `ByLabel`, `ByIndex`, or a callable `obj -> Iterable[Request]`.
+/// Read a mapping: `"object"`, an `Owner`, `ByLabel`, `ByIndex`, or a callable `obj -> Iterable[Request]`.
 pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>) -> PyResult<Mapping> {
     if let Ok(owner) = raw.cast::<Owner>() {
         return Ok(Mapping::Owner(owner.get().owner()));
@@ -191,7 +197,7 @@ pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>) -> PyResult<Mapping> {
         return match &*name.to_cow()? {
             "object" => Ok(Mapping::Object),
             other => Err(PyValueError::new_err(format!(
-                "unknown mapping {other:?}: \"object\", an Owner or a callable"
+                "mapping must be \"object\", an Owner or a callable, got {other:?}"
             ))),
         };
     }
@@ -209,7 +215,7 @@ pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>) -> PyResult<Mapping> {
         return Ok(Mapping::Custom(Arc::new(PyMap { func, counts })));
     }
     Err(PyTypeError::new_err(format!(
-        "a mapping is \"object\", an Owner or a callable, not {}",
+        "mapping must be \"object\", an Owner or a callable, got {}",
         raw.repr()?
     )))
 }

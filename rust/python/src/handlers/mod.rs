@@ -1,4 +1,4 @@
-//! What handlers are told from Python: owners, predicates, mappings, and the queue they feed.
+//! Arguments of handlers: owners, predicates, mappings, and the queue that the handlers feed.
 
 pub(crate) mod callback_metrics;
 pub(crate) mod listener;
@@ -17,7 +17,7 @@ use crate::object::Object;
 use crate::queue::WorkQueue;
 use mappings::predicate;
 
-/// The owner that a handler enqueues, in whatever version a reference names it.
+/// The owner that a handler enqueues, in any version.
 #[pyclass(frozen, eq, get_all, module = "ctrlhost._core")]
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
@@ -52,7 +52,7 @@ impl Owner {
     }
 }
 
-/// A condition on a change that is looked at in Rust.
+/// A condition on a change, evaluated in Rust.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Predicate(pub(crate) handlers::Predicate);
 
@@ -176,7 +176,7 @@ impl RequestSink for PySink {
     }
 }
 
-/// The queue behind a Python object; our own takes requests without entering Python.
+/// Return the queue behind a Python object; our own takes requests without entering Python.
 pub(crate) fn sink(queue: &Bound<'_, PyAny>) -> Arc<dyn RequestSink> {
     match queue.cast::<WorkQueue>() {
         Ok(queue) => Arc::clone(&queue.get().shared) as _,

@@ -1,4 +1,4 @@
-//! What calls of an informer's engine are given by Python.
+//! Arguments of an informer's engine.
 
 use ctrlhost_core::handlers::{self, QueueHandler};
 use ctrlhost_core::informer::{HandlerId, Resync};
@@ -12,14 +12,14 @@ use crate::handlers::listener::Listener;
 use crate::handlers::mappings::{predicate, read_mapping};
 use crate::handlers::sink;
 
-/// Which part of each object is kept: None, `"metadata"`, or paths.
+/// Read which part of each object to keep: None for all, `"metadata"`, or paths.
 pub(crate) fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Projection>> {
     let Some(reads) = reads else { return Ok(None) };
     if let Ok(name) = reads.cast::<PyString>() {
         return match &*name.to_cow()? {
             "metadata" => Ok(Some(Projection::metadata())),
             other => Err(PyValueError::new_err(format!(
-                "reads is \"metadata\" or a sequence of paths, not {other:?}"
+                "reads must be \"metadata\" or a sequence of paths, got {other:?}"
             ))),
         };
     }
@@ -43,7 +43,7 @@ pub(crate) fn resync_of(seconds: Option<f64>) -> PyResult<Resync> {
     })
 }
 
-/// What puts requests into a queue: by a mapping, which is the object itself where none is given.
+/// Make a handler that enqueues requests by a mapping; the default is the object itself.
 pub(crate) fn queue_handler(
     queue: &Bound<'_, PyAny>,
     mapping: Option<&Bound<'_, PyAny>>,
@@ -64,13 +64,13 @@ pub(crate) fn queue_handler(
     })
 }
 
-/// The handler that a handle stands for: a listener, or the number that adding a queue gave.
+/// Return the handler's id from its handle: a listener, or the number that `enqueue_to` returned.
 pub(crate) fn handler_id(handle: &Bound<'_, PyAny>) -> PyResult<HandlerId> {
     let id = match handle.cast::<Listener>() {
         Ok(listener) => listener.get().handle,
         Err(_) => handle
             .extract()
-            .map_err(|_| PyTypeError::new_err("a handle is what adding a handler gave"))?,
+            .map_err(|_| PyTypeError::new_err("handle must be what adding a handler returned"))?,
     };
     Ok(HandlerId(id))
 }

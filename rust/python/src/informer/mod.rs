@@ -1,4 +1,4 @@
-//! The Python face of the engine of one informer.
+//! The engine of one informer in Python.
 
 mod arguments;
 pub(crate) mod progress;
@@ -32,8 +32,8 @@ pub(crate) struct SharedInformer {
 }
 
 impl SharedInformer {
-    /// Work with the engine, without the interpreter. A transform, predicate or map that comes back to the engine that
-    /// called it is refused, since it would wait for itself.
+    /// Run `job` with the engine, detached from the interpreter. A transform, predicate or map that calls its own
+    /// engine is refused, since it would wait for itself.
     fn work<R: Send>(
         &self,
         py: Python<'_>,
@@ -61,7 +61,7 @@ impl SharedInformer {
         errors::decode_error(py, &self.engine.config().resource, error)
     }
 
-    /// Return what ended a stream as an error of Python.
+    /// Convert the error that ended a stream.
     fn failed(&self, py: Python<'_>, error: &FollowError) -> PyErr {
         match error {
             FollowError::Decode(error) => self.malformed(py, error),

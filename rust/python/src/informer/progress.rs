@@ -1,4 +1,4 @@
-//! What an informer's engine says of the bytes that it was fed.
+//! What an informer's engine reports about its input.
 
 use ctrlhost_core::informer;
 use ctrlhost_core::json::read::Value;
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::json::to_python;
 
-/// What a list page says beside its items.
+/// The metadata of a list page.
 #[pyclass(frozen, get_all, module = "ctrlhost._core")]
 pub(crate) struct ListMeta {
     pub(crate) resource_version: String,
@@ -15,7 +15,7 @@ pub(crate) struct ListMeta {
     pub(crate) count: u64,
 }
 
-/// What a piece of a watch stream brought.
+/// What a piece of a watch stream contained.
 #[pyclass(frozen, get_all, module = "ctrlhost._core")]
 pub(crate) struct WatchProgress {
     pub(crate) events: u64,

@@ -1,15 +1,15 @@
-//! Room for the bytes of one key, on the caller's stack.
+//! A buffer on the caller's stack for the bytes of one key.
 
 use std::mem::MaybeUninit;
 
 const INLINE: usize = 256;
 
-/// Bytes that are written once and read: no allocation for the usual key, and nothing is moved around.
+/// Bytes that are written once and read; the usual key needs no allocation, and nothing is moved.
 pub(crate) struct KeyBuffer {
     inline: [MaybeUninit<u8>; INLINE],
-    /// How much of `inline` is written. Nothing of it counts once `heap` is in use.
+    /// How much of `inline` is written; meaningless once `heap` is in use.
     len: usize,
-    /// Everything, if it did not fit.
+    /// All bytes, if they did not fit.
     heap: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ impl KeyBuffer {
         let end = self.len.saturating_add(bytes.len());
         if self.heap.is_empty() && end <= INLINE {
             let inline = &mut self.inline[self.len..end];
-            // SAFETY: `inline` is as long as `bytes`, and it is ours alone.
+            // SAFETY: `inline` is as long as `bytes`, and borrowed exclusively.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     bytes.as_ptr(),
@@ -53,7 +53,7 @@ impl KeyBuffer {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         if self.heap.is_empty() {
-            // SAFETY: that much was written.
+            // SAFETY: `len` bytes were written.
             unsafe { std::slice::from_raw_parts(self.inline.as_ptr().cast::<u8>(), self.len) }
         } else {
             &self.heap

@@ -1,4 +1,4 @@
-//! From a key's bytes to an object like the one that it was.
+//! Decodes a key's bytes to an equal object.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
@@ -7,7 +7,7 @@ use pyo3::types::{IntoPyDict, PyBytes, PyInt, PyString, PyTuple, PyType};
 
 use super::{BIG_INT, INT, LONG, STR, request_type};
 
-/// Makes the `str` of these bytes.
+/// Make the `str` of these bytes.
 pub(crate) fn decode_str(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Ok(PyString::new(py, text).into_any().unbind());
@@ -16,7 +16,7 @@ pub(crate) fn decode_str(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
     Ok(text.unbind())
 }
 
-/// Makes an object like the one that was encoded; a tuple of three `str` becomes a request.
+/// Make an object equal to the encoded one; a tuple of three `str` becomes a request.
 pub(crate) fn decode(py: Python<'_>, mut bytes: &[u8]) -> PyResult<Py<PyAny>> {
     let object = read_part(py, &mut bytes)?;
     let Ok(tuple) = object.bind(py).cast::<PyTuple>() else {
@@ -29,7 +29,7 @@ pub(crate) fn decode(py: Python<'_>, mut bytes: &[u8]) -> PyResult<Py<PyAny>> {
     Ok(object)
 }
 
-/// Makes an instance of a NamedTuple without running the `__new__` that Python wrote for it.
+/// Make an instance of a NamedTuple without running the `__new__` that Python generated for it.
 pub(crate) fn new_tuple(
     kind: &Bound<'_, PyType>,
     parts: &Bound<'_, PyTuple>,
@@ -88,7 +88,7 @@ fn read_head(bytes: &mut &[u8]) -> PyResult<(u8, usize)> {
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> PyResult<&'a [u8]> {
     let (part, rest) = bytes
         .split_at_checked(len)
-        .ok_or_else(|| PyRuntimeError::new_err("a key's content is cut"))?;
+        .ok_or_else(|| PyRuntimeError::new_err("a key's content is truncated"))?;
     *bytes = rest;
     Ok(part)
 }

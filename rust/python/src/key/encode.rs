@@ -1,4 +1,4 @@
-//! From a key's object to its bytes.
+//! Encodes a key's object to bytes.
 
 use std::ptr::NonNull;
 
@@ -11,10 +11,10 @@ use pyo3::types::{IntoPyDict, PyInt, PyString, PyTuple};
 use super::buffer::KeyBuffer;
 use super::{BIG_INT, INT, LONG, STR, TUPLE, request_type};
 
-/// How deep tuples may be nested; Python itself gives up hashing a few levels later.
+/// How deep tuples may be nested; Python itself refuses to hash a few levels more.
 const DEPTH: usize = 100;
 
-/// The content of a key, as read from its object; where it is not said here, it is in the buffer.
+/// The content of a key, as read from its object; in the buffer where it is not here.
 #[derive(Clone, Copy)]
 pub(crate) enum Encoded {
     /// The UTF-8 that belongs to the `str` itself.
@@ -33,13 +33,13 @@ pub(crate) struct StrBytes {
     len: usize,
 }
 
-// SAFETY: the bytes are immutable, and whoever keeps this keeps the `str`, too.
+// SAFETY: the bytes are immutable, and the owner of this owns the `str`, too.
 unsafe impl Send for StrBytes {}
 // SAFETY: as above.
 unsafe impl Sync for StrBytes {}
 
 impl StrBytes {
-    /// The UTF-8 of an exact `str`, which it keeps; none if it holds lone surrogates.
+    /// Return the UTF-8 that an exact `str` caches; None if the `str` has lone surrogates.
     #[inline]
     fn of(object: &Bound<'_, PyAny>) -> Option<Self> {
         let mut len: ffi::Py_ssize_t = 0;
@@ -55,18 +55,18 @@ impl StrBytes {
         None
     }
 
-    /// The bytes.
+    /// Return the bytes.
     ///
     /// # Safety
-    /// The `str` has to live as long as the answer.
+    /// The `str` has to outlive the returned bytes.
     #[inline]
     pub(crate) unsafe fn get<'a>(self) -> &'a [u8] {
-        // SAFETY: these are the bytes of a `str`, which lives.
+        // SAFETY: these are the bytes of a live `str`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
-/// Reads a key.
+/// Read a key.
 #[inline]
 pub(crate) fn encode(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyResult<Encoded> {
     if object.is_exact_instance_of::<PyString>() {
@@ -87,7 +87,7 @@ pub(crate) fn encode(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyRes
     Ok(Encoded::Tagged)
 }
 
-/// Whether an object is a key that can be read without running anything of the interpreter's: what almost all are.
+/// Return whether an object is a key that can be read without running Python, as almost all are.
 #[inline]
 pub(crate) fn is_simple(object: &Bound<'_, PyAny>, depth: usize) -> bool {
     if object.is_exact_instance_of::<PyString>() {
@@ -110,7 +110,7 @@ pub(crate) fn is_simple(object: &Bound<'_, PyAny>, depth: usize) -> bool {
             .all(|part| is_simple(&part, depth + 1))
 }
 
-/// Writes what `Request(name, namespace, cluster)` would be written as.
+/// Write the encoding of `Request(name, namespace, cluster)`.
 pub(crate) fn encode_request(request: &RequestRef<'_>, buffer: &mut KeyBuffer) {
     write_head(TUPLE, 3, buffer);
     for part in [request.name, request.namespace, request.cluster] {
@@ -132,10 +132,10 @@ fn small(object: &Bound<'_, PyAny>) -> Option<i64> {
     (overflow == 0).then_some(int)
 }
 
-/// Tag and length in two bytes.
+/// Write tag and length as two bytes.
 #[inline]
 fn write_head(tag: u8, len: usize, buffer: &mut KeyBuffer) {
-    // One store: bytes that are put together in memory would have to be waited for.
+    // One store: reading two bytes that were stored one by one would stall.
     let short = u16::try_from(len.min(LONG)).unwrap_or_default();
     buffer.push(&(short << 8 | u16::from(tag)).to_le_bytes());
     if len >= LONG {
@@ -187,10 +187,10 @@ fn write_tuple(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer, depth: usize) 
     }
     if depth == DEPTH {
         return Err(PyTypeError::new_err(format!(
-            "a key may not nest tuples more than {DEPTH} levels deep"
+            "key must not nest tuples more than {DEPTH} levels deep"
         )));
     }
-    // SAFETY: all that gets here are tuples or of subclasses of it.
+    // SAFETY: the object is an instance of `tuple` or of a subclass.
     let tuple = unsafe { object.cast_unchecked::<PyTuple>() };
     write_head(TUPLE, tuple.len(), buffer);
     for part in tuple.iter_borrowed() {
@@ -199,7 +199,7 @@ fn write_tuple(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer, depth: usize) 
     Ok(())
 }
 
-/// Refuses all but tuples that are compared and hashed as such.
+/// Refuse everything but tuples that are compared and hashed as tuples.
 fn refuse_unless_tuple(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let kind = object.get_type();
     let advice = if object.is_instance_of::<PyString>() || object.is_instance_of::<PyInt>() {
@@ -212,10 +212,10 @@ fn refuse_unless_tuple(object: &Bound<'_, PyAny>) -> PyResult<()> {
                 return Ok(());
             }
         }
-        "a key is a str, an int, or a tuple of keys"
+        "a key must be a str, an int, or a tuple of keys"
     };
     let name = kind.fully_qualified_name()?;
     Err(PyTypeError::new_err(format!(
-        "{name} can not be a work queue's key: {advice}"
+        "{name} cannot be a work queue's key: {advice}"
     )))
 }

@@ -1,4 +1,4 @@
-//! The keys that objects have in a store.
+//! Keys of objects in a store.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pyo3::types::PyString;
 use crate::errors;
 use crate::object::Object;
 
-/// The key of an object: by the key function where there is one, else `namespace/name`.
+/// Return the key of an object: by the key function if there is one, else `namespace/name`.
 pub(crate) fn key_of(
     py: Python<'_>,
     key_func: Option<&Py<PyAny>>,

@@ -1,10 +1,10 @@
 //! Keys: exact `str`, exact `int` and tuples of keys, compared and hashed without Python.
 //!
-//! A key is hashed over its content, so that a request made in Rust is the same key as the tuple made in Python, and so
-//! that nothing under a queue's lock can call back into the interpreter.
+//! A key is hashed by its content, so that a request made in Rust equals the tuple made in Python, and so that nothing
+//! under a queue's lock can call back into the interpreter.
 //!
-//! As bytes a `str` is its UTF-8; everything else but a small `int` is a tag, a length where one is needed, and what it
-//! is made of.
+//! The content of a `str` is its UTF-8; that of everything else but a small `int` is a tag, a length where one is
+//! needed, and its parts.
 
 pub(crate) mod buffer;
 mod decode;
@@ -28,7 +28,7 @@ const STR: u8 = b's';
 const INT: u8 = b'i';
 const BIG_INT: u8 = b'I';
 
-/// What stands for a length of 255 and more, which follows in a word of its own. No name in a cluster is that long.
+/// The mark of a length of 255 or more, which follows in a word of its own. No name in a cluster is that long.
 const LONG: usize = 0xff;
 
 /// `ctrlhost.Request`.
@@ -40,18 +40,18 @@ pub(crate) fn request_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 enum Content {
     /// A `str`, whose bytes are those of the key's object.
     Borrowed(StrBytes),
-    /// A `str` without an object, or one that has no UTF-8.
+    /// A `str` without an object, or with lone surrogates.
     Str(Box<[u8]>),
     Int(i64),
     /// A tuple, or an `int` of more than 64 bits.
     Encoded(Box<[u8]>),
 }
 
-/// A key as a queue, or a limiter, holds it.
+/// A key that a queue or a limiter holds.
 pub(crate) struct Key {
     hash: u64,
     content: Content,
-    /// The object that was added; none for keys that were made in Rust.
+    /// The object that was added; none for keys made in Rust.
     object: Option<Py<PyAny>>,
 }
 
@@ -99,7 +99,7 @@ impl Key {
         }
     }
 
-    /// The key of a request: equal to `ctrlhost.Request(name, namespace, cluster)`.
+    /// Return the key of a request, equal to `ctrlhost.Request(name, namespace, cluster)`.
     pub(crate) fn of_request(request: &RequestRef<'_>) -> Self {
         let mut buffer = KeyBuffer::new();
         encode_request(request, &mut buffer);
@@ -107,10 +107,10 @@ impl Key {
         view.to_key(view.hash())
     }
 
-    /// What to hand out: a new reference to the object, or the content where there is none.
+    /// Return a new reference to the object, or the content if there is no object.
     ///
     /// Runs under a queue's lock, so it may not make Python objects: that can start a garbage collection, and so run
-    /// anybody's code.
+    /// arbitrary code.
     pub(crate) fn show(&self, py: Python<'_>) -> Shown {
         match &self.object {
             Some(object) => Shown::Object(object.clone_ref(py)),
@@ -118,7 +118,7 @@ impl Key {
         }
     }
 
-    /// The object that was added, or one like it.
+    /// Return the object that was added, or an equal one.
     pub(crate) fn to_object(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match (&self.object, self.view()) {
             (Some(object), _) => Ok(object.clone_ref(py)),
@@ -129,14 +129,14 @@ impl Key {
     }
 }
 
-/// A key that was taken from a queue.
+/// A key on its way out of a queue.
 pub(crate) enum Shown {
     Object(Py<PyAny>),
     Content(Key),
 }
 
 impl Shown {
-    /// The object to hand to Python. Not under a lock.
+    /// Return the object to hand to Python. Not under a lock.
     pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self {
             Self::Object(object) => Ok(object),
@@ -163,7 +163,7 @@ impl QueueKey for Key {
     }
 }
 
-/// A key as a call brought it: borrowed from its object.
+/// A key in a call's argument, borrowed from its object.
 pub(crate) struct Probe<'a, 'py> {
     hash: u64,
     content: Encoded,
@@ -172,17 +172,17 @@ pub(crate) struct Probe<'a, 'py> {
 }
 
 impl<'a, 'py> Probe<'a, 'py> {
-    /// Reads a key. What is not in the object itself is written to `buffer`, which is empty before.
+    /// Read a key. Content that is not in the object itself is written to `buffer`, which must be empty.
     ///
     /// # Errors
-    /// `TypeError` for what is no key.
+    /// `TypeError` for an invalid key.
     #[inline]
     pub(crate) fn new(object: &'a Bound<'py, PyAny>, buffer: &'a mut KeyBuffer) -> PyResult<Self> {
         let content = encode(object, buffer)?;
         Ok(Self::of(object, content, buffer))
     }
 
-    /// Reads a key again whose content was special, and so is in `buffer`: a `str` with lone surrogates, or tagged.
+    /// Read a key again whose content is in `buffer`: a `str` with lone surrogates, or tagged.
     pub(crate) fn read(object: &'a Bound<'py, PyAny>, buffer: &'a KeyBuffer) -> Self {
         let content = if object.is_instance_of::<PyString>() {
             Encoded::Str
@@ -215,7 +215,7 @@ impl<'a, 'py> Probe<'a, 'py> {
         }
     }
 
-    /// A key to hold.
+    /// Return a key to hold.
     #[inline]
     pub(crate) fn to_key(&self) -> Key {
         let content = match self.content {

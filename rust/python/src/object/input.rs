@@ -1,4 +1,4 @@
-//! What Python hands over as an object.
+//! Objects passed in from Python.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::key::func::key_of;
 use crate::object::Object;
 use crate::object::transform::PyTransform;
 
-/// Take what Python calls an object: an `Object`, a mapping, or JSON text.
+/// Read an object: an `Object`, a mapping, or JSON text.
 pub(crate) fn from_any(raw: &Bound<'_, PyAny>) -> PyResult<Arc<object::Object>> {
     if let Ok(object) = raw.cast::<Object>() {
         return Ok(object.get().0.clone());
@@ -30,7 +30,7 @@ pub(crate) fn from_any(raw: &Bound<'_, PyAny>) -> PyResult<Arc<object::Object>> 
         return parse(&text, false);
     }
     Err(PyTypeError::new_err(format!(
-        "an object is an Object, a mapping or JSON bytes, not {}",
+        "object must be an Object, a mapping or JSON, got {}",
         raw.get_type().name()?
     )))
 }
@@ -43,7 +43,7 @@ pub(super) fn parse(text: &[u8], partial: bool) -> PyResult<Arc<object::Object>>
         .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// The options of a store or a FIFO that say what becomes of the objects it is handed.
+/// How a store or a FIFO reads the objects passed to it.
 pub(crate) struct Intake {
     key_func: Option<Py<PyAny>>,
     transform: Option<Arc<PyTransform>>,

@@ -1,4 +1,4 @@
-//! The Python face of a cached object.
+//! Cached objects in Python.
 
 pub(crate) mod input;
 mod owner_reference;
@@ -25,7 +25,7 @@ pub(crate) struct Object(pub(crate) Arc<object::Object>);
 
 impl Object {
     fn map_view<'py>(&self, py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, MapView>> {
-        // Absent is the same as empty; the view then looks at nothing.
+        // Absent is the same as empty; the view is then over nothing.
         Bound::new(py, MapView(Window::new(&self.0, value)))
     }
 
@@ -41,7 +41,7 @@ impl Object {
         from_any(raw).map(Self)
     }
 
-    /// The group and version, as `apps/v1`; empty where neither the object nor its list says it.
+    /// The group and version, such as `apps/v1`; empty if neither the object nor its list has it.
     #[getter]
     fn api_version<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         PyString::intern(py, self.0.api_version())
@@ -71,25 +71,25 @@ impl Object {
         self.0.key()
     }
 
-    /// The uid, empty if there is none.
+    /// The uid; empty if there is none.
     #[getter]
     fn uid(&self) -> String {
         self.0.uid().into_owned()
     }
 
-    /// The version, a text to compare for equality alone; empty if there is none.
+    /// The version, to compare for equality only; empty if there is none.
     #[getter]
     fn resource_version(&self) -> String {
         self.0.resource_version().into_owned()
     }
 
-    /// The generation, 0 if there is none.
+    /// The generation; 0 if there is none.
     #[getter]
     fn generation(&self) -> i64 {
         self.0.generation()
     }
 
-    /// When its deletion began, as the server wrote it; None for one that stays.
+    /// When the deletion began, as the server wrote it; None if the object is not being deleted.
     #[getter]
     fn deletion_timestamp(&self) -> Option<String> {
         self.0.deletion_timestamp().map(Cow::into_owned)
@@ -121,7 +121,7 @@ impl Object {
         PyTuple::new(py, all)
     }
 
-    /// Whether only a part of the object is cached: what is missing here may be there on the server.
+    /// Whether only a part of the object is cached: fields missing here may exist on the server.
     #[getter]
     fn partial(&self) -> bool {
         self.0.partial()
@@ -131,7 +131,7 @@ impl Object {
         self.as_view().__getitem__(py, key)
     }
 
-    /// Give a member as a read-only view; `default` if there is none.
+    /// Return a member as a read-only view; `default` if there is none.
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
         &self,
@@ -142,7 +142,7 @@ impl Object {
         self.as_view().get(py, key, default)
     }
 
-    /// Follow names and positions; `default` if anything is missing, or null, on the way.
+    /// Follow names and positions; return `default` if anything on the way is missing or null.
     #[pyo3(signature = (*path, default=None))]
     fn get_path<'py>(
         &self,
@@ -168,17 +168,17 @@ impl Object {
         self.keys(py)?.try_iter()
     }
 
-    /// The names of the members.
+    /// Return the names of the members.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.as_view().keys(py)
     }
 
-    /// The members, as read-only views.
+    /// Return the members as read-only views.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.as_view().values(py)
     }
 
-    /// The members with their names, as read-only views.
+    /// Return the members with their names, as read-only views.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.as_view().items(py)
     }
@@ -191,7 +191,7 @@ impl Object {
         Err(read_only("object"))
     }
 
-    /// Make a copy that may be changed. PartialObject if only a part is cached: written back, it would erase the rest.
+    /// Return a mutable copy. PartialObject if only a part is cached: written back, it would erase the rest.
     fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         if self.0.partial() {
             let what = format!(
@@ -205,12 +205,12 @@ impl Object {
         to_python(py, self.0.value())
     }
 
-    /// Give the object as JSON, as it is cached.
+    /// Return the object as JSON, as it is cached.
     fn to_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.0.text().as_bytes())
     }
 
-    /// Make a `msgspec.Struct` of the object; msgspec.ValidationError where it does not fit.
+    /// Convert the object to a `msgspec.Struct`; msgspec.ValidationError where it does not fit.
     fn decode<'py>(&self, py: Python<'py>, r#type: &Bound<'py, PyAny>) -> AnyResult<'py> {
         py.import("ctrlhost.first_use")?
             .call_method1("decode", (self.to_json(py), r#type))

@@ -1,4 +1,4 @@
-//! Deltas and tombstones as Python sees them.
+//! Deltas and tombstones in Python.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pyo3::types::PyString;
 use crate::object::Object;
 use crate::object::input::from_any;
 
-/// The object vanished while nobody watched.
+/// A tombstone: the object disappeared while no watch was running.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct DeletedFinalStateUnknown {
     pub(crate) key: Key,
@@ -34,7 +34,7 @@ impl DeletedFinalStateUnknown {
         &self.key
     }
 
-    /// The last state that was known, which may be stale; None if there is none.
+    /// The last known state, which may be stale; None if there is none.
     #[getter]
     fn object(&self) -> Option<Object> {
         self.object.clone().map(Object)
@@ -86,7 +86,7 @@ impl Delta {
     }
 }
 
-/// The object, or the tombstone that stands for it.
+/// Return the object or its tombstone.
 pub(crate) fn object_or_tombstone<'py>(
     py: Python<'py>,
     key: &Key,
@@ -103,7 +103,7 @@ pub(crate) fn object_or_tombstone<'py>(
 
 #[pymethods]
 impl Delta {
-    /// Added, Updated, Deleted, Replaced (of a relist) or Sync (of a resync).
+    /// Added, Updated, Deleted, Replaced (by a relist) or Sync (by a resync).
     #[getter]
     fn r#type<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         let name = match self.kind {
@@ -116,7 +116,7 @@ impl Delta {
         PyString::intern(py, name)
     }
 
-    /// The object; of a deletion that nobody watched, the tombstone.
+    /// The object, or the tombstone of a deletion that no watch reported.
     #[getter]
     fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         object_or_tombstone(py, &self.key, &self.object)

@@ -11,7 +11,7 @@ use crate::errors;
 use crate::object::Object;
 use crate::object::input::from_any;
 
-/// A callable that gives the object to cache.
+/// A callable that returns the object to cache.
 pub(crate) struct PyTransform {
     func: Py<PyAny>,
     errors: AtomicU64,

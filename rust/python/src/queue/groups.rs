@@ -1,4 +1,4 @@
-//! Whose turn a key uses in a fair queue.
+//! The groups that take turns in a fair queue.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub(crate) enum FairBy {
     Off,
     /// By the key's namespace.
     Namespace,
-    /// By what a callable makes of the key.
+    /// By what a callable returns for the key.
     Callable(Py<PyAny>),
 }
 
@@ -37,7 +37,7 @@ impl FairBy {
         !matches!(self, Self::Off)
     }
 
-    /// The group of a key. Runs Python, so never under a queue's lock.
+    /// Return the group of a key. Runs Python, so never under a queue's lock.
     #[inline]
     pub(crate) fn group<'a>(&self, key: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
         match self {
@@ -53,7 +53,7 @@ impl FairBy {
         }
     }
 
-    /// The groups of many keys; none at all for a queue that is not fair.
+    /// Return the groups of many keys; an empty list for a queue that is not fair.
     pub(crate) fn groups(&self, keys: &[Bound<'_, PyAny>]) -> PyResult<Vec<String>> {
         if !self.is_fair() {
             return Ok(Vec::new());
@@ -71,7 +71,7 @@ impl FairBy {
     }
 }
 
-/// The field `namespace`, or what stands before the slash of a `str`; else the empty one.
+/// Return the field `namespace`, or the part of a `str` before the slash; else the empty namespace.
 fn namespace<'a>(key: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
     if let Ok(text) = key.cast::<PyString>() {
         let text = text.to_string_lossy();

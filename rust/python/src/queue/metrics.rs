@@ -1,4 +1,4 @@
-//! The numbers of all named queues of the process, for a collector, and the keys of one, for a debug page.
+//! The numbers of all named queues of the process, for a collector; the keys of one queue, for a debug page.
 
 use std::sync::{Arc, Weak};
 
@@ -50,7 +50,7 @@ pub(crate) fn queue_metrics(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> 
         .collect()
 }
 
-/// One queue as named fields; `ctrlhost.queue_metrics` has the metric of each.
+/// Make the row of a queue; `ctrlhost.queue_metrics` has a metric for each field.
 fn row<'py>(py: Python<'py>, name: &str, scrape: &Scrape) -> PyResult<Bound<'py, PyDict>> {
     let row = PyDict::new(py);
     let counted = &scrape.counted;
@@ -69,7 +69,7 @@ fn row<'py>(py: Python<'py>, name: &str, scrape: &Scrape) -> PyResult<Bound<'py,
     Ok(row)
 }
 
-/// The depth by the label of each priority; one label stands for all priorities beyond the first ones.
+/// Return the depth by the label of each priority; the priorities beyond the first ones share a label.
 fn depth<'py>(py: Python<'py>, depth: &Depth) -> PyResult<Bound<'py, PyDict>> {
     let known = depth.by_priority().iter();
     let known = known.map(|(priority, keys)| (priority.to_string(), *keys));
@@ -79,7 +79,7 @@ fn depth<'py>(py: Python<'py>, depth: &Depth) -> PyResult<Bound<'py, PyDict>> {
     known.chain(beyond).into_py_dict(py)
 }
 
-/// The counts of the buckets, and the sum in seconds.
+/// Return the counts of the buckets, and the sum in seconds.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a sum of seconds is a float in every exposition format"

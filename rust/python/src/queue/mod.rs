@@ -1,8 +1,8 @@
-//! The work queue, as Python sees it.
+//! The work queue in Python.
 //!
-//! A thread that holds the GIL never blocks on a queue's lock: it tries, and if somebody else has it, it lets go of the
-//! GIL to wait and tries again. Under the lock nothing runs Python: keys are read before, objects are made and dropped
-//! after.
+//! A thread that holds the GIL never blocks on a queue's lock: it tries, and if another thread has the lock, it
+//! releases the GIL, waits and tries again. Nothing runs Python under the lock: keys are read before, objects are made
+//! and dropped after.
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "the methods alone are not general enough"
@@ -59,16 +59,16 @@ impl WorkQueue {
         })
     }
 
-    /// The name that the queue's metrics have; empty for a queue without metrics.
+    /// The queue's name in metrics; empty for a queue without metrics.
     #[getter]
     fn name(&self, py: Python<'_>) -> Py<PyString> {
         self.name.clone_ref(py)
     }
 
-    /// Add a key, unless it is queued already; one that is being processed is queued again once it is done.
+    /// Add a key unless it is queued already; a key in progress is queued again once it is done.
     ///
-    /// Without a priority a queued key keeps its own, and a new one has 0; a lower one than it has changes nothing.
-    /// After shutdown the call does nothing. Raises TypeError for what is no key and OverflowError for a priority
+    /// Without a priority a queued key keeps its own, and a new key has 0; a lower one than the key's changes nothing.
+    /// After shutdown the call does nothing. Raises TypeError for an invalid key and OverflowError for a priority
     /// beyond 32 bits.
     #[pyo3(signature = (key, *, priority=None))]
     fn add(
@@ -85,7 +85,7 @@ impl WorkQueue {
         })
     }
 
-    /// Add all keys in their order, under one lock. One that is no key raises TypeError, and nothing is added.
+    /// Add all keys in their order, under one lock. An invalid key raises TypeError, and nothing is added.
     #[pyo3(signature = (keys, *, priority=None))]
     fn add_many(
         &self,
@@ -105,7 +105,7 @@ impl WorkQueue {
 
     /// Add a key after a delay in seconds: at once if it is not positive, never if it is infinite.
     ///
-    /// Of two delayed adds of a key the earlier deadline and the higher priority stay. A plain `add` neither cancels a
+    /// Of two delayed adds of a key the earlier deadline and the higher priority count. A plain `add` neither cancels a
     /// delayed one nor is cancelled by it. Raises ValueError for NaN.
     #[pyo3(signature = (key, seconds, *, priority=None))]
     fn add_after(
@@ -123,10 +123,10 @@ impl WorkQueue {
         })
     }
 
-    /// Add a key that failed, after as long as the rate limiter says.
+    /// Add a failed key after the delay that the rate limiter returns.
     ///
-    /// A key that still waits for an earlier back-off is left alone: the limiter is not asked. What a limiter written in
-    /// Python raises reaches the caller, and nothing is queued.
+    /// A key whose earlier back-off is pending is left alone: the limiter is not called. Exceptions of a limiter
+    /// written in Python reach the caller, and nothing is queued.
     #[pyo3(signature = (key, *, priority=None))]
     fn add_rate_limited(
         &self,
@@ -137,9 +137,9 @@ impl WorkQueue {
         let group = self.shared.fair_by.group(key)?;
         let mut buffer = KeyBuffer::new();
         let probe = Probe::new(key, &mut buffer)?;
-        let mut again = KeyBuffer::new();
-        let asked = Probe::new(key, &mut again)?;
-        let begin = |queue: &mut Locked<'_, Key>| queue.begin_rate_limited(asked).is_ok();
+        let mut second = KeyBuffer::new();
+        let same = Probe::new(key, &mut second)?;
+        let begin = |queue: &mut Locked<'_, Key>| queue.begin_rate_limited(same).is_ok();
         if !self.shared.locked(py, begin)? {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl WorkQueue {
         Ok(self.get_with_priority(py, timeout)?.0)
     }
 
-    /// Do as `get`, and return the priority that the key was queued with, too.
+    /// Do the same as `get`, and return the key's priority, too.
     #[pyo3(signature = (timeout=None))]
     fn get_with_priority(
         &self,
@@ -192,7 +192,7 @@ impl WorkQueue {
         taken.map(|(shown, _)| shown.into_object(py)).collect()
     }
 
-    /// Do as `get_batch`, and return the priority of each key, too.
+    /// Do the same as `get_batch`, and return each key's priority, too.
     #[pyo3(signature = (max_items, timeout=None))]
     fn get_batch_with_priority(
         &self,
@@ -206,15 +206,15 @@ impl WorkQueue {
             .collect()
     }
 
-    /// End the work on a key; it is queued again if it was added meanwhile. Does nothing for a key that nobody holds.
+    /// End the work on a key; it is queued again if it was added meanwhile. Does nothing for a key not in progress.
     fn done(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut buffer = KeyBuffer::new();
         let probe = Probe::new(key, &mut buffer)?;
-        // The key that comes back is dropped after the lock is free.
+        // The returned key is dropped after the lock is free.
         self.shared.locked(py, |queue| queue.done(&probe)).map(drop)
     }
 
-    /// End the work on all these keys, under one lock. One that is no key raises TypeError, and nothing is done.
+    /// End the work on all these keys, under one lock. An invalid key raises TypeError, and no work is ended.
     fn done_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<()> {
         let keys = Batch::read(keys)?;
         let mut unused = Vec::with_capacity(keys.objects.len());
@@ -223,7 +223,7 @@ impl WorkQueue {
         })
     }
 
-    /// Tell the rate limiter to start over with a key: it is fine, or given up. A pending back-off stays.
+    /// Reset the rate limiter for a key that succeeded or was given up. A pending back-off stays.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
         self.shared.check()?;
         let limiter = self.shared.queue.limiter();
@@ -235,7 +235,7 @@ impl WorkQueue {
             .map_err(into_py_err)
     }
 
-    /// Count how often the rate limiter was asked about a key since it was last forgotten.
+    /// Return how often a key was added rate-limited since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.shared.check()?;
         self.shared
@@ -245,12 +245,12 @@ impl WorkQueue {
             .map_err(into_py_err)
     }
 
-    /// Count the queued keys: not those that are processed, delayed, or added again while processed.
+    /// Return the number of queued keys, without those in progress, delayed, or added again while in progress.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         self.shared.locked(py, |queue| queue.len())
     }
 
-    /// Say what is in the queue: queued, processing and delayed keys with their times, all of one instant.
+    /// Return the queued, processing and delayed keys with their times, all of one instant.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let snapshot = self
             .shared
@@ -258,16 +258,16 @@ impl WorkQueue {
         metrics::snapshot(py, snapshot, self.shared.queue.limiter())
     }
 
-    /// End the intake. What is queued is still handed out, delayed keys are dropped, later adds are ignored.
+    /// Stop accepting keys. Queued keys are still handed out, delayed keys are dropped, later adds are ignored.
     ///
-    /// Wakes everybody who waits; a drain that runs gives up.
+    /// Wakes all waiters; a running drain gives up.
     fn shut_down(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.locked(py, |queue| queue.shut_down()).map(drop)
     }
 
-    /// End the intake and wait until nothing is queued or processed.
+    /// Stop accepting keys and wait until nothing is queued or in progress.
     ///
-    /// Tells whether that came: not if `timeout` seconds passed before, or `shut_down` was called meanwhile.
+    /// Returns False if `timeout` seconds passed before, or `shut_down` was called meanwhile.
     #[pyo3(signature = (timeout=None))]
     fn shut_down_with_drain(
         &self,
@@ -277,14 +277,14 @@ impl WorkQueue {
         self.drain(py, timeout)
     }
 
-    /// Whether the queue is shut down, or drains.
+    /// Whether the queue is shut down or draining.
     #[getter]
     fn shutting_down(&self, py: Python<'_>) -> PyResult<bool> {
         self.shared.locked(py, |queue| queue.shutting_down())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // The informers' handlers may own the queue, too, and the collector can not see them.
+        // Informers' handlers may own the queue, too, and the collector cannot see them.
         if Arc::strong_count(&self.shared) == 1 {
             self.shared.fair_by.traverse(&visit)?;
         }
@@ -319,7 +319,7 @@ fn seconds(given: &Bound<'_, PyAny>) -> PyResult<f64> {
     given.extract()
 }
 
-/// Read a delay; one that is not positive is none.
+/// Read a delay; zero unless it is positive.
 fn delay(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let given = seconds(given)?;
     if given.is_nan() {
@@ -337,22 +337,22 @@ pub(crate) fn timeout(given: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     Ok(Some(clock::seconds(given)).filter(|&timeout| timeout != Duration::MAX))
 }
 
-/// Keys that were all read before anything is done with one of them.
+/// Keys that are all checked before the first one is used.
 struct Batch<'py> {
     objects: Vec<Bound<'py, PyAny>>,
-    /// The keys that can not be read under a lock, each with its place and its content. They are few, if any.
+    /// The keys that cannot be read under a lock, each with its position and its content. They are few, if any.
     special: Vec<(usize, KeyBuffer)>,
 }
 
 impl<'py> Batch<'py> {
-    /// Takes the keys of an iterable.
+    /// Read the keys of an iterable.
     ///
     /// # Errors
-    /// `TypeError` if one of them is no key, or if this is no iterable of keys; and what the iterable raises.
+    /// `TypeError` for an invalid key, or if this is not an iterable of keys; and exceptions of the iterable.
     fn read(keys: &Bound<'py, PyAny>) -> PyResult<Self> {
         if keys.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err(
-                "a str is one key; a call for many takes an iterable of keys",
+                "keys must be an iterable of keys, got a str, which is one key",
             ));
         }
         let mut objects = Vec::with_capacity(keys.len().unwrap_or(0));
@@ -369,17 +369,18 @@ impl<'py> Batch<'py> {
         Ok(Self { objects, special })
     }
 
-    /// Gives each key, in order. Runs nothing of the interpreter's, so it may be called under a lock.
-    fn for_each(&self, mut give: impl FnMut(usize, Probe<'_, 'py>)) {
+    /// Call `use_key` with the position of each key and the key, in order. Runs no Python, so it may be called under a
+    /// lock.
+    fn for_each(&self, mut use_key: impl FnMut(usize, Probe<'_, 'py>)) {
         let mut special = self.special.iter().peekable();
         for (place, object) in self.objects.iter().enumerate() {
             if let Some((_, buffer)) = special.next_if(|(special, _)| *special == place) {
-                give(place, Probe::read(object, buffer));
+                use_key(place, Probe::read(object, buffer));
                 continue;
             }
             let mut buffer = KeyBuffer::new();
             if let Ok(probe) = Probe::new(object, &mut buffer) {
-                give(place, probe);
+                use_key(place, probe);
             }
         }
     }

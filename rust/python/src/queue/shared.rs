@@ -1,4 +1,4 @@
-//! What a Python queue and the handlers that feed it own together.
+//! The part of a queue that its Python object and the handlers that feed it share.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::interpreter;
 use crate::key::Key;
 use crate::ratelimit::core_limiter;
 
-/// How often a lock is tried before the interpreter is given to somebody else. It is held for some tens of nanoseconds.
+/// How often a lock is tried before the GIL is released. The lock is held for some tens of nanoseconds.
 const TRIES: usize = 40;
 
 pub(crate) struct Shared {
     pub(crate) queue: Arc<WorkQueue<Key>>,
     pub(crate) fair_by: FairBy,
-    /// How often the process had forked when the queue was made.
+    /// How often the process had forked when the queue was created.
     generation: usize,
 }
 
 impl Shared {
-    /// Makes a queue of what its constructor is given; `label` is its name in metrics, empty for none.
+    /// Make a queue from its constructor's arguments; `label` is its name in metrics, empty for none.
     pub(crate) fn make(
         label: &str,
         rate_limiter: Option<&Bound<'_, PyAny>>,
@@ -58,7 +58,7 @@ impl Shared {
         })
     }
 
-    /// Refuses a queue of the process that this one was forked from: its lock may be held by a thread that is not here.
+    /// Refuse a queue of the parent of a forked process: its lock may be held by a thread that does not exist here.
     #[inline]
     pub(super) fn check(&self) -> PyResult<()> {
         if self.generation != interpreter::generation() {
@@ -67,9 +67,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Does `operation` with the lock, without ever waiting for it while attached to the interpreter.
+    /// Run `operation` with the lock, without ever waiting for the lock while attached to the interpreter.
     ///
-    /// `operation` runs once, attached, and may do no more to Python than count references up.
+    /// `operation` runs once, attached, and may not use Python except to increment reference counts.
     #[inline]
     pub(crate) fn locked<R>(
         &self,
@@ -91,12 +91,12 @@ impl Shared {
                 }
                 std::hint::spin_loop();
             }
-            // Whoever holds it is not stopped by us; when it is free, it may be taken again before we are back.
+            // Detached, so that the holder can continue. Once free, the lock may be taken again before we are attached.
             py.detach(|| drop(self.queue.lock()));
         }
     }
 
-    /// What the plug-in's callable makes of a request; a failure is reported, and the request joins the group "".
+    /// Return the group that the plug-in's callable gives a request; on failure report it and return "".
     fn group(&self, py: Python<'_>, request: &RequestRef<'_>) -> String {
         let key = Key::of_request(request).to_object(py);
         let group = key.and_then(|key| {

@@ -1,4 +1,4 @@
-//! Waiting for keys, and for the end of work on them, with an eye on signals.
+//! Waits for keys and for the end of work on them; signals are handled meanwhile.
 #![expect(
     clippy::redundant_closure_for_method_calls,
     reason = "the method alone is not general enough"
@@ -15,11 +15,11 @@ use super::WorkQueue;
 use crate::interpreter::{self, SLICE};
 use crate::key::{Key, Shown};
 
-/// A slice of a wait that any thread cuts, whether or not it handles signals.
+/// How long any thread, even one that handles no signals, waits for a listener or a FIFO before it checks for signals.
 const LONG_SLICE: Duration = Duration::from_millis(50);
 
 impl WorkQueue {
-    /// Does `take` until it gives something, and waits for a key in between.
+    /// Call `take` until it returns something, and wait for a key in between.
     pub(super) fn wait<R>(
         &self,
         py: Python<'_>,
@@ -47,7 +47,7 @@ impl WorkQueue {
             let deadline = *match &mut deadline {
                 Some(deadline) => deadline,
                 none => {
-                    // Only a thread that has to wait pays for the clock and for this question.
+                    // Only a thread that has to wait pays for the clock and for this check.
                     limit = interpreter::in_main_thread(py)?.then_some(SLICE);
                     none.insert(timeout.map(|timeout| queue.deadline(timeout)))
                 }
@@ -56,7 +56,7 @@ impl WorkQueue {
             if limit.is_some()
                 && let Err(raised) = py.check_signals()
             {
-                // The key that this thread may have been called for is somebody else's now.
+                // This thread may have been woken for a key; another thread has to take it now.
                 self.shared.locked(py, |queue| queue.pass_on())?;
                 return Err(raised);
             }
@@ -66,7 +66,7 @@ impl WorkQueue {
         }
     }
 
-    /// End the intake and wait until nothing is queued or processed, or somebody ends it at once.
+    /// Stop accepting keys and wait until nothing is queued or in progress, or another thread shuts down at once.
     pub(super) fn drain(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<bool> {
         self.shared.check()?;
         let queue = &self.shared.queue;
@@ -83,7 +83,7 @@ impl WorkQueue {
         }
     }
 
-    /// Takes what is there, `max_items` keys at most; waits only if there is nothing.
+    /// Take the queued keys, at most `max_items`; wait only if there are none.
     pub(super) fn take_batch(
         &self,
         py: Python<'_>,
@@ -94,7 +94,7 @@ impl WorkQueue {
             .ok()
             .filter(|&max| max > 0)
             .ok_or_else(|| {
-                PyValueError::new_err(format!("max_items must be at least 1, not {max_items}"))
+                PyValueError::new_err(format!("max_items must be at least 1, got {max_items}"))
             })?;
         self.wait(py, timeout, |queue| {
             let mut shown: Vec<(Shown, Taken)> = Vec::with_capacity(queue.len().min(max));
@@ -109,7 +109,9 @@ impl WorkQueue {
     }
 }
 
-/// Wait with `step` until it answers; return None after `timeout`. Signals, which end no wait, are handled in between.
+/// Call `step`, which waits until the given instant, until it returns something; return None after `timeout`.
+///
+/// Signals, which do not end a wait by themselves, are handled in between.
 pub(crate) fn wait_in_slices<R: Send>(
     py: Python<'_>,
     timeout: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Index functions: a path, the native one of namespaces, or one written in Python.
+//! Index functions: paths, the native one for namespaces, or Python functions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::errors;
 use crate::object::Object;
 use crate::object::input::from_any;
 
-/// The namespace of an object, as the default index has it.
+/// Return the namespace of an object, as the default index does.
 #[pyfunction]
 pub(crate) fn namespace_index(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     Ok(vec![from_any(object)?.namespace().to_owned()])
@@ -70,7 +70,7 @@ impl IndexFunc for PyIndex {
     }
 }
 
-/// What `func` stands for: `native`, a path, or a function whose failures are counted in `errors`.
+/// Read an index function: `native`, a path, or a callable whose failures are counted in `errors`.
 pub(crate) fn index_function(
     name: &str,
     func: Bound<'_, PyAny>,
@@ -91,7 +91,7 @@ pub(crate) fn index_function(
         })
     } else {
         return Err(PyTypeError::new_err(format!(
-            "indexer {name} is neither a path nor a callable"
+            "indexer {name} must be a path or a callable"
         )));
     })
 }

@@ -1,4 +1,4 @@
-//! The sequence over a list inside a cached object.
+//! A sequence over a list inside a cached object.
 
 use ctrlhost_core::json::read::Value;
 use pyo3::exceptions::PyIndexError;
@@ -55,12 +55,12 @@ impl ListView {
         self.all(py)?.contains(value)
     }
 
-    /// Give the position of the first item that equals `value`; ValueError if there is none.
+    /// Return the position of the first item that equals `value`; ValueError if there is none.
     fn index<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<usize> {
         self.all(py)?.index(value)
     }
 
-    /// Count the items that equal `value`.
+    /// Return how many items equal `value`.
     fn count<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> AnyResult<'py> {
         self.all(py)?.call_method1("count", (value,))
     }
@@ -81,7 +81,7 @@ impl ListView {
         repr(py, self.value())
     }
 
-    /// Make a copy that may be changed.
+    /// Return a mutable copy.
     fn to_list<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         to_python(py, self.value())
     }

@@ -1,4 +1,4 @@
-//! The mapping over an object inside a cached object.
+//! A mapping over an object inside a cached object.
 
 use ctrlhost_core::json::read::{Kind, Value};
 use pyo3::exceptions::PyKeyError;
@@ -16,11 +16,11 @@ impl MapView {
     pub(crate) fn value(&self) -> Value<'_> {
         match self.0.value() {
             value if value.kind() == Kind::Object => value,
-            _ => Value("{}"), // What is absent, or no mapping, is an empty one.
+            _ => Value("{}"), // Absent values and other types show as an empty mapping.
         }
     }
 
-    /// What stands under a key; nothing under one that is no text.
+    /// Return the value of a key; None for a key that is not a `str`.
     fn find(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Value<'_>>> {
         match key.cast::<PyString>() {
             Ok(name) => Ok(self.value().get(&name.to_cow()?)),
@@ -51,7 +51,7 @@ impl MapView {
         }
     }
 
-    /// Give a member as a read-only view; `default` if there is none.
+    /// Return a member as a read-only view; `default` if there is none.
     #[pyo3(signature = (key, default=None))]
     pub(crate) fn get<'py>(
         &self,
@@ -59,14 +59,14 @@ impl MapView {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> AnyResult<'py> {
-        // Not by way of the KeyError: PyO3 detaches to look into an error, and coming back can take a while.
+        // Not through KeyError: PyO3 detaches to inspect an error, and reattaching can take a while.
         match self.find(key)? {
             Some(inner) => view(py, &self.0.object, inner),
             None => Ok(or_none(py, default)),
         }
     }
 
-    /// Follow names and positions; `default` if anything is missing, or null, on the way.
+    /// Follow names and positions; return `default` if anything on the way is missing or null.
     #[pyo3(signature = (*path, default=None))]
     pub(crate) fn get_path<'py>(
         &self,
@@ -92,17 +92,17 @@ impl MapView {
         self.keys(py)?.try_iter()
     }
 
-    /// The names of the members.
+    /// Return the names of the members.
     pub(crate) fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         Ok(self.members(py)?.keys())
     }
 
-    /// The members, as read-only views.
+    /// Return the members as read-only views.
     pub(crate) fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         Ok(self.members(py)?.values())
     }
 
-    /// The members with their names, as read-only views.
+    /// Return the members with their names, as read-only views.
     pub(crate) fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         Ok(self.members(py)?.items())
     }
@@ -123,7 +123,7 @@ impl MapView {
         repr(py, self.value())
     }
 
-    /// Make a copy that may be changed.
+    /// Return a mutable copy.
     fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         to_python(py, self.value())
     }

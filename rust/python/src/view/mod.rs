@@ -1,4 +1,4 @@
-//! Read-only views into a cached object: a mapping and a sequence that parse what is asked for, when it is asked for.
+//! Read-only views into a cached object: a mapping and a sequence that parse lazily.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ mod map;
 pub(crate) use list::ListView;
 pub(crate) use map::MapView;
 
-/// What a method returns that makes any object.
+/// The result of a method that returns any object.
 pub(crate) type AnyResult<'py> = PyResult<Bound<'py, PyAny>>;
 
-/// Where in an object's text a view looks.
+/// The part of an object's text that a view shows.
 #[derive(Clone)]
 pub(crate) struct Window {
     object: Arc<object::Object>,
@@ -45,7 +45,7 @@ impl Window {
     }
 }
 
-/// A view for a container, the Python object for anything else.
+/// Return a view for a container, a Python object for anything else.
 pub(crate) fn view<'py>(
     py: Python<'py>,
     object: &Arc<object::Object>,
@@ -57,7 +57,7 @@ pub(crate) fn view<'py>(
         _ => scalar(py, value)?,
     })
 }
-/// What a path of names and positions leads to; None where something is missing or null on the way.
+/// Follow a path of names and positions; return None if something on the way is missing or null.
 pub(crate) fn follow<'a>(
     value: Value<'a>,
     path: &Bound<'_, PyTuple>,
@@ -70,7 +70,7 @@ pub(crate) fn follow<'a>(
             element(at, index)
         } else {
             return Err(PyTypeError::new_err(format!(
-                "a step is a name or a position, not {}",
+                "path step must be a name or a position, got {}",
                 step.repr()?
             )));
         };
@@ -92,11 +92,11 @@ fn element(value: Value<'_>, index: isize) -> Option<Value<'_>> {
 
 pub(crate) fn read_only(what: &str) -> PyErr {
     PyTypeError::new_err(format!(
-        "a cached {what} can not be changed; change a copy made with to_dict()"
+        "a cached {what} cannot be changed; change a copy made with to_dict()"
     ))
 }
 
-/// Whether both say the same; the other side may be a view too.
+/// Return whether both are equal; the other side may be a view too.
 pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let other = if let Ok(object) = other.cast::<Object>() {
         let text = object.get().0.text();
@@ -119,12 +119,12 @@ pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -
     to_python(py, mine)?.eq(other)
 }
 
-/// As Python writes it out.
+/// Return the `repr` of the plain copy.
 fn repr(py: Python<'_>, value: Value<'_>) -> PyResult<String> {
     Ok(to_python(py, value)?.repr()?.to_cow()?.into_owned())
 }
 
-/// What `pickle` is told: the plain copy, made by its own class.
+/// Return what `pickle` stores: the plain copy, made by its own class.
 fn reduce<'py, T: PyTypeInfo>(py: Python<'py>, value: Value<'_>) -> AnyResult<'py> {
     (py.get_type::<T>(), (to_python(py, value)?,))
         .into_pyobject(py)
@@ -135,7 +135,7 @@ pub(crate) fn or_none<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) ->
     value.unwrap_or_else(|| py.None().into_bound(py))
 }
 
-/// Make `match`, `isinstance(…, Mapping)` and the rest of the abstract base classes know the views.
+/// Register the views with the abstract base classes, for `match` and `isinstance(…, Mapping)`.
 pub(crate) fn register(py: Python<'_>) -> PyResult<()> {
     let abc = py.import("collections.abc")?;
     let mapping = abc.getattr("Mapping")?;
