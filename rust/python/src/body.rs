@@ -2,7 +2,7 @@
 
 use ctrlhost_core::body as core;
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyTimeoutError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -123,7 +123,9 @@ impl Body {
                         .map_err(|error| body_error(&error))?,
                     core::Received::End => return body.end().map_err(|error| body_error(&error)),
                     core::Received::Nothing => {
-                        return Err(PyTimeoutError::new_err("nothing arrived in time"));
+                        return Err(pyo3::exceptions::PyTimeoutError::new_err(
+                            "nothing arrived in time",
+                        ));
                     }
                 }
             }
