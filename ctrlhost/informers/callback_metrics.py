@@ -67,7 +67,7 @@ class MeasuredCost:
 
     use: Use
     name: str
-    counted: _core.Measured
+    counted: _core.CallbackMetrics
 
     @property
     def calls(self) -> int:
@@ -87,10 +87,10 @@ class MeasuredCost:
 
 def measured(use: Use, value: Any, costs: list[FunctionCost]) -> Any:
     """Give a function as one whose calls are counted, and note it in `costs`; what is no function stays as it is."""
-    ready = (_core.Predicate, _core.Owner, _core.ByLabel, _core.ByIndex, _core.Measured)
+    ready = (_core.Predicate, _core.Owner, _core.ByLabel, _core.ByIndex, _core.CallbackMetrics)
     if not callable(value) or isinstance(value, ready):
         return value
-    counted = _core.Measured(value)
+    counted = _core.CallbackMetrics(value)
     costs.append(MeasuredCost(use, handler_name(value), counted))
     return counted
 

@@ -34,7 +34,7 @@ from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS
         (hook("ctrlhost_setup", "raise SystemExit(9)"), "ctrlhost_setup: SystemExit: 9 (test_bad.py:6)"),
         (
             hook("ctrlhost_setup", "plugin.add_controller('a', print, rate_limiter=5)"),
-            "ctrlhost_setup: TypeError: int is no rate limiter: it has no method when() (test_bad.py:6)",
+            "ctrlhost_setup: TypeError: int is not a rate limiter: missing method when() (test_bad.py:6)",
         ),
         (hook("ctrlhost_setup", "plugin.add_listener('127.0.0.1:70000', None)"), "is no address"),
     ],

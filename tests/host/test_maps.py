@@ -119,6 +119,6 @@ def test_what_functions_cost_is_in_the_metrics_and_ready_made_ones_are_not(ctrlh
 
 
 def test_a_function_that_is_measured_can_be_had_back() -> None:
-    measured = _core.Measured(passes)
+    measured = _core.CallbackMetrics(passes)
     assert measured.function is passes
     assert (measured.calls, measured.seconds, measured.errors) == (0, 0.0, 0)

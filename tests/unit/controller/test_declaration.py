@@ -54,7 +54,7 @@ def test_a_declaration_that_can_not_work_is_refused_by_name(bench: Bench, declar
         ({"workers": True}, "workers is a whole number"),
         ({"timeout": "30s"}, "timeout is a number of seconds, not '30s'"),
         ({"timeout": float("nan")}, "timeout is a number of seconds"),
-        ({"rate_limiter": 5}, "int is no rate limiter"),
+        ({"rate_limiter": 5}, "int is not a rate limiter"),
     ],
 )
 def test_an_option_of_the_wrong_type_is_refused_where_it_is_given(bench: Bench, options, message: str) -> None:

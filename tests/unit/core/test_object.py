@@ -146,7 +146,7 @@ def test_views_are_read_only_and_parse_on_demand(pod: Object) -> None:
         lambda: containers.__delitem__(0),
         lambda: pod.labels.__setitem__("a", "b"),  # type: ignore[operator]
     ):
-        with pytest.raises(TypeError, match="can not be changed"):
+        with pytest.raises(TypeError, match="cannot be changed"):
             change()
     with pytest.raises(AttributeError):
         pod.name = "other"  # type: ignore[misc]

@@ -169,10 +169,10 @@ def test_what_is_no_key_is_refused_before_anything_changed(wrong: Any) -> None:
     calls = [work_queue.add, work_queue.add_rate_limited, work_queue.done, work_queue.forget, work_queue.num_requeues]
     calls += [lambda key: work_queue.add_after(key, 1), limiter.when, limiter.forget, limiter.num_requeues]
     for call in calls:
-        with pytest.raises(TypeError, match="can not be a work queue's key"):
+        with pytest.raises(TypeError, match="cannot be a work queue's key"):
             call(wrong)
     for many in (work_queue.add_many, work_queue.done_many):
-        with pytest.raises(TypeError, match="can not be a work queue's key"):
+        with pytest.raises(TypeError, match="cannot be a work queue's key"):
             many(["good", wrong])
     assert work_queue.snapshot() == ([], [], [])
 

@@ -206,10 +206,10 @@ def test_numbers_that_make_no_sense_are_refused(make: Any) -> None:
 @pytest.mark.parametrize("wrong", [None, 3, "limiter", object()])
 def test_what_is_no_limiter_is_refused(wrong: Any) -> None:
     for take in (MaxOfRateLimiter, lambda limiter: WithMaxWaitRateLimiter(limiter, 1)):
-        with pytest.raises(TypeError, match="is no rate limiter: it has no method when"):
+        with pytest.raises(TypeError, match="is not a rate limiter: missing method when"):
             take(wrong)
     if wrong is not None:
-        with pytest.raises(TypeError, match="is no rate limiter"):
+        with pytest.raises(TypeError, match="is not a rate limiter"):
             WorkQueue(rate_limiter=wrong)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from ctrlhost.host.queue_metrics import QueueCollector
+from ctrlhost import _core
+from ctrlhost.host.queue_metrics import _FAMILIES, QueueCollector
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 from tests.support.workqueue_threads import Background
@@ -149,6 +150,12 @@ def test_the_text_has_upstreams_names_labels_and_bounds(clock: ManualClock) -> N
     assert kinds["workqueue_depth"] == "gauge"
     assert kinds["workqueue_adds_total"] == "counter"
     assert kinds["workqueue_work_duration_seconds"] == "histogram"
+
+
+def test_every_number_of_a_queue_has_a_family(clock: ManualClock, request: pytest.FixtureRequest) -> None:
+    work_queue = named(clock, request)
+    [row] = [row for row in _core.queue_metrics() if row["name"] == work_queue.name]
+    assert row.keys() == {"name", *_FAMILIES}
 
 
 def test_spurious_and_dropped_keys_are_counted(clock: ManualClock, request: pytest.FixtureRequest) -> None:

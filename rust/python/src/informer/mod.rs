@@ -1,23 +1,27 @@
-//! The Python face of the engine of one informer.
+//! The engine of one informer in Python.
+
+mod arguments;
+pub(crate) mod progress;
 
 use std::sync::Arc;
 
 use ctrlhost_core::clock::seconds;
-use ctrlhost_core::decode::MAX_OBJECT_BYTES;
+use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
 use ctrlhost_core::handlers::{self, SharedListener};
-use ctrlhost_core::informer::{self, Config, Handler, Transform};
-use pyo3::exceptions::PyValueError;
+use ctrlhost_core::informer::{self, Config, FollowError, Handler, Transform};
+use pyo3::exceptions::{PyOSError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::body::{Body, ended};
+use crate::body::{Body, body_error};
+use crate::clock::not_negative;
 use crate::errors;
-use crate::informer_arguments::{handler_id, projection, queue_handler, resync_of, resync_period};
-use crate::listener::Listener;
-use crate::progress::{ListMeta, WatchProgress};
-use crate::reentry::{self, Inside};
+use crate::handlers::listener::Listener;
+use crate::object::transform::PyTransform;
+use crate::reentrancy::{self, Entered};
 use crate::store::{Indexer, by_namespace};
-use crate::transform::PyTransform;
+use arguments::{handler_id, projection, queue_handler, resync_of};
+use progress::{ListMeta, WatchProgress};
 
 /// The engine of one informer.
 #[pyclass(frozen, module = "ctrlhost._core")]
@@ -28,20 +32,20 @@ pub(crate) struct SharedInformer {
 }
 
 impl SharedInformer {
-    /// Work with the engine, without the interpreter. A transform, predicate or map that comes back to the engine that
-    /// called it is refused, since it would wait for itself.
+    /// Run `job` with the engine, detached from the interpreter. A transform, predicate or map that calls its own
+    /// engine is refused, since it would wait for itself.
     fn work<R: Send>(
         &self,
         py: Python<'_>,
         what: &str,
         job: impl FnOnce(&informer::SharedInformer) -> R + Send,
     ) -> PyResult<R> {
-        if reentry::is_inside(&self.engine) {
+        if reentrancy::is_inside(&self.engine) {
             return Err(errors::reentered(what));
         }
         let engine = &*self.engine;
         Ok(py.detach(|| {
-            let _inside = Inside::enter(engine);
+            let _entered = Entered::enter(engine);
             job(engine)
         }))
     }
@@ -53,8 +57,26 @@ impl SharedInformer {
         }
     }
 
-    fn malformed(&self, py: Python<'_>, error: &ctrlhost_core::decode::DecodeError) -> PyErr {
+    fn malformed(&self, py: Python<'_>, error: &DecodeError) -> PyErr {
         errors::decode_error(py, &self.engine.config().resource, error)
+    }
+
+    /// Convert the error that ended a stream.
+    fn failed(&self, py: Python<'_>, error: &FollowError) -> PyErr {
+        match error {
+            FollowError::Decode(error) => self.malformed(py, error),
+            FollowError::Body(error) => body_error(error),
+            FollowError::Io(error) => PyOSError::new_err(error.to_string()),
+            FollowError::Idle => PyTimeoutError::new_err(error.to_string()),
+        }
+    }
+
+    fn followed(&self, py: Python<'_>, followed: informer::Followed) -> PyResult<WatchProgress> {
+        let failed = followed.error.map(|error| self.failed(py, &error));
+        Ok(WatchProgress {
+            failed: failed.map(|error| error.into_value(py).into_any()),
+            ..WatchProgress::wrap(py, followed.progress)?
+        })
     }
 
     fn add_handler(&self, py: Python<'_>, handler: Handler, resync: Option<f64>) -> PyResult<u64> {
@@ -100,7 +122,7 @@ impl SharedInformer {
             projection: projection(reads)?,
             transform: transform.map(|func| PyTransform::shared(func) as Arc<dyn Transform>),
             max_object_bytes: max_object_bytes.min(u32::MAX as usize),
-            resync: resync_period(resync)?,
+            resync: not_negative("resync", resync.unwrap_or(0.0))?,
         };
         let store = by_namespace()?;
         let indexer = Py::new(py, Indexer::wrap(store.clone()))?;
@@ -125,18 +147,19 @@ impl SharedInformer {
     }
 
     fn list_piece(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<()> {
-        self.work(py, "list_piece", |engine| body.list(engine, piece))?
-            .map_err(|error| ended(&error, |error| self.malformed(py, error)))
+        self.work(py, "list_piece", |engine| {
+            body.framed(|body| engine.list(body, piece))
+        })?
+        .map_err(|error| self.failed(py, &error))
     }
 
     #[cfg(unix)]
     fn list_socket(&self, py: Python<'_>, body: &Body, idle: f64, linger: f64) -> PyResult<()> {
         let (idle, linger) = (seconds(idle), seconds(linger));
         self.work(py, "list_socket", |engine| {
-            body.list_socket(engine, idle, linger)
-        })?
-        .ok_or_else(|| PyValueError::new_err("the body has no socket"))?
-        .map_err(|error| ended(&error, |error| self.malformed(py, error)))
+            body.with_socket(|body, socket| engine.list_socket(body, socket, idle, linger))
+        })??
+        .map_err(|error| self.failed(py, &error))
     }
 
     fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {
@@ -163,8 +186,10 @@ impl SharedInformer {
     }
 
     fn follow(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<WatchProgress> {
-        let followed = self.work(py, "follow", |engine| body.follow(engine, piece))?;
-        WatchProgress::of_followed(py, followed, |error| self.malformed(py, error))
+        let followed = self.work(py, "follow", |engine| {
+            body.framed(|body| engine.follow(body, piece))
+        })?;
+        self.followed(py, followed)
     }
 
     #[cfg(unix)]
@@ -177,10 +202,9 @@ impl SharedInformer {
     ) -> PyResult<WatchProgress> {
         let (idle, linger) = (seconds(idle), seconds(linger));
         let followed = self.work(py, "follow_socket", |engine| {
-            body.follow_socket(engine, idle, linger)
-        })?;
-        let followed = followed.ok_or_else(|| PyValueError::new_err("the body has no socket"))?;
-        WatchProgress::of_followed(py, followed, |error| self.malformed(py, error))
+            body.with_socket(|body, socket| engine.follow_socket(body, socket, idle, linger))
+        })??;
+        self.followed(py, followed)
     }
 
     fn end_watch(&self, py: Python<'_>) -> PyResult<WatchProgress> {
@@ -223,7 +247,11 @@ impl SharedInformer {
     ) -> PyResult<Listener> {
         let listener = SharedListener::new(handlers::Listener::new(!every_change));
         let handle = self.add_handler(py, Handler::Listener(listener.clone()), resync)?;
-        Ok(Listener::new(listener, handle, self.engine.clone()))
+        Ok(Listener {
+            buffer: listener,
+            handle,
+            engine: self.engine.clone(),
+        })
     }
 
     fn remove_handler(&self, py: Python<'_>, handle: &Bound<'_, PyAny>) -> PyResult<()> {

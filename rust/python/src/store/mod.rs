@@ -1,4 +1,6 @@
-//! The Python face of the indexed store.
+//! The indexed store in Python.
+
+pub(crate) mod index_functions;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,18 +13,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 
 use crate::errors::store_error;
-use crate::index_functions::index_function;
-use crate::key_func::key_of;
 use crate::object::Object;
-use crate::object_input::from_any;
-use crate::tombstone::DeletedFinalStateUnknown;
-use crate::transform::{PyTransform, transformed};
+use crate::object::input::{Intake, from_any};
+use crate::object::tombstone::DeletedFinalStateUnknown;
+use index_functions::index_function;
 
 pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
-    objects.into_iter().map(Object::wrap).collect()
+    objects.into_iter().map(Object).collect()
 }
 
-/// A store with the index that all have unless they say otherwise.
+/// Make a store with the default index.
 pub(crate) fn by_namespace() -> PyResult<Arc<Store>> {
     let store = Store::new();
     let default: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
@@ -36,8 +36,7 @@ pub(crate) fn by_namespace() -> PyResult<Arc<Store>> {
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Indexer {
     store: Arc<Store>,
-    key_func: Option<Py<PyAny>>,
-    transform: Option<Arc<PyTransform>>,
+    intake: Intake,
     index_errors: Arc<AtomicU64>,
 }
 
@@ -45,8 +44,7 @@ impl Indexer {
     pub(crate) fn wrap(store: Arc<Store>) -> Self {
         Self {
             store,
-            key_func: None,
-            transform: None,
+            intake: Intake::new(None, None),
             index_errors: Arc::default(),
         }
     }
@@ -55,21 +53,13 @@ impl Indexer {
         &self.store
     }
 
-    /// The key of what stands for an object: an `Object`, a mapping or a tombstone.
+    /// Return the key, and the object unless `raw` is a tombstone.
     fn key(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Option<Arc<object::Object>>)> {
         if let Ok(tombstone) = raw.cast::<DeletedFinalStateUnknown>() {
-            return Ok((tombstone.get().key(), None));
+            return Ok((tombstone.get().key.clone(), None));
         }
         let object = from_any(raw)?;
-        Ok((
-            key_of(raw.py(), self.key_func.as_ref(), &object)?,
-            Some(object),
-        ))
-    }
-
-    fn incoming(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Arc<object::Object>)> {
-        let object = transformed(self.transform.as_deref(), from_any(raw)?);
-        Ok((key_of(raw.py(), self.key_func.as_ref(), &object)?, object))
+        Ok((self.intake.key(raw.py(), &object)?, Some(object)))
     }
 }
 
@@ -83,16 +73,11 @@ impl Indexer {
         key_func: Option<Py<PyAny>>,
         transform: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let transform = transform.map(PyTransform::shared);
-        let store = match indexers {
-            Some(_) => Arc::new(Store::new()),
-            None => by_namespace()?,
-        };
+        let store = indexers.map_or_else(by_namespace, |_| Ok(Arc::default()))?;
+        let intake = Intake::new(key_func, transform);
         let indexer = Self {
-            store,
-            key_func,
-            transform,
-            index_errors: Arc::default(),
+            intake,
+            ..Self::wrap(store)
         };
         if let Some(indexers) = indexers {
             indexer.add_indexers(py, indexers)?;
@@ -100,79 +85,80 @@ impl Indexer {
         Ok(indexer)
     }
 
-    /// Store an object in place of the one of its key. KeyFuncError if the key can not be told; nothing is changed then.
+    /// Store an object in place of the one with its key. KeyFuncError, and no change, if the key function fails.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (key, object) = self.incoming(obj)?;
+        let (key, object) = self.intake.read(obj)?;
         self.store.upsert(key, object);
         Ok(())
     }
 
-    /// The same as `add`.
+    /// Do the same as `add`.
     fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         self.add(obj)
     }
 
-    /// Drop the object of this one's key; no error if there is none.
+    /// Delete the object with this object's key, if there is one.
     fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = self.key(obj)?;
         self.store.delete(key, object);
         Ok(())
     }
 
-    /// Drop the object of a key; no error if there is none.
+    /// Delete the object with a key, if there is one.
     fn delete_by_key(&self, key: &str) {
         self.store.delete(key.into(), None);
     }
 
-    /// Give the object of this one's key, None if there is none.
+    /// Return the object with this object's key; None if there is none.
     fn get(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<Object>> {
-        Ok(self.store.get(&self.key(obj)?.0).map(Object::wrap))
+        Ok(self.store.get(&self.key(obj)?.0).map(Object))
     }
 
-    /// Give the object of a key, None if there is none.
+    /// Return the object with a key; None if there is none.
     fn get_by_key(&self, key: &str) -> Option<Object> {
-        self.store.get(key).map(Object::wrap)
+        self.store.get(key).map(Object)
     }
 
-    /// Give all objects, of one instant and in no order.
+    /// Return all objects, as of one instant and in no order.
     fn list(&self) -> Vec<Object> {
         wrap_all(self.store.list())
     }
 
-    /// Give all keys, of one instant and in no order.
+    /// Return all keys, as of one instant and in no order.
     fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.store.keys().iter().map(|key| &**key))
     }
 
-    /// Make `objs` the whole content, in one step.
+    /// Replace the whole content with `objs`, in one step.
     #[pyo3(signature = (objs, resource_version=None))]
     fn replace(&self, objs: &Bound<'_, PyAny>, resource_version: Option<&str>) -> PyResult<()> {
         let objects = objs
             .try_iter()?
-            .map(|raw| self.incoming(&raw?))
+            .map(|raw| self.intake.read(&raw?))
             .collect::<PyResult<Vec<_>>>()?;
         self.store.replace(objects, resource_version);
         Ok(())
     }
 
-    /// Does nothing: there is nobody to tell.
+    /// Do nothing: a store has no handlers.
     fn resync(&self) {}
 
-    /// Apply `("add" | "update" | "delete", object)` in one step; TransactionError for those without a key.
+    /// Apply `("add" | "update" | "delete", object)` in one step; TransactionError if keys could not be computed.
     fn transaction(&self, py: Python<'_>, operations: &Bound<'_, PyAny>) -> PyResult<()> {
         let (mut writes, mut successful, mut failures) = (Vec::new(), Vec::new(), Vec::new());
         for (index, operation) in operations.try_iter()?.enumerate() {
             let (what, raw): (String, Bound<'_, PyAny>) = operation?.extract()?;
             let write = match what.as_str() {
                 "add" | "update" => self
-                    .incoming(&raw)
+                    .intake
+                    .read(&raw)
                     .map(|(key, object)| Write::Upsert(key, object)),
                 "delete" => self
                     .key(&raw)
                     .map(|(key, object)| Write::Delete(key, object)),
                 _ => {
                     return Err(PyValueError::new_err(format!(
-                        "{what} is none of add, update and delete"
+                        "operation must be add, update or delete, got {what}"
                     )));
                 }
             };
@@ -190,14 +176,14 @@ impl Indexer {
         }
         let total = failures.len() + successful.len();
         let class = py.import("ctrlhost.errors")?.getattr("TransactionError")?;
-        Err(PyErr::from_value(class.call1((
-            PyTuple::new(py, successful)?,
-            total,
-            PyTuple::new(py, failures)?,
-        ))?))
+        let successful = PyTuple::new(py, successful)?;
+        let failures = PyTuple::new(py, failures)?;
+        Err(PyErr::from_value(
+            class.call1((successful, total, failures))?,
+        ))
     }
 
-    /// Give the objects that share a value of index `name` with `obj`. KeyError for an unknown index.
+    /// Return the objects that share a value of index `name` with `obj`. KeyError for an unknown index.
     fn index(&self, name: &str, obj: &Bound<'_, PyAny>) -> PyResult<Vec<Object>> {
         self.store
             .index(name, &from_any(obj)?)
@@ -205,7 +191,7 @@ impl Indexer {
             .map_err(store_error)
     }
 
-    /// Give the objects that have `value` in index `name`. KeyError for an unknown index.
+    /// Return the objects that have `value` in index `name`. KeyError for an unknown index.
     fn by_index(&self, name: &str, value: &str) -> PyResult<Vec<Object>> {
         self.store
             .by_index(name, value)
@@ -213,7 +199,7 @@ impl Indexer {
             .map_err(store_error)
     }
 
-    /// Give the keys of the objects that have `value` in index `name`. KeyError for an unknown index.
+    /// Return the keys of the objects that have `value` in index `name`. KeyError for an unknown index.
     fn index_keys<'py>(
         &self,
         py: Python<'py>,
@@ -224,7 +210,7 @@ impl Indexer {
         PyList::new(py, keys.iter().map(|key| &**key))
     }
 
-    /// Give the values that index `name` has objects for. KeyError for an unknown index.
+    /// Return the values that index `name` has objects for. KeyError for an unknown index.
     fn list_index_func_values<'py>(
         &self,
         py: Python<'py>,
@@ -234,7 +220,7 @@ impl Indexer {
         PyList::new(py, values.iter().map(|value| &**value))
     }
 
-    /// Add indexes, complete when this returns. ValueError, and none is added, if a name is taken.
+    /// Add indexes, complete when this returns. If a name is taken, raise ValueError and add none.
     fn add_indexers(&self, py: Python<'_>, indexers: &Bound<'_, PyMapping>) -> PyResult<()> {
         let native = py.import("ctrlhost._core")?.getattr("namespace_index")?;
         let mut new: Vec<(Box<str>, Arc<dyn IndexFunc>)> = Vec::new();
@@ -252,7 +238,7 @@ impl Indexer {
         PyTuple::new(py, self.store.index_names().iter().map(|name| &**name))
     }
 
-    /// How often an index function failed, whose object then stands under no value.
+    /// How often an index function failed; the object is then missing from the index.
     #[getter]
     fn index_errors(&self) -> u64 {
         self.index_errors.load(Ordering::Relaxed)
@@ -261,23 +247,21 @@ impl Indexer {
     /// How often the transform failed.
     #[getter]
     fn transform_errors(&self) -> u64 {
-        self.transform
-            .as_ref()
-            .map_or(0, |transform| transform.errors())
+        self.intake.transform_errors()
     }
 
-    /// The version of the last write, list or bookmark; empty at first.
+    /// The version of the last write, list or bookmark; empty initially.
     #[getter]
     fn resource_version(&self) -> String {
         self.store.resource_version()
     }
 
-    /// Note the version that the content is at.
+    /// Record the version of the content.
     fn bookmark(&self, resource_version: &str) {
         self.store.bookmark(resource_version);
     }
 
-    /// Bytes that the objects take, about.
+    /// The approximate size of the objects in bytes.
     #[getter]
     fn memory(&self) -> usize {
         self.store.bytes()

@@ -1,4 +1,4 @@
-//! Index functions: a path, the native one of namespaces, or one written in Python.
+//! Index functions: paths, the native one for namespaces, or Python functions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use pyo3::types::PyString;
 
 use crate::errors;
 use crate::object::Object;
-use crate::object_input::from_any;
+use crate::object::input::from_any;
 
-/// The namespace of an object, as the default index has it.
+/// Return the namespace of an object, as the default index does.
 #[pyfunction]
 pub(crate) fn namespace_index(object: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     Ok(vec![from_any(object)?.namespace().to_owned()])
@@ -29,15 +29,14 @@ struct PyIndex {
 
 impl PyIndex {
     fn call(&self, py: Python<'_>, object: &Arc<object::Object>) -> PyResult<Values> {
-        let found = self.func.bind(py).call1((Object::wrap(object.clone()),))?;
+        let found = self.func.bind(py).call1((Object(object.clone()),))?;
         if found.is_none() {
             return Ok(Values::new());
         }
         if found.is_instance_of::<PyString>() {
-            let what = format!(
-                "index {}: the function gave a str where an iterable of str is wanted",
-                self.name
-            );
+            let name = &self.name;
+            let what =
+                format!("index {name}: the function must return an iterable of str, got a str");
             return Err(PyTypeError::new_err(what));
         }
         let mut values = Values::new();
@@ -56,11 +55,9 @@ impl IndexFunc for PyIndex {
         Python::attach(|py| {
             self.call(py, object).map_err(|error| {
                 if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                    let what = format!(
-                        "index {} failed for {}; it is left out of the index",
-                        self.name,
-                        object.key()
-                    );
+                    let (name, key) = (&self.name, object.key());
+                    let what =
+                        format!("index {name} failed for {key}; object omitted from the index");
                     errors::log_failure(py, &what, &error);
                 }
                 IndexFailed
@@ -73,7 +70,7 @@ impl IndexFunc for PyIndex {
     }
 }
 
-/// What `func` stands for: `native`, a path, or a function whose failures are counted in `errors`.
+/// Read an index function: `native`, a path, or a callable whose failures are counted in `errors`.
 pub(crate) fn index_function(
     name: &str,
     func: Bound<'_, PyAny>,
@@ -94,7 +91,7 @@ pub(crate) fn index_function(
         })
     } else {
         return Err(PyTypeError::new_err(format!(
-            "indexer {name} is neither a path nor a callable"
+            "indexer {name} must be a path or a callable"
         )));
     })
 }

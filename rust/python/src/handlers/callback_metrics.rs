@@ -1,21 +1,21 @@
-//! What functions from Python cost that handlers call.
+//! Calls, time and errors of the Python functions that handlers call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
 /// Counts of one function.
 #[derive(Default)]
-pub(crate) struct Cost {
+pub(crate) struct Counts {
     calls: AtomicU64,
     nanoseconds: AtomicU64,
     errors: AtomicU64,
 }
 
-impl Cost {
-    /// Count a call, with the wait for the interpreter, and whether it failed; gives the failures before it.
+impl Counts {
+    /// Count a call, including its wait for the interpreter, and return the number of earlier failures.
     pub(crate) fn add(&self, since: Instant, failed: bool) -> u64 {
         let spent = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -26,31 +26,28 @@ impl Cost {
 
 /// A predicate or map function whose calls are counted.
 #[pyclass(frozen, module = "ctrlhost._core")]
-pub(crate) struct Measured {
+pub(crate) struct CallbackMetrics {
     func: Py<PyAny>,
-    cost: Arc<Cost>,
+    counts: Arc<Counts>,
 }
 
-impl Measured {
-    /// The function and its counts; a bare function has counts that nobody sees.
-    pub(crate) fn of(func: &Bound<'_, PyAny>) -> (Py<PyAny>, Arc<Cost>) {
-        match func.cast::<Measured>() {
-            Ok(measured) => {
-                let measured = measured.get();
-                (measured.func.clone_ref(func.py()), measured.cost.clone())
-            }
-            Err(_) => (func.clone().unbind(), Arc::default()),
-        }
+impl CallbackMetrics {
+    /// Return the function and its counts; those of a bare function are discarded.
+    pub(crate) fn of(func: &Bound<'_, PyAny>) -> (Py<PyAny>, Arc<Counts>) {
+        let Ok(metrics) = func.cast::<Self>().map(Bound::get) else {
+            return (func.clone().unbind(), Arc::default());
+        };
+        (metrics.func.clone_ref(func.py()), metrics.counts.clone())
     }
 }
 
 #[pymethods]
-impl Measured {
+impl CallbackMetrics {
     #[new]
     fn new(func: Py<PyAny>) -> Self {
         Self {
             func,
-            cost: Arc::default(),
+            counts: Arc::default(),
         }
     }
 
@@ -61,16 +58,16 @@ impl Measured {
 
     #[getter]
     fn calls(&self) -> u64 {
-        self.cost.calls.load(Ordering::Relaxed)
+        self.counts.calls.load(Ordering::Relaxed)
     }
 
     #[getter]
     fn seconds(&self) -> f64 {
-        std::time::Duration::from_nanos(self.cost.nanoseconds.load(Ordering::Relaxed)).as_secs_f64()
+        Duration::from_nanos(self.counts.nanoseconds.load(Ordering::Relaxed)).as_secs_f64()
     }
 
     #[getter]
     fn errors(&self) -> u64 {
-        self.cost.errors.load(Ordering::Relaxed)
+        self.counts.errors.load(Ordering::Relaxed)
     }
 }

@@ -1,4 +1,4 @@
-//! Predicates and mappings as handlers take them from Python: data that Rust looks at, or functions as the fallback.
+//! Predicates and mappings of handlers: data that Rust evaluates, or Python functions as the fallback.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::errors;
+use crate::handlers::callback_metrics::{CallbackMetrics, Counts};
 use crate::handlers::{Owner, Predicate};
-use crate::measured::{Cost, Measured};
 use crate::object::Object;
 use crate::store::Indexer;
 
@@ -57,7 +57,7 @@ impl ByLabel {
     }
 }
 
-/// The objects that an index has under the key of the one that changed.
+/// The objects that an index lists under the key of the changed object.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct ByIndex {
     indexer: Py<Indexer>,
@@ -76,26 +76,24 @@ impl ByIndex {
     }
 }
 
-/// A predicate from Python: one of ours, or a callable `(old, new) -> bool`.
+/// Read a predicate: one of ours, or a callable `(old, new) -> bool`.
 pub(crate) fn predicate(one: &Bound<'_, PyAny>) -> PyResult<handlers::Predicate> {
     if let Ok(ready) = one.cast::<Predicate>() {
-        return Ok(ready.get().condition().clone());
+        return Ok(ready.get().0.clone());
     }
-    let (func, cost) = Measured::of(one);
+    let (func, counts) = CallbackMetrics::of(one);
     if !func.bind(one.py()).is_callable() {
         return Err(PyTypeError::new_err(format!(
-            "a predicate is a callable (old, new) -> bool, not {}",
+            "predicate must be a callable (old, new) -> bool, got {}",
             one.repr()?
         )));
     }
-    Ok(handlers::Predicate::Custom(Arc::new(PyPredicate {
-        func,
-        cost,
-    })))
+    let custom = Arc::new(PyPredicate { func, counts });
+    Ok(handlers::Predicate::Custom(custom))
 }
 
 fn wrapped(object: Option<&Arc<object::Object>>) -> Option<Object> {
-    object.cloned().map(Object::wrap)
+    object.cloned().map(Object)
 }
 
 fn name_of(old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> String {
@@ -106,28 +104,23 @@ fn name_of(old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>)
 
 struct PyPredicate {
     func: Py<PyAny>,
-    cost: Arc<Cost>,
+    counts: Arc<Counts>,
 }
 
 impl PredicateFunc for PyPredicate {
     fn passes(&self, old: Option<&Arc<object::Object>>, new: Option<&Arc<object::Object>>) -> bool {
         let since = Instant::now();
         Python::attach(|py| {
-            let call = || {
-                self.func
-                    .bind(py)
-                    .call1((wrapped(old), wrapped(new)))?
-                    .is_truthy()
-            };
-            let passes = call();
-            let failures = self.cost.add(since, passes.is_err());
+            let answer = self.func.bind(py).call1((wrapped(old), wrapped(new)));
+            let passes = answer.and_then(|answer| answer.is_truthy());
+            let failures = self.counts.add(since, passes.is_err());
             passes.unwrap_or_else(|error| {
                 if failures == 0 {
-                    errors::log_failure(
-                        py,
-                        &format!("a predicate failed for {}; it passes", name_of(old, new)),
-                        &error,
+                    let what = format!(
+                        "a predicate failed for {}; the event passes",
+                        name_of(old, new)
                     );
+                    errors::log_failure(py, &what, &error);
                 }
                 true
             })
@@ -137,7 +130,7 @@ impl PredicateFunc for PyPredicate {
 
 struct PyMap {
     func: Py<PyAny>,
-    cost: Arc<Cost>,
+    counts: Arc<Counts>,
 }
 
 impl PyMap {
@@ -147,15 +140,17 @@ impl PyMap {
         object: &Arc<object::Object>,
         out: &mut Vec<OwnedRequest>,
     ) -> PyResult<()> {
-        let found = self.func.bind(py).call1((Object::wrap(object.clone()),))?;
+        let found = self.func.bind(py).call1((Object(object.clone()),))?;
         if found.is_none() {
             return Ok(());
         }
         for request in found.try_iter()? {
             let request = request?;
-            let parts: Option<(String, String, String)> = request.extract().ok();
-            let Some((name, namespace, cluster)) = parts else {
-                let what = format!("a map function gives Requests, not {}", request.repr()?);
+            let Ok((name, namespace, cluster)) = request.extract() else {
+                let what = format!(
+                    "a map function must return Requests, got {}",
+                    request.repr()?
+                );
                 return Err(PyTypeError::new_err(what));
             };
             out.push(OwnedRequest {
@@ -183,7 +178,7 @@ impl MapFunc for PyMap {
                     failed = Some(error);
                 }
             }
-            let failures = self.cost.add(since, failed.is_some());
+            let failures = self.counts.add(since, failed.is_some());
             if let (Some(error), 0) = (failed, failures) {
                 let what = format!("a map function failed for {}", name_of(old, new));
                 errors::log_failure(py, &what, &error);
@@ -193,7 +188,7 @@ impl MapFunc for PyMap {
     }
 }
 
-/// A mapping from Python: `"object"`, an `Owner`, `ByLabel`, `ByIndex`, or a callable `obj -> Iterable[Request]`.
+/// Read a mapping: `"object"`, an `Owner`, `ByLabel`, `ByIndex`, or a callable `obj -> Iterable[Request]`.
 pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>) -> PyResult<Mapping> {
     if let Ok(owner) = raw.cast::<Owner>() {
         return Ok(Mapping::Owner(owner.get().owner()));
@@ -202,7 +197,7 @@ pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>) -> PyResult<Mapping> {
         return match &*name.to_cow()? {
             "object" => Ok(Mapping::Object),
             other => Err(PyValueError::new_err(format!(
-                "unknown mapping {other:?}: \"object\", an Owner or a callable"
+                "mapping must be \"object\", an Owner or a callable, got {other:?}"
             ))),
         };
     }
@@ -215,12 +210,12 @@ pub(crate) fn read_mapping(raw: &Bound<'_, PyAny>) -> PyResult<Mapping> {
             index: by.get().index.as_str().into(),
         });
     }
-    let (func, cost) = Measured::of(raw);
+    let (func, counts) = CallbackMetrics::of(raw);
     if func.bind(raw.py()).is_callable() {
-        return Ok(Mapping::Custom(Arc::new(PyMap { func, cost })));
+        return Ok(Mapping::Custom(Arc::new(PyMap { func, counts })));
     }
     Err(PyTypeError::new_err(format!(
-        "a mapping is \"object\", an Owner or a callable, not {}",
+        "mapping must be \"object\", an Owner or a callable, got {}",
         raw.repr()?
     )))
 }

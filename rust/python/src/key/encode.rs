@@ -1,4 +1,4 @@
-//! From a key's object to its bytes.
+//! Encodes a key's object to bytes.
 
 use std::ptr::NonNull;
 
@@ -6,15 +6,15 @@ use ctrlhost_core::handlers::RequestRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
+use pyo3::types::{IntoPyDict, PyInt, PyString, PyTuple};
 
+use super::buffer::KeyBuffer;
 use super::{BIG_INT, INT, LONG, STR, TUPLE, request_type};
-use crate::scratch::Scratch;
 
-/// How deep tuples may be nested; Python itself gives up hashing a few levels later.
+/// How deep tuples may be nested; Python itself refuses to hash a few levels more.
 const DEPTH: usize = 100;
 
-/// The content of a key, as read from its object; where it is not said here, it is in the scratch.
+/// The content of a key, as read from its object; in the buffer where it is not here.
 #[derive(Clone, Copy)]
 pub(crate) enum Encoded {
     /// The UTF-8 that belongs to the `str` itself.
@@ -33,13 +33,13 @@ pub(crate) struct StrBytes {
     len: usize,
 }
 
-// SAFETY: the bytes are immutable, and whoever keeps this keeps the `str`, too.
+// SAFETY: the bytes are immutable, and the owner of this owns the `str`, too.
 unsafe impl Send for StrBytes {}
 // SAFETY: as above.
 unsafe impl Sync for StrBytes {}
 
 impl StrBytes {
-    /// The UTF-8 of an exact `str`, which it keeps; none if it holds lone surrogates.
+    /// Return the UTF-8 that an exact `str` caches; None if the `str` has lone surrogates.
     #[inline]
     fn of(object: &Bound<'_, PyAny>) -> Option<Self> {
         let mut len: ffi::Py_ssize_t = 0;
@@ -55,53 +55,48 @@ impl StrBytes {
         None
     }
 
-    /// The bytes.
+    /// Return the bytes.
     ///
     /// # Safety
-    /// The `str` has to live as long as the answer.
+    /// The `str` has to outlive the returned bytes.
     #[inline]
     pub(crate) unsafe fn get<'a>(self) -> &'a [u8] {
-        // SAFETY: these are the bytes of a `str`, which lives.
+        // SAFETY: these are the bytes of a live `str`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
-/// Reads a key.
+/// Read a key.
 #[inline]
-pub(crate) fn encode(object: &Bound<'_, PyAny>, scratch: &mut Scratch) -> PyResult<Encoded> {
-    // SAFETY: the object is valid, and its type is only read.
-    if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
+pub(crate) fn encode(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyResult<Encoded> {
+    if object.is_exact_instance_of::<PyString>() {
         if let Some(bytes) = StrBytes::of(object) {
             return Ok(Encoded::Borrowed(bytes));
         }
-        scratch.push(&with_surrogates(object)?);
+        buffer.push(&with_surrogates(object)?);
         return Ok(Encoded::Str);
     }
-    // SAFETY: as above.
-    if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyInt>() {
         if let Some(int) = small(object) {
             return Ok(Encoded::Int(int));
         }
-        write_big(object, scratch)?;
+        write_big(object, buffer)?;
         return Ok(Encoded::Tagged);
     }
-    write_tuple(object, scratch, 0)?;
+    write_tuple(object, buffer, 0)?;
     Ok(Encoded::Tagged)
 }
 
-/// Whether an object is a key that can be read without running anything of the interpreter's: what almost all are.
+/// Return whether an object is a key that can be read without running Python, as almost all are.
 #[inline]
 pub(crate) fn is_simple(object: &Bound<'_, PyAny>, depth: usize) -> bool {
-    // SAFETY: the object is valid, and its type is only read.
-    if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyString>() {
         return StrBytes::of(object).is_some();
     }
-    // SAFETY: as above.
-    if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyInt>() {
         return small(object).is_some();
     }
-    // SAFETY: as above.
-    let exact = unsafe { ffi::PyTuple_CheckExact(object.as_ptr()) } != 0;
+    let exact = object.is_exact_instance_of::<PyTuple>();
     if !exact
         && !request_type(object.py()).is_ok_and(|kind| object.get_type_ptr() == kind.as_type_ptr())
     {
@@ -115,12 +110,12 @@ pub(crate) fn is_simple(object: &Bound<'_, PyAny>, depth: usize) -> bool {
             .all(|part| is_simple(&part, depth + 1))
 }
 
-/// Writes what `Request(name, namespace, cluster)` would be written as.
-pub(crate) fn encode_request(request: &RequestRef<'_>, scratch: &mut Scratch) {
-    write_head(TUPLE, 3, scratch);
+/// Write the encoding of `Request(name, namespace, cluster)`.
+pub(crate) fn encode_request(request: &RequestRef<'_>, buffer: &mut KeyBuffer) {
+    write_head(TUPLE, 3, buffer);
     for part in [request.name, request.namespace, request.cluster] {
-        write_head(STR, part.len(), scratch);
-        scratch.push(part.as_bytes());
+        write_head(STR, part.len(), buffer);
+        buffer.push(part.as_bytes());
     }
 }
 
@@ -137,78 +132,74 @@ fn small(object: &Bound<'_, PyAny>) -> Option<i64> {
     (overflow == 0).then_some(int)
 }
 
-/// Tag and length in two bytes.
+/// Write tag and length as two bytes.
 #[inline]
-fn write_head(tag: u8, len: usize, scratch: &mut Scratch) {
-    // One store: bytes that are put together in memory would have to be waited for.
+fn write_head(tag: u8, len: usize, buffer: &mut KeyBuffer) {
+    // One store: reading two bytes that were stored one by one would stall.
     let short = u16::try_from(len.min(LONG)).unwrap_or_default();
-    scratch.push(&(short << 8 | u16::from(tag)).to_le_bytes());
+    buffer.push(&(short << 8 | u16::from(tag)).to_le_bytes());
     if len >= LONG {
-        scratch.push(&(len as u64).to_le_bytes());
+        buffer.push(&(len as u64).to_le_bytes());
     }
 }
 
-fn write_big(object: &Bound<'_, PyAny>, scratch: &mut Scratch) -> PyResult<()> {
+fn write_big(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer) -> PyResult<()> {
     let bits: usize = object.call_method0("bit_length")?.extract()?;
-    let signed = PyDict::new(object.py());
-    signed.set_item("signed", true)?;
+    let signed = [("signed", true)].into_py_dict(object.py())?;
     let number = object.call_method("to_bytes", (bits / 8 + 1, "little"), Some(&signed))?;
     let number = number.extract::<&[u8]>()?;
-    write_head(BIG_INT, number.len(), scratch);
-    scratch.push(number);
+    write_head(BIG_INT, number.len(), buffer);
+    buffer.push(number);
     Ok(())
 }
 
 #[inline]
-fn write_part(object: &Bound<'_, PyAny>, scratch: &mut Scratch, depth: usize) -> PyResult<()> {
-    // SAFETY: the object is valid, and its type is only read.
-    if unsafe { ffi::PyUnicode_CheckExact(object.as_ptr()) } != 0 {
+fn write_part(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer, depth: usize) -> PyResult<()> {
+    if object.is_exact_instance_of::<PyString>() {
         if let Some(bytes) = StrBytes::of(object) {
             // SAFETY: the `str` is borrowed here.
             let bytes = unsafe { bytes.get() };
-            write_head(STR, bytes.len(), scratch);
-            scratch.push(bytes);
-            return Ok(());
+            write_head(STR, bytes.len(), buffer);
+            buffer.push(bytes);
+        } else {
+            let bytes = with_surrogates(object)?;
+            write_head(STR, bytes.len(), buffer);
+            buffer.push(&bytes);
         }
-        let part = with_surrogates(object)?;
-        write_head(STR, part.len(), scratch);
-        scratch.push(&part);
         return Ok(());
     }
-    // SAFETY: as above.
-    if unsafe { ffi::PyLong_CheckExact(object.as_ptr()) } != 0 {
+    if object.is_exact_instance_of::<PyInt>() {
         let Some(int) = small(object) else {
-            return write_big(object, scratch);
+            return write_big(object, buffer);
         };
-        write_head(INT, 0, scratch);
-        scratch.push(&int.to_le_bytes());
+        write_head(INT, 0, buffer);
+        buffer.push(&int.to_le_bytes());
         return Ok(());
     }
-    write_tuple(object, scratch, depth)
+    write_tuple(object, buffer, depth)
 }
 
-fn write_tuple(object: &Bound<'_, PyAny>, scratch: &mut Scratch, depth: usize) -> PyResult<()> {
+fn write_tuple(object: &Bound<'_, PyAny>, buffer: &mut KeyBuffer, depth: usize) -> PyResult<()> {
     let py = object.py();
-    // SAFETY: the object is valid, and its type is only read.
-    let exact = unsafe { ffi::PyTuple_CheckExact(object.as_ptr()) } != 0;
+    let exact = object.is_exact_instance_of::<PyTuple>();
     if !exact && object.get_type_ptr() != request_type(py)?.as_type_ptr() {
         refuse_unless_tuple(object)?;
     }
     if depth == DEPTH {
         return Err(PyTypeError::new_err(format!(
-            "a key may not nest tuples more than {DEPTH} levels deep"
+            "key must not nest tuples more than {DEPTH} levels deep"
         )));
     }
-    // SAFETY: all that gets here are tuples or of subclasses of it.
+    // SAFETY: the object is an instance of `tuple` or of a subclass.
     let tuple = unsafe { object.cast_unchecked::<PyTuple>() };
-    write_head(TUPLE, tuple.len(), scratch);
+    write_head(TUPLE, tuple.len(), buffer);
     for part in tuple.iter_borrowed() {
-        write_part(&part, scratch, depth + 1)?;
+        write_part(&part, buffer, depth + 1)?;
     }
     Ok(())
 }
 
-/// Refuses all but tuples that are compared and hashed as such.
+/// Refuse everything but tuples that are compared and hashed as tuples.
 fn refuse_unless_tuple(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let kind = object.get_type();
     let advice = if object.is_instance_of::<PyString>() || object.is_instance_of::<PyInt>() {
@@ -216,17 +207,15 @@ fn refuse_unless_tuple(object: &Bound<'_, PyAny>) -> PyResult<()> {
     } else {
         let tuple = object.py().get_type::<PyTuple>();
         if kind.is_subclass(&tuple)? {
-            let same = |name: &str| -> PyResult<bool> {
-                Ok(kind.getattr(name)?.is(&tuple.getattr(name)?))
-            };
+            let same = |name| PyResult::Ok(kind.getattr(name)?.is(&tuple.getattr(name)?));
             if same("__eq__")? && same("__hash__")? {
                 return Ok(());
             }
         }
-        "a key is a str, an int, or a tuple of keys"
+        "a key must be a str, an int, or a tuple of keys"
     };
     let name = kind.fully_qualified_name()?;
     Err(PyTypeError::new_err(format!(
-        "{name} can not be a work queue's key: {advice}"
+        "{name} cannot be a work queue's key: {advice}"
     )))
 }

@@ -1,13 +1,12 @@
-//! What an informer's engine says of the bytes that it was fed.
+//! What an informer's engine reports about its input.
 
 use ctrlhost_core::informer;
 use ctrlhost_core::json::read::Value;
 use pyo3::prelude::*;
 
-use crate::body;
 use crate::json::to_python;
 
-/// What a list page says beside its items.
+/// The metadata of a list page.
 #[pyclass(frozen, get_all, module = "ctrlhost._core")]
 pub(crate) struct ListMeta {
     pub(crate) resource_version: String,
@@ -16,7 +15,7 @@ pub(crate) struct ListMeta {
     pub(crate) count: u64,
 }
 
-/// What a piece of a watch stream brought.
+/// What a piece of a watch stream contained.
 #[pyclass(frozen, get_all, module = "ctrlhost._core")]
 pub(crate) struct WatchProgress {
     pub(crate) events: u64,
@@ -44,21 +43,6 @@ impl WatchProgress {
             initial_events_end: progress.initial_events_end,
             error,
             failed: None,
-        })
-    }
-
-    /// What was followed; `malformed` makes the error of a frame.
-    pub(crate) fn of_followed(
-        py: Python<'_>,
-        followed: informer::Followed,
-        malformed: impl FnOnce(&ctrlhost_core::decode::DecodeError) -> PyErr,
-    ) -> PyResult<Self> {
-        let failed = followed
-            .error
-            .map(|error| body::ended(&error, malformed).into_value(py).into_any());
-        Ok(Self {
-            failed,
-            ..Self::wrap(py, followed.progress)?
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What calls of an informer's engine are given by Python.
+//! Arguments of an informer's engine.
 
 use ctrlhost_core::handlers::{self, QueueHandler};
 use ctrlhost_core::informer::{HandlerId, Resync};
@@ -7,18 +7,19 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::clock::not_negative;
+use crate::handlers::listener::Listener;
+use crate::handlers::mappings::{predicate, read_mapping};
 use crate::handlers::sink;
-use crate::listener::Listener;
-use crate::mappings::{predicate, read_mapping};
 
-/// Which part of each object is kept: None, `"metadata"`, or paths.
+/// Read which part of each object to keep: None for all, `"metadata"`, or paths.
 pub(crate) fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Projection>> {
     let Some(reads) = reads else { return Ok(None) };
     if let Ok(name) = reads.cast::<PyString>() {
         return match &*name.to_cow()? {
             "metadata" => Ok(Some(Projection::metadata())),
             other => Err(PyValueError::new_err(format!(
-                "reads is \"metadata\" or a sequence of paths, not {other:?}"
+                "reads must be \"metadata\" or a sequence of paths, got {other:?}"
             ))),
         };
     }
@@ -32,30 +33,17 @@ pub(crate) fn projection(reads: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Pr
         .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Seconds between the resyncs of an informer: None and 0 are never.
-pub(crate) fn resync_period(seconds: Option<f64>) -> PyResult<f64> {
-    let seconds = seconds.unwrap_or(0.0);
-    if seconds.is_nan() || seconds < 0.0 {
-        return Err(PyValueError::new_err(format!(
-            "resync must not be negative: {seconds}"
-        )));
-    }
-    Ok(seconds)
-}
-
-/// Seconds between resyncs: None is the informer's period, 0 is never.
+/// Read the seconds between resyncs: None is the informer's period, 0 is never.
 pub(crate) fn resync_of(seconds: Option<f64>) -> PyResult<Resync> {
-    match seconds {
-        None => Ok(Resync::Informer),
-        Some(0.0) => Ok(Resync::Never),
-        Some(seconds) if seconds > 0.0 => Ok(Resync::Every(seconds)),
-        Some(seconds) => Err(PyValueError::new_err(format!(
-            "resync must not be negative: {seconds}"
-        ))),
-    }
+    let seconds = seconds.map(|seconds| not_negative("resync", seconds));
+    Ok(match seconds.transpose()? {
+        None => Resync::Informer,
+        Some(0.0) => Resync::Never,
+        Some(seconds) => Resync::Every(seconds),
+    })
 }
 
-/// What puts requests into a queue: by a mapping, which is the object itself where none is given.
+/// Make a handler that enqueues requests by a mapping; the default is the object itself.
 pub(crate) fn queue_handler(
     queue: &Bound<'_, PyAny>,
     mapping: Option<&Bound<'_, PyAny>>,
@@ -63,16 +51,12 @@ pub(crate) fn queue_handler(
     priority: Option<i32>,
     low_priority: Option<i32>,
 ) -> PyResult<QueueHandler> {
-    let predicates: Vec<handlers::Predicate> = match predicates {
-        None => Vec::new(),
-        Some(all) => all
-            .try_iter()?
-            .map(|one| predicate(&one?))
-            .collect::<PyResult<_>>()?,
-    };
+    let predicates = predicates.map_or(Ok(Vec::new()), |all| {
+        all.try_iter()?.map(|one| predicate(&one?)).collect()
+    })?;
     let mapping = mapping.map_or(Ok(handlers::Mapping::Object), read_mapping)?;
     Ok(QueueHandler {
-        sink: sink(queue)?,
+        sink: sink(queue),
         mapping,
         predicates,
         priority,
@@ -80,13 +64,13 @@ pub(crate) fn queue_handler(
     })
 }
 
-/// The handler that a handle stands for: a listener, or the number that adding a queue gave.
+/// Return the handler's id from its handle: a listener, or the number that `enqueue_to` returned.
 pub(crate) fn handler_id(handle: &Bound<'_, PyAny>) -> PyResult<HandlerId> {
     let id = match handle.cast::<Listener>() {
-        Ok(listener) => listener.get().id(),
+        Ok(listener) => listener.get().handle,
         Err(_) => handle
             .extract()
-            .map_err(|_| PyTypeError::new_err("a handle is what adding a handler gave"))?,
+            .map_err(|_| PyTypeError::new_err("handle must be what adding a handler returned"))?,
     };
     Ok(HandlerId(id))
 }

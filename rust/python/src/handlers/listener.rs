@@ -1,46 +1,31 @@
 //! Buffered notifications for a handler in Python.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ctrlhost_core::handlers::{Change, Next, SharedListener};
 use ctrlhost_core::informer::{self, HandlerId};
+use ctrlhost_core::object;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 
 use crate::errors;
 use crate::object::Object;
-use crate::tombstone::object_or_tombstone;
-use crate::wait_slices::{deadline, is_over, slice_end};
+use crate::object::tombstone::object_or_tombstone;
+use crate::queue::timeout;
+use crate::queue::wait::wait_in_slices;
 
 /// Buffered notifications for one handler in Python.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Listener {
-    buffer: SharedListener,
-    handle: u64,
-    engine: Arc<informer::SharedInformer>,
-}
-
-impl Listener {
-    pub(crate) fn new(
-        buffer: SharedListener,
-        handle: u64,
-        engine: Arc<informer::SharedInformer>,
-    ) -> Self {
-        Self {
-            buffer,
-            handle,
-            engine,
-        }
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.handle
-    }
+    pub(crate) buffer: SharedListener,
+    pub(crate) handle: u64,
+    pub(crate) engine: Arc<informer::SharedInformer>,
 }
 
 fn notification<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyTuple>> {
-    let wrap = |object: &Arc<ctrlhost_core::object::Object>| -> PyResult<Bound<'py, PyAny>> {
-        Ok(Bound::new(py, Object::wrap(object.clone()))?.into_any())
+    let wrap = |object: &Arc<object::Object>| {
+        PyResult::Ok(Bound::new(py, Object(object.clone()))?.into_any())
     };
     let none = || py.None().into_bound(py);
     let (kind, old, new, initial) = match change {
@@ -62,28 +47,18 @@ impl Listener {
     fn next<'py>(
         &self,
         py: Python<'py>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
         max_items: usize,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let deadline = deadline(timeout)?;
-        loop {
-            match py.detach(|| {
-                self.buffer
-                    .next(max_items.max(1), Some(slice_end(deadline)))
-            }) {
-                Next::Batch(batch) => {
-                    let all = batch
-                        .iter()
-                        .map(|change| notification(py, change))
-                        .collect::<PyResult<Vec<_>>>()?;
-                    return PyList::new(py, all);
-                }
-                Next::Closed => {
-                    return Err(errors::raise(py, "Closed", "the listener was removed", ""));
-                }
-                Next::TimedOut if is_over(deadline) => return Ok(PyList::empty(py)),
-                Next::TimedOut => py.check_signals()?,
-            }
+    ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let max = max_items.max(1);
+        let next = wait_in_slices(py, timeout, |end| match self.buffer.next(max, Some(end)) {
+            Next::TimedOut => None,
+            next => Some(next),
+        })?;
+        match next {
+            Some(Next::Batch(batch)) => batch.iter().map(|one| notification(py, one)).collect(),
+            Some(Next::Closed) => Err(errors::raise(py, "Closed", "the listener was removed", "")),
+            Some(Next::TimedOut) | None => Ok(Vec::new()),
         }
     }
 

@@ -1,41 +1,35 @@
-//! From a key's bytes to an object like the one that it was.
+//! Decodes a key's bytes to an equal object.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyString, PyTuple, PyType};
+use pyo3::types::{IntoPyDict, PyBytes, PyInt, PyString, PyTuple, PyType};
 
 use super::{BIG_INT, INT, LONG, STR, request_type};
 
-/// Makes the `str` of these bytes.
+/// Make the `str` of these bytes.
 pub(crate) fn decode_str(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Ok(PyString::new(py, text).into_any().unbind());
     }
-    let bytes = PyBytes::new(py, bytes);
-    Ok(bytes
-        .call_method1("decode", ("utf-8", "surrogatepass"))?
-        .unbind())
+    let text = PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogatepass"))?;
+    Ok(text.unbind())
 }
 
-/// Makes an object like the one that was encoded; a tuple of three `str` becomes a request.
+/// Make an object equal to the encoded one; a tuple of three `str` becomes a request.
 pub(crate) fn decode(py: Python<'_>, mut bytes: &[u8]) -> PyResult<Py<PyAny>> {
     let object = read_part(py, &mut bytes)?;
     let Ok(tuple) = object.bind(py).cast::<PyTuple>() else {
         return Ok(object);
     };
-    let is_request = tuple.len() == 3
-        && tuple
-            .iter_borrowed()
-            .all(|part| part.is_instance_of::<PyString>());
-    if is_request {
-        new_tuple(request_type(py)?, tuple)
-    } else {
-        Ok(object)
+    let mut parts = tuple.iter_borrowed();
+    if tuple.len() == 3 && parts.all(|part| part.is_instance_of::<PyString>()) {
+        return new_tuple(request_type(py)?, tuple);
     }
+    Ok(object)
 }
 
-/// Makes an instance of a NamedTuple without running the `__new__` that Python wrote for it.
+/// Make an instance of a NamedTuple without running the `__new__` that Python generated for it.
 pub(crate) fn new_tuple(
     kind: &Bound<'_, PyType>,
     parts: &Bound<'_, PyTuple>,
@@ -60,15 +54,11 @@ fn read_part(py: Python<'_>, bytes: &mut &[u8]) -> PyResult<Py<PyAny>> {
         INT => {
             let mut int = [0; 8];
             int.copy_from_slice(take(bytes, 8)?);
-            Ok(i64::from_le_bytes(int)
-                .into_pyobject(py)?
-                .into_any()
-                .unbind())
+            Ok(PyInt::new(py, i64::from_le_bytes(int)).into_any().unbind())
         }
         BIG_INT => {
             let number = PyBytes::new(py, take(bytes, len)?);
-            let signed = PyDict::new(py);
-            signed.set_item("signed", true)?;
+            let signed = [("signed", true)].into_py_dict(py)?;
             let int = py.get_type::<PyInt>();
             Ok(int
                 .call_method("from_bytes", (number, "little"), Some(&signed))?
@@ -98,7 +88,7 @@ fn read_head(bytes: &mut &[u8]) -> PyResult<(u8, usize)> {
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> PyResult<&'a [u8]> {
     let (part, rest) = bytes
         .split_at_checked(len)
-        .ok_or_else(|| PyRuntimeError::new_err("a key's content is cut"))?;
+        .ok_or_else(|| PyRuntimeError::new_err("a key's content is truncated"))?;
     *bytes = rest;
     Ok(part)
 }

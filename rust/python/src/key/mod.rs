@@ -1,31 +1,57 @@
 //! Keys: exact `str`, exact `int` and tuples of keys, compared and hashed without Python.
 //!
-//! A key is hashed over its content, so that a request made in Rust is the same key as the tuple made in Python, and so
-//! that nothing under a queue's lock can call back into the interpreter.
+//! A key is hashed by its content, so that a request made in Rust equals the tuple made in Python, and so that nothing
+//! under a queue's lock can call back into the interpreter.
+//!
+//! The content of a `str` is its UTF-8; that of everything else but a small `int` is a tag, a length where one is
+//! needed, and its parts.
+
+pub(crate) mod buffer;
+mod decode;
+mod encode;
+pub(crate) mod func;
 
 use ctrlhost_core::handlers::RequestRef;
 use ctrlhost_core::queue::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyType};
 
-use crate::key_codec::{self, Encoded, StrBytes};
-use crate::scratch::Scratch;
+use buffer::KeyBuffer;
+use encode::StrBytes;
+
+pub(crate) use decode::{decode, decode_str, new_tuple};
+pub(crate) use encode::{Encoded, encode, encode_request, is_simple};
+
+const TUPLE: u8 = b'(';
+const STR: u8 = b's';
+const INT: u8 = b'i';
+const BIG_INT: u8 = b'I';
+
+/// The mark of a length of 255 or more, which follows in a word of its own. No name in a cluster is that long.
+const LONG: usize = 0xff;
+
+/// `ctrlhost.Request`.
+pub(crate) fn request_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static REQUEST: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    REQUEST.import(py, "ctrlhost.request", "Request")
+}
 
 enum Content {
     /// A `str`, whose bytes are those of the key's object.
     Borrowed(StrBytes),
-    /// A `str` without an object, or one that has no UTF-8.
+    /// A `str` without an object, or with lone surrogates.
     Str(Box<[u8]>),
     Int(i64),
     /// A tuple, or an `int` of more than 64 bits.
     Encoded(Box<[u8]>),
 }
 
-/// A key as a queue, or a limiter, holds it.
+/// A key that a queue or a limiter holds.
 pub(crate) struct Key {
     hash: u64,
     content: Content,
-    /// The object that was added; none for keys that were made in Rust.
+    /// The object that was added; none for keys made in Rust.
     object: Option<Py<PyAny>>,
 }
 
@@ -41,6 +67,15 @@ impl View<'_> {
         match self {
             Self::Str(bytes) | Self::Encoded(bytes) => hash_bytes(bytes),
             Self::Int(int) => hash_number(int.cast_unsigned()),
+        }
+    }
+
+    /// Return a key of this content and hash, without an object.
+    fn to_key(&self, hash: u64) -> Key {
+        Key {
+            hash,
+            content: self.to_content(),
+            object: None,
         }
     }
 
@@ -64,22 +99,18 @@ impl Key {
         }
     }
 
-    /// The key of a request: equal to `ctrlhost.Request(name, namespace, cluster)`.
+    /// Return the key of a request, equal to `ctrlhost.Request(name, namespace, cluster)`.
     pub(crate) fn of_request(request: &RequestRef<'_>) -> Self {
-        let mut scratch = Scratch::new();
-        key_codec::encode_request(request, &mut scratch);
-        let bytes = scratch.bytes();
-        Self {
-            hash: hash_bytes(bytes),
-            content: Content::Encoded(Box::from(bytes)),
-            object: None,
-        }
+        let mut buffer = KeyBuffer::new();
+        encode_request(request, &mut buffer);
+        let view = View::Encoded(buffer.bytes());
+        view.to_key(view.hash())
     }
 
-    /// What to hand out: a new reference to the object, or the content where there is none.
+    /// Return a new reference to the object, or the content if there is no object.
     ///
     /// Runs under a queue's lock, so it may not make Python objects: that can start a garbage collection, and so run
-    /// anybody's code.
+    /// arbitrary code.
     pub(crate) fn show(&self, py: Python<'_>) -> Shown {
         match &self.object {
             Some(object) => Shown::Object(object.clone_ref(py)),
@@ -87,25 +118,25 @@ impl Key {
         }
     }
 
-    /// The object that was added, or one like it.
+    /// Return the object that was added, or an equal one.
     pub(crate) fn to_object(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match (&self.object, self.view()) {
             (Some(object), _) => Ok(object.clone_ref(py)),
-            (None, View::Str(bytes)) => key_codec::decode_str(py, bytes),
+            (None, View::Str(bytes)) => decode_str(py, bytes),
             (None, View::Int(int)) => Ok(int.into_pyobject(py)?.into_any().unbind()),
-            (None, View::Encoded(bytes)) => key_codec::decode(py, bytes),
+            (None, View::Encoded(bytes)) => decode(py, bytes),
         }
     }
 }
 
-/// A key that was taken from a queue.
+/// A key on its way out of a queue.
 pub(crate) enum Shown {
     Object(Py<PyAny>),
     Content(Key),
 }
 
 impl Shown {
-    /// The object to hand to Python. Not under a lock.
+    /// Return the object to hand to Python. Not under a lock.
     pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self {
             Self::Object(object) => Ok(object),
@@ -128,51 +159,45 @@ impl QueueKey for Key {
     }
 
     fn content(&self) -> Self {
-        Self {
-            hash: self.hash,
-            content: self.view().to_content(),
-            object: None,
-        }
+        self.view().to_key(self.hash)
     }
 }
 
-/// A key as a call brought it: borrowed from its object.
+/// A key in a call's argument, borrowed from its object.
 pub(crate) struct Probe<'a, 'py> {
     hash: u64,
     content: Encoded,
-    scratch: &'a Scratch,
+    buffer: &'a KeyBuffer,
     object: &'a Bound<'py, PyAny>,
 }
 
 impl<'a, 'py> Probe<'a, 'py> {
-    /// Reads a key. What is not in the object itself is written to `scratch`, which is empty before.
+    /// Read a key. Content that is not in the object itself is written to `buffer`, which must be empty.
     ///
     /// # Errors
-    /// `TypeError` for what is no key.
+    /// `TypeError` for an invalid key.
     #[inline]
-    pub(crate) fn new(object: &'a Bound<'py, PyAny>, scratch: &'a mut Scratch) -> PyResult<Self> {
-        let content = key_codec::encode(object, scratch)?;
-        let mut probe = Self {
-            hash: 0,
-            content,
-            scratch,
-            object,
-        };
-        probe.hash = probe.view().hash();
-        Ok(probe)
+    pub(crate) fn new(object: &'a Bound<'py, PyAny>, buffer: &'a mut KeyBuffer) -> PyResult<Self> {
+        let content = encode(object, buffer)?;
+        Ok(Self::of(object, content, buffer))
     }
 
-    /// Reads a key again whose content was special, and so is in `scratch`: a `str` with lone surrogates, or tagged.
-    pub(crate) fn read(object: &'a Bound<'py, PyAny>, scratch: &'a Scratch) -> Self {
+    /// Read a key again whose content is in `buffer`: a `str` with lone surrogates, or tagged.
+    pub(crate) fn read(object: &'a Bound<'py, PyAny>, buffer: &'a KeyBuffer) -> Self {
         let content = if object.is_instance_of::<PyString>() {
             Encoded::Str
         } else {
             Encoded::Tagged
         };
+        Self::of(object, content, buffer)
+    }
+
+    #[inline]
+    fn of(object: &'a Bound<'py, PyAny>, content: Encoded, buffer: &'a KeyBuffer) -> Self {
         let mut probe = Self {
             hash: 0,
             content,
-            scratch,
+            buffer,
             object,
         };
         probe.hash = probe.view().hash();
@@ -184,13 +209,13 @@ impl<'a, 'py> Probe<'a, 'py> {
         match self.content {
             // SAFETY: `object` is the `str` whose bytes these are, and is borrowed as long as `self`.
             Encoded::Borrowed(bytes) => View::Str(unsafe { bytes.get() }),
-            Encoded::Str => View::Str(self.scratch.bytes()),
+            Encoded::Str => View::Str(self.buffer.bytes()),
             Encoded::Int(int) => View::Int(int),
-            Encoded::Tagged => View::Encoded(self.scratch.bytes()),
+            Encoded::Tagged => View::Encoded(self.buffer.bytes()),
         }
     }
 
-    /// A key to hold.
+    /// Return a key to hold.
     #[inline]
     pub(crate) fn to_key(&self) -> Key {
         let content = match self.content {
@@ -215,11 +240,7 @@ impl KeyRef<Key> for Probe<'_, '_> {
     }
 
     fn content(&self) -> Key {
-        Key {
-            hash: self.hash,
-            content: self.view().to_content(),
-            object: None,
-        }
+        self.view().to_key(self.hash)
     }
 }
 

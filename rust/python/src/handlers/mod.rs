@@ -1,18 +1,23 @@
-//! What handlers are told from Python: owners, predicates, mappings, and the queue they feed.
+//! Arguments of handlers: owners, predicates, mappings, and the queue that the handlers feed.
+
+pub(crate) mod callback_metrics;
+pub(crate) mod listener;
+pub(crate) mod mappings;
 
 use std::sync::Arc;
 
 use ctrlhost_core::handlers::{self, LabelRequirement, RequestRef, RequestSink, Selection};
 use ctrlhost_core::object;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{IntoPyDict, PyList, PyTuple};
 
 use crate::errors;
-use crate::mappings::predicate;
+use crate::key::request_type;
 use crate::object::Object;
 use crate::queue::WorkQueue;
+use mappings::predicate;
 
-/// The owner that a handler enqueues, in whatever version a reference names it.
+/// The owner that a handler enqueues, in any version.
 #[pyclass(frozen, eq, get_all, module = "ctrlhost._core")]
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
@@ -42,22 +47,18 @@ impl Owner {
 
 impl Owner {
     pub(crate) fn owner(&self) -> object::Owner {
-        object::Owner::new(
-            &self.api_version,
-            &self.kind,
-            self.controller,
-            self.cluster_scoped,
-        )
+        let (controller, cluster_scoped) = (self.controller, self.cluster_scoped);
+        object::Owner::new(&self.api_version, &self.kind, controller, cluster_scoped)
     }
 }
 
-/// A condition on a change that is looked at in Rust.
+/// A condition on a change, evaluated in Rust.
 #[pyclass(frozen, module = "ctrlhost._core")]
-pub(crate) struct Predicate(handlers::Predicate);
+pub(crate) struct Predicate(pub(crate) handlers::Predicate);
 
 impl Predicate {
-    pub(crate) fn condition(&self) -> &handlers::Predicate {
-        &self.0
+    fn with(&self, other: &Bound<'_, PyAny>) -> PyResult<Vec<handlers::Predicate>> {
+        Ok(vec![self.0.clone(), predicate(other)?])
     }
 }
 
@@ -113,43 +114,31 @@ impl Predicate {
         name: Option<String>,
         labels: Vec<(String, Option<Vec<String>>, bool)>,
     ) -> PyResult<Self> {
-        let labels = labels
-            .into_iter()
-            .map(|(key, values, negated)| LabelRequirement {
-                key,
-                values,
-                negated,
-            });
+        let requirement = |(key, values, negated)| LabelRequirement {
+            key,
+            values,
+            negated,
+        };
         let selection = Selection {
             namespaces,
             name,
-            labels: labels.collect(),
+            labels: labels.into_iter().map(requirement).collect(),
         };
-        Ok(Self(handlers::Predicate::Within(
-            selection,
-            all_of(predicates)?,
-        )))
+        let predicates = all_of(predicates)?;
+        Ok(Self(handlers::Predicate::Within(selection, predicates)))
     }
 
     fn __call__(&self, old: Option<&Bound<'_, Object>>, new: Option<&Bound<'_, Object>>) -> bool {
-        self.0.passes(
-            old.map(|old| old.get().object()),
-            new.map(|new| new.get().object()),
-        )
+        self.0
+            .passes(old.map(|old| &old.get().0), new.map(|new| &new.get().0))
     }
 
     fn __and__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self(handlers::Predicate::All(vec![
-            self.0.clone(),
-            predicate(other)?,
-        ])))
+        Ok(Self(handlers::Predicate::All(self.with(other)?)))
     }
 
     fn __or__(&self, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self(handlers::Predicate::Any(vec![
-            self.0.clone(),
-            predicate(other)?,
-        ])))
+        Ok(Self(handlers::Predicate::Any(self.with(other)?)))
     }
 
     fn __invert__(&self) -> Self {
@@ -162,53 +151,35 @@ impl Predicate {
 }
 
 /// Any Python object with `add_many(keys, priority=…)` as a queue.
-struct PySink {
-    queue: Py<PyAny>,
-    request: Py<PyAny>,
-}
+struct PySink(Py<PyAny>);
 
 impl RequestSink for PySink {
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>) {
         Python::attach(|py| {
             let add = || -> PyResult<()> {
-                let list = PyList::empty(py);
-                for one in requests {
-                    list.append(self.request.bind(py).call1((
-                        one.name,
-                        one.namespace,
-                        one.cluster,
-                    ))?)?;
-                }
-                let kwargs = PyDict::new(py);
-                kwargs.set_item("priority", priority)?;
-                self.queue
+                let kind = request_type(py)?;
+                let made = requests
+                    .iter()
+                    .map(|one| kind.call1((one.name, one.namespace, one.cluster)));
+                let keys = PyList::new(py, made.collect::<PyResult<Vec<_>>>()?)?;
+                let kwargs = [("priority", priority)].into_py_dict(py)?;
+                self.0
                     .bind(py)
-                    .call_method("add_many", (list,), Some(&kwargs))
-                    .map(|_| ())
+                    .call_method("add_many", (keys,), Some(&kwargs))?;
+                Ok(())
             };
             if let Err(error) = add() {
-                errors::log_failure(
-                    py,
-                    &format!("{} requests could not be queued", requests.len()),
-                    &error,
-                );
+                let what = format!("adding {} requests to a queue failed", requests.len());
+                errors::log_failure(py, &what, &error);
             }
         });
     }
 }
 
-/// The queue behind a Python object; our own takes requests without entering Python.
-pub(crate) fn sink(queue: &Bound<'_, PyAny>) -> PyResult<Arc<dyn RequestSink>> {
-    if let Ok(queue) = queue.cast::<WorkQueue>() {
-        return Ok(Arc::clone(&queue.get().shared) as _);
+/// Return the queue behind a Python object; our own takes requests without entering Python.
+pub(crate) fn sink(queue: &Bound<'_, PyAny>) -> Arc<dyn RequestSink> {
+    match queue.cast::<WorkQueue>() {
+        Ok(queue) => Arc::clone(&queue.get().shared) as _,
+        Err(_) => Arc::new(PySink(queue.clone().unbind())),
     }
-    let request = queue
-        .py()
-        .import("ctrlhost.request")?
-        .getattr("Request")?
-        .unbind();
-    Ok(Arc::new(PySink {
-        queue: queue.clone().unbind(),
-        request,
-    }))
 }

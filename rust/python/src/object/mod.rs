@@ -1,39 +1,36 @@
-//! The Python face of a cached object.
+//! Cached objects in Python.
 
+pub(crate) mod input;
+mod owner_reference;
+pub(crate) mod tombstone;
+pub(crate) mod transform;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ctrlhost_core::json::read::Value;
-use ctrlhost_core::object::{self, Builder};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use ctrlhost_core::object;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
 
 use crate::errors;
 use crate::json::to_python;
-use crate::object_input::from_any;
-use crate::owner_reference::OwnerReference;
-use crate::view::{MapView, Window, equal, follow, or_none, view};
+use crate::view::{AnyResult, MapView, Window, equal, read_only};
+use input::from_any;
+pub(crate) use owner_reference::OwnerReference;
 
 /// An immutable view of one object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]
-pub(crate) struct Object(Arc<object::Object>);
+pub(crate) struct Object(pub(crate) Arc<object::Object>);
 
 impl Object {
-    pub(crate) fn wrap(object: Arc<object::Object>) -> Self {
-        Self(object)
-    }
-
-    pub(crate) fn object(&self) -> &Arc<object::Object> {
-        &self.0
-    }
-
     fn map_view<'py>(&self, py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, MapView>> {
-        // Absent is the same as empty; the view then looks at nothing.
-        Bound::new(py, MapView::over(Window::new(&self.0, value)))
+        // Absent is the same as empty; the view is then over nothing.
+        Bound::new(py, MapView(Window::new(&self.0, value)))
     }
 
     fn as_view(&self) -> MapView {
-        MapView::over(Window::new(&self.0, self.0.value()))
+        MapView(Window::new(&self.0, self.0.value()))
     }
 }
 
@@ -44,7 +41,7 @@ impl Object {
         from_any(raw).map(Self)
     }
 
-    /// The group and version, as `apps/v1`; empty where neither the object nor its list says it.
+    /// The group and version, such as `apps/v1`; empty if neither the object nor its list has it.
     #[getter]
     fn api_version<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         PyString::intern(py, self.0.api_version())
@@ -74,30 +71,28 @@ impl Object {
         self.0.key()
     }
 
-    /// The uid, empty if there is none.
+    /// The uid; empty if there is none.
     #[getter]
     fn uid(&self) -> String {
         self.0.uid().into_owned()
     }
 
-    /// The version, a text to compare for equality alone; empty if there is none.
+    /// The version, to compare for equality only; empty if there is none.
     #[getter]
     fn resource_version(&self) -> String {
         self.0.resource_version().into_owned()
     }
 
-    /// The generation, 0 if there is none.
+    /// The generation; 0 if there is none.
     #[getter]
     fn generation(&self) -> i64 {
         self.0.generation()
     }
 
-    /// When its deletion began, as the server wrote it; None for one that stays.
+    /// When the deletion began, as the server wrote it; None if the object is not being deleted.
     #[getter]
     fn deletion_timestamp(&self) -> Option<String> {
-        self.0
-            .deletion_timestamp()
-            .map(std::borrow::Cow::into_owned)
+        self.0.deletion_timestamp().map(Cow::into_owned)
     }
 
     /// The labels, a read-only mapping; empty if there are none.
@@ -122,51 +117,40 @@ impl Object {
     /// The finalizers, in the object's order.
     #[getter]
     fn finalizers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let all: Vec<String> = self
-            .0
-            .finalizers()
-            .map(std::borrow::Cow::into_owned)
-            .collect();
+        let all: Vec<_> = self.0.finalizers().map(Cow::into_owned).collect();
         PyTuple::new(py, all)
     }
 
-    /// Whether only a part of the object is cached: what is missing here may be there on the server.
+    /// Whether only a part of the object is cached: fields missing here may exist on the server.
     #[getter]
     fn partial(&self) -> bool {
         self.0.partial()
     }
 
-    fn __getitem__<'py>(
-        &self,
-        py: Python<'py>,
-        key: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> AnyResult<'py> {
         self.as_view().__getitem__(py, key)
     }
 
-    /// Give a member as a read-only view; `default` if there is none.
+    /// Return a member as a read-only view; `default` if there is none.
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> AnyResult<'py> {
         self.as_view().get(py, key, default)
     }
 
-    /// Follow names and positions; `default` if anything is missing, or null, on the way.
+    /// Follow names and positions; return `default` if anything on the way is missing or null.
     #[pyo3(signature = (*path, default=None))]
     fn get_path<'py>(
         &self,
         py: Python<'py>,
         path: &Bound<'py, PyTuple>,
         default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match follow(self.0.value(), path)? {
-            Some(inner) => view(py, &self.0, inner),
-            None => Ok(or_none(py, default)),
-        }
+    ) -> AnyResult<'py> {
+        self.as_view().get_path(py, path, default)
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -184,35 +168,31 @@ impl Object {
         self.keys(py)?.try_iter()
     }
 
-    /// The names of the members.
+    /// Return the names of the members.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.as_view().key_list(py)
+        self.as_view().keys(py)
     }
 
-    /// The members, as read-only views.
+    /// Return the members as read-only views.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.as_view().value_list(py)
+        self.as_view().values(py)
     }
 
-    /// The members with their names, as read-only views.
+    /// Return the members with their names, as read-only views.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.as_view().item_list(py)
+        self.as_view().items(py)
     }
 
     fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(PyTypeError::new_err(
-            "a cached object can not be changed; change a copy made with to_dict()",
-        ))
+        Err(read_only("object"))
     }
 
     fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(PyTypeError::new_err(
-            "a cached object can not be changed; change a copy made with to_dict()",
-        ))
+        Err(read_only("object"))
     }
 
-    /// Make a copy that may be changed. PartialObject if only a part is cached: written back, it would erase the rest.
-    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Return a mutable copy. PartialObject if only a part is cached: written back, it would erase the rest.
+    fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         if self.0.partial() {
             let what = format!(
                 "only a part of {} {} is cached: writing it back would erase the rest",
@@ -225,17 +205,13 @@ impl Object {
         to_python(py, self.0.value())
     }
 
-    /// Give the object as JSON, as it is cached.
+    /// Return the object as JSON, as it is cached.
     fn to_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.0.text().as_bytes())
     }
 
-    /// Make a `msgspec.Struct` of the object; msgspec.ValidationError where it does not fit.
-    fn decode<'py>(
-        &self,
-        py: Python<'py>,
-        r#type: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    /// Convert the object to a `msgspec.Struct`; msgspec.ValidationError where it does not fit.
+    fn decode<'py>(&self, py: Python<'py>, r#type: &Bound<'py, PyAny>) -> AnyResult<'py> {
         py.import("ctrlhost.typed_json")?
             .call_method1("decode", (self.to_json(py), r#type))
     }
@@ -262,7 +238,7 @@ impl Object {
         slf
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         let restore = py.get_type::<Self>().getattr("_restore")?;
         (restore, (self.to_json(py), self.0.partial()))
             .into_pyobject(py)
@@ -271,9 +247,6 @@ impl Object {
 
     #[staticmethod]
     fn _restore(text: &Bound<'_, PyBytes>, partial: bool) -> PyResult<Self> {
-        let built = Builder::new("", "").partial(partial).parse(text.as_bytes());
-        built
-            .map(|object| Self(Arc::new(object)))
-            .map_err(|error| PyValueError::new_err(error.to_string()))
+        input::parse(text.as_bytes(), partial).map(Self)
     }
 }

@@ -1,4 +1,4 @@
-//! The Python face of an owner reference.
+//! Owner references in Python.
 
 use ctrlhost_core::object;
 use pyo3::prelude::*;
@@ -7,17 +7,17 @@ use pyo3::prelude::*;
 #[pyclass(frozen, eq, hash, get_all, module = "ctrlhost._core")]
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct OwnerReference {
-    /// Its group and version.
+    /// The owner's group and version.
     api_version: String,
-    /// Its kind.
+    /// The owner's kind.
     kind: String,
-    /// Its name.
+    /// The owner's name.
     name: String,
-    /// Its uid.
+    /// The owner's uid.
     uid: String,
-    /// Whether it is the one owner that controls the object.
+    /// Whether this is the one owner that controls the object.
     controller: bool,
-    /// Whether a deletion of the owner in the foreground waits for this object.
+    /// Whether a foreground deletion of the owner waits for this object.
     block_owner_deletion: bool,
 }
 

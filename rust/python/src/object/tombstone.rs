@@ -1,4 +1,4 @@
-//! Deltas and tombstones as Python sees them.
+//! Deltas and tombstones in Python.
 
 use std::sync::Arc;
 
@@ -8,27 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::object::Object;
-use crate::object_input::from_any;
+use crate::object::input::from_any;
 
-/// The object vanished while nobody watched.
+/// A tombstone: the object disappeared while no watch was running.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct DeletedFinalStateUnknown {
-    key: Key,
-    object: Option<Arc<object::Object>>,
-}
-
-impl DeletedFinalStateUnknown {
-    pub(crate) fn wrap(key: Key, object: Option<Arc<object::Object>>) -> Self {
-        Self { key, object }
-    }
-
-    pub(crate) fn key(&self) -> Key {
-        self.key.clone()
-    }
-
-    pub(crate) fn last_state(&self) -> Option<Arc<object::Object>> {
-        self.object.clone()
-    }
+    pub(crate) key: Key,
+    pub(crate) object: Option<Arc<object::Object>>,
 }
 
 #[pymethods]
@@ -48,10 +34,10 @@ impl DeletedFinalStateUnknown {
         &self.key
     }
 
-    /// The last state that was known, which may be stale; None if there is none.
+    /// The last known state, which may be stale; None if there is none.
     #[getter]
     fn object(&self) -> Option<Object> {
-        self.object.clone().map(Object::wrap)
+        self.object.clone().map(Object)
     }
 
     /// The namespace; empty for cluster-scoped objects.
@@ -100,25 +86,24 @@ impl Delta {
     }
 }
 
-/// The object, or the tombstone that stands for it.
+/// Return the object or its tombstone.
 pub(crate) fn object_or_tombstone<'py>(
     py: Python<'py>,
     key: &Key,
     object: &DeltaObject,
 ) -> PyResult<Bound<'py, PyAny>> {
     Ok(match object {
-        DeltaObject::Live(object) => Bound::new(py, Object::wrap(object.clone()))?.into_any(),
-        DeltaObject::Tombstone(last) => Bound::new(
-            py,
-            DeletedFinalStateUnknown::wrap(key.clone(), last.clone()),
-        )?
-        .into_any(),
+        DeltaObject::Live(object) => Bound::new(py, Object(object.clone()))?.into_any(),
+        DeltaObject::Tombstone(last) => {
+            let (key, object) = (key.clone(), last.clone());
+            Bound::new(py, DeletedFinalStateUnknown { key, object })?.into_any()
+        }
     })
 }
 
 #[pymethods]
 impl Delta {
-    /// Added, Updated, Deleted, Replaced (of a relist) or Sync (of a resync).
+    /// Added, Updated, Deleted, Replaced (by a relist) or Sync (by a resync).
     #[getter]
     fn r#type<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         let name = match self.kind {
@@ -131,7 +116,7 @@ impl Delta {
         PyString::intern(py, name)
     }
 
-    /// The object; of a deletion that nobody watched, the tombstone.
+    /// The object, or the tombstone of a deletion that no watch reported.
     #[getter]
     fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         object_or_tombstone(py, &self.key, &self.object)

@@ -1,4 +1,4 @@
-//! Whose turn a key uses in a fair queue.
+//! The groups that take turns in a fair queue.
 
 use std::borrow::Cow;
 
@@ -13,33 +13,31 @@ pub(crate) enum FairBy {
     Off,
     /// By the key's namespace.
     Namespace,
-    /// By what a callable makes of the key.
+    /// By what a callable returns for the key.
     Callable(Py<PyAny>),
 }
 
 impl FairBy {
     pub(crate) fn new(given: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        match given {
-            None => Ok(Self::Off),
-            Some(given) if given.is_callable() => Ok(Self::Callable(given.clone().unbind())),
-            Some(given)
-                if given
-                    .cast::<PyString>()
-                    .is_ok_and(|text| text == "namespace") =>
-            {
-                Ok(Self::Namespace)
-            }
-            Some(given) => Err(PyTypeError::new_err(format!(
-                "fair_by must be None, \"namespace\" or a callable, not {given}"
-            ))),
+        let Some(given) = given else {
+            return Ok(Self::Off);
+        };
+        if given.is_callable() {
+            return Ok(Self::Callable(given.clone().unbind()));
         }
+        if given.eq("namespace")? {
+            return Ok(Self::Namespace);
+        }
+        Err(PyTypeError::new_err(format!(
+            "fair_by must be None, \"namespace\" or a callable, got {given}"
+        )))
     }
 
     pub(crate) fn is_fair(&self) -> bool {
         !matches!(self, Self::Off)
     }
 
-    /// The group of a key. Runs Python, so never under a queue's lock.
+    /// Return the group of a key. Runs Python, so never under a queue's lock.
     #[inline]
     pub(crate) fn group<'a>(&self, key: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
         match self {
@@ -48,16 +46,14 @@ impl FairBy {
             Self::Callable(callable) => {
                 let group = callable.bind(key.py()).call1((key,))?;
                 let group = group.cast::<PyString>().map_err(|_| {
-                    PyTypeError::new_err(format!(
-                        "fair_by must give the name of a group as a str, not {group}"
-                    ))
+                    PyTypeError::new_err(format!("fair_by must return a str, got {group}"))
                 })?;
                 Ok(Cow::Owned(group.to_string_lossy().into_owned()))
             }
         }
     }
 
-    /// The groups of many keys; none at all for a queue that is not fair.
+    /// Return the groups of many keys; an empty list for a queue that is not fair.
     pub(crate) fn groups(&self, keys: &[Bound<'_, PyAny>]) -> PyResult<Vec<String>> {
         if !self.is_fair() {
             return Ok(Vec::new());
@@ -68,29 +64,28 @@ impl FairBy {
     }
 
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match self {
-            Self::Callable(callable) => visit.call(callable),
-            Self::Off | Self::Namespace => Ok(()),
+        if let Self::Callable(callable) = self {
+            visit.call(callable)?;
         }
+        Ok(())
     }
 }
 
-/// The field `namespace`, or what stands before the slash of a `str`; else the empty one.
+/// Return the field `namespace`, or the part of a `str` before the slash; else the empty namespace.
 fn namespace<'a>(key: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
     if let Ok(text) = key.cast::<PyString>() {
-        return Ok(match text.to_string_lossy().split_once('/') {
-            Some((namespace, _)) => Cow::Owned(namespace.to_owned()),
-            None => Cow::Borrowed(""),
-        });
+        let text = text.to_string_lossy();
+        let namespace = text.split_once('/').map(|(namespace, _)| namespace);
+        return Ok(Cow::Owned(namespace.unwrap_or_default().to_owned()));
     }
     if !key.is_instance_of::<PyTuple>() {
         return Ok(Cow::Borrowed(""));
     }
     let namespace = key.getattr_opt("namespace")?;
-    let text = namespace
-        .as_ref()
-        .and_then(|namespace| namespace.cast::<PyString>().ok());
-    Ok(text.map_or(Cow::Borrowed(""), |text| {
-        Cow::Owned(text.to_string_lossy().into_owned())
-    }))
+    let text = namespace.as_ref().map(|namespace| namespace.cast());
+    Ok(text
+        .and_then(Result::ok)
+        .map_or(Cow::Borrowed(""), |text: &Bound<'_, PyString>| {
+            Cow::Owned(text.to_string_lossy().into_owned())
+        }))
 }

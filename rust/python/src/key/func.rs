@@ -1,4 +1,4 @@
-//! The keys that objects have in a store.
+//! Keys of objects in a store.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pyo3::types::PyString;
 use crate::errors;
 use crate::object::Object;
 
-/// The key of an object: by the key function where there is one, else `namespace/name`.
+/// Return the key of an object: by the key function if there is one, else `namespace/name`.
 pub(crate) fn key_of(
     py: Python<'_>,
     key_func: Option<&Py<PyAny>>,
@@ -19,15 +19,12 @@ pub(crate) fn key_of(
         return Ok(object.key().clone());
     };
     let call = || -> PyResult<Key> {
-        let key = func.bind(py).call1((Object::wrap(object.clone()),))?;
+        let key = func.bind(py).call1((Object(object.clone()),))?;
         Ok(Key::from(key.cast::<PyString>()?.to_cow()?.as_ref()))
     };
     call().map_err(|cause| {
-        let what = format!(
-            "the key function failed for {} {}",
-            object.kind(),
-            object.key()
-        );
+        let (kind, key) = (object.kind(), object.key());
+        let what = format!("the key function failed for {kind} {key}");
         let error = errors::raise(py, "KeyFuncError", &what, "");
         error.set_cause(py, Some(cause));
         error
