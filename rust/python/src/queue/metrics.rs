@@ -50,7 +50,7 @@ pub(crate) fn queue_metrics(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> 
         .collect()
 }
 
-/// Make the row of a queue; `ctrlhost.queue_metrics` has a metric for each field.
+/// Make the row of a queue; `ctrlhost.host.queue_metrics` has a metric for each field.
 fn row<'py>(py: Python<'py>, name: &str, scrape: &Scrape) -> PyResult<Bound<'py, PyDict>> {
     let row = PyDict::new(py);
     let counted = &scrape.counted;
