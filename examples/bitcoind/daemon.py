@@ -11,7 +11,7 @@ import tempfile
 from collections import deque
 from pathlib import Path
 
-from ctrlhost_bitcoin.rpc import Credentials, RpcTarget
+from ctrlhost_bitcoin.rpc.client import Credentials, RpcTarget
 
 FETCHED = Path(__file__).parents[2] / ".cache" / "bitcoind" / "bitcoind"
 RPC_PORT, P2P_PORT = 18443, 18444

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost_bitcoin.rpc import Credentials, RpcTarget
+from ctrlhost_bitcoin.rpc.client import Credentials, RpcTarget
 from ctrlhost_bitcoin.testing.daemon import Silent
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from ctrlhost_bitcoin.rpc import RpcClient
+from ctrlhost_bitcoin.rpc.client import RpcClient
 
 import ctrlhost
 from ctrlhost.cache import DeletedFinalStateUnknown

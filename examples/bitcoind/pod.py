@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin.rpc_errors import RpcFailure
+from ctrlhost_bitcoin.rpc.errors import RpcFailure
 
 import ctrlhost
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from ctrlhost_bitcoin.rpc import RpcTarget
+    from ctrlhost_bitcoin.rpc.client import RpcTarget
 
 
 class Process(Protocol):

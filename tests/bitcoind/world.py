@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost_bitcoin
 from ctrlhost_bitcoin.crds import crds
-from ctrlhost_bitcoin.rpc_errors import RpcFailure
+from ctrlhost_bitcoin.rpc.errors import RpcFailure
 
 import ctrlhost
 from ctrlhost.configuration import Configuration

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin import rpc
-from ctrlhost_bitcoin.rpc import AddedNode, Credentials, RpcClient, RpcError, RpcTarget
+from ctrlhost_bitcoin.rpc import errors
+from ctrlhost_bitcoin.rpc.client import AddedNode, Credentials, RpcClient, RpcTarget
+from ctrlhost_bitcoin.rpc.errors import RpcError
 
 from tests.waiting import eventually
 
@@ -37,7 +38,7 @@ def answering(daemon: Bitcoind) -> Bitcoind:
     def answers() -> bool:
         try:
             client.call(None, "uptime")
-        except (rpc.Refused, rpc.WarmingUp):
+        except (errors.Refused, errors.WarmingUp):
             assert daemon.runs, daemon.log
             return False
         return True
@@ -67,7 +68,7 @@ def test_the_daemon_that_a_call_names_is_called_and_not_the_default(daemon: Bitc
     assert client.added_nodes(daemon.target) == [AddedNode("127.0.0.3", False)]
     client.remove_node(daemon.target, "127.0.0.3")
     assert client.added_nodes(daemon.target) == []
-    with pytest.raises(rpc.Refused):
+    with pytest.raises(errors.Refused):
         client.added_nodes()
     client.close()
 
@@ -101,16 +102,16 @@ def test_a_wrong_password_is_told_apart_and_a_hanging_daemon_too(daemon: Bitcoin
     wrong = RpcTarget(daemon.host, daemon.target.port, Credentials("user", "wrong"))
     # The daemon takes its time to refuse.
     client = RpcClient()
-    with pytest.raises(rpc.Unauthorized):
+    with pytest.raises(errors.Unauthorized):
         client.call(wrong, "uptime")
     client.close()
     client = RpcClient(timeout=0.3)
     daemon.hang()
-    with pytest.raises(rpc.Timeout):
+    with pytest.raises(errors.Timeout):
         client.call(daemon.target, "uptime")
     daemon.resume()
     assert eventually(lambda: client.call(daemon.target, "uptime")) is not None
     daemon.kill()
-    with pytest.raises(rpc.Refused):
+    with pytest.raises(errors.Refused):
         client.call(daemon.target, "uptime")
     client.close()

@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 import pytest
-from ctrlhost_bitcoin.credentials import History, Usable, digest
-from ctrlhost_bitcoin.rpc import Credentials
+from ctrlhost_bitcoin.objects.credentials import History, Usable, digest
+from ctrlhost_bitcoin.rpc.client import Credentials
 
 import ctrlhost
 from plugins.bitcoin.tests.world import NAME, SECRET, SECRET_NAME, STS

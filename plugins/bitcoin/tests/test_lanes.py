@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from ctrlhost_bitcoin.lanes import Lanes
+from ctrlhost_bitcoin.mesh.bounded_pool import Lanes
 
 FOR_EVER = 600.0
 

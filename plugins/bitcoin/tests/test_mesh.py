@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from ctrlhost_bitcoin.rpc import RpcClient
+from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.testing.daemon import Fails, Raw, Reply, Silent, Slow
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 

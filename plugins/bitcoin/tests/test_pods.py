@@ -21,7 +21,7 @@ def net(world: Any) -> Any:
 
 @pytest.mark.behaviour("bitcoin/B10")
 def test_a_stateful_set_that_says_no_number_has_one_pod(net: Any) -> None:
-    from ctrlhost_bitcoin.updating import replicas, update_stateful_set
+    from ctrlhost_bitcoin.objects.updating import replicas, update_stateful_set
 
     live = net.sts()
     live["spec"]["replicas"] = None

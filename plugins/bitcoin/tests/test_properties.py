@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from ctrlhost_bitcoin.targets import is_ip
+from ctrlhost_bitcoin.mesh.targets import is_ip
 from ctrlhost_bitcoin.testing.daemon import Fails, Raw, Reply, Silent, Slow
 
 from plugins.bitcoin.tests.world import NAME

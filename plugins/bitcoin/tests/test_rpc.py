@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin import rpc
-from ctrlhost_bitcoin.rpc import AddedNode, Credentials, RpcClient, RpcError, RpcTarget
+from ctrlhost_bitcoin.rpc import errors
+from ctrlhost_bitcoin.rpc.client import AddedNode, Credentials, RpcClient, RpcTarget
+from ctrlhost_bitcoin.rpc.errors import RpcError
 from ctrlhost_bitcoin.testing.daemon import Fails, FakeDaemon, FakeHttp, Reply, Slow
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
@@ -54,7 +55,7 @@ def test_a_client_can_be_given_another_http_layer() -> None:
     client = RpcClient(RpcTarget("10.0.0.1", 18332, Credentials("user", "password")), http=FakeHttp(daemon))
     client.add_node(None, "10.0.0.3")
     assert daemon.added == ["10.0.0.3"]
-    with pytest.raises(rpc.Refused):
+    with pytest.raises(errors.Refused):
         client.call(RpcTarget("10.0.0.2", 18332, HERE.credentials), "uptime")
 
 
@@ -109,7 +110,7 @@ def test_a_list_of_added_nodes_of_another_shape_is_no_answer(client: RpcClient, 
     for shape in ("null", "{}", "[1]", '[{"addednode":5,"connected":true}]', '[{"addednode":"a","connected":"yes"}]'):
         client = RpcClient(http=FakeHttp(daemon))
         daemon.script(Reply(body=f'{{"result":{shape},"id":1}}'.encode()), times=1)
-        with pytest.raises(rpc.Protocol):
+        with pytest.raises(errors.Protocol):
             client.added_nodes(at(daemon))
 
 
@@ -173,11 +174,11 @@ def test_repeated_and_missing_ids_spoil_only_their_items(daemon: FakeDaemon) -> 
     daemon.script(Reply(body=f"[{items}]".encode()))
     client = RpcClient(http=FakeHttp(daemon))
     first, second, third, fourth, fifth = client.batch(at(daemon), [("uptime", [])] * 5)
-    assert isinstance(first, rpc.Protocol)
-    assert isinstance(second, rpc.Protocol)
+    assert isinstance(first, errors.Protocol)
+    assert isinstance(second, errors.Protocol)
     assert third == "c"
     assert (fourth.reason, fourth.code) == ("RpcError", -32600)
-    assert isinstance(fifth, rpc.Protocol)
+    assert isinstance(fifth, errors.Protocol)
 
 
 def test_an_error_for_a_whole_batch_is_raised(daemon: FakeDaemon) -> None:
@@ -188,7 +189,7 @@ def test_an_error_for_a_whole_batch_is_raised(daemon: FakeDaemon) -> None:
     assert whole.value.code == -32700
     for body in (b'"text"', b"7", b'{"result":1,"id":1}', b'{"result":1,"id":-1}'):
         daemon.script(Reply(body=body), times=1)
-        with pytest.raises(rpc.Protocol):
+        with pytest.raises(errors.Protocol):
             client.batch(at(daemon), [("uptime", [])])
 
 
@@ -200,7 +201,7 @@ def test_every_call_is_observed_with_its_outcome(daemon: FakeDaemon) -> None:
     for call in (("getnetworkinfo",), ("addnode", "10.0.0.4", "add"), ("getpeerinfo",)):
         try:
             client.call(at(daemon), *call)
-        except rpc.RpcFailure:
+        except errors.RpcFailure:
             continue
     client.batch(at(daemon), [("getpeerinfo", []), ("addnode", ["10.0.0.4", "remove"])])
     outcomes: list[Any] = [("getnetworkinfo", "WarmingUp"), ("addnode", "Timeout"), ("getpeerinfo", "ok")]

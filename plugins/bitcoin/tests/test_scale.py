@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctrlhost_bitcoin.crds import crds
-from ctrlhost_bitcoin.names import API_VERSION, KIND
+from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 import ctrlhost

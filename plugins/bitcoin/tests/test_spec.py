@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin.objects.spec import Invalid, read_spec
 from ctrlhost_bitcoin.settings import BitcoinSettings
-from ctrlhost_bitcoin.spec import Invalid, read_spec
 
 import ctrlhost
 from plugins.bitcoin.tests.world import NAME, NET, STS

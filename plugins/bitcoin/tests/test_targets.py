@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_bitcoin.targets import address, ip_of, is_ip, offsets, targets
+from ctrlhost_bitcoin.mesh.targets import address, ip_of, is_ip, offsets, targets
 
 
 def everybody(nodes: int) -> dict[int, str]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin.names import API_VERSION, KIND
-from ctrlhost_bitcoin.rpc import RpcClient
+from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
+from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost

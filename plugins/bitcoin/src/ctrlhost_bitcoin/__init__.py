@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost
 from ctrlhost_bitcoin.crds import crds
-from ctrlhost_bitcoin.names import GROUP
+from ctrlhost_bitcoin.objects.names import GROUP
 from ctrlhost_bitcoin.settings import BitcoinSettings
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ctrlhost_bitcoin.crd_check import check_crds
-from ctrlhost_bitcoin.credentials import CredentialReader
-from ctrlhost_bitcoin.memory import Memory
-from ctrlhost_bitcoin.mesh import Mesh
+from ctrlhost_bitcoin.mesh.memory import Memory
+from ctrlhost_bitcoin.mesh.mesh import Mesh
 from ctrlhost_bitcoin.metrics import BitcoinMetrics
+from ctrlhost_bitcoin.objects.credentials import CredentialReader
+from ctrlhost_bitcoin.objects.secrets import AskedSecrets, SecretSource, WatchedSecrets
 from ctrlhost_bitcoin.reconciler import Reconciler
-from ctrlhost_bitcoin.rpc import RpcClient
-from ctrlhost_bitcoin.secrets import AskedSecrets, SecretSource, WatchedSecrets
+from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.wiring import Wiring
 
 if TYPE_CHECKING:

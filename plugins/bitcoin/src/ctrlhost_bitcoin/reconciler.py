@@ -6,18 +6,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost_bitcoin import ownership, verdicts
-from ctrlhost_bitcoin.children import ChildKeeper, Children, Failed
-from ctrlhost_bitcoin.credentials import CredentialReader, Unusable, Usable
-from ctrlhost_bitcoin.nodes import Node, read_nodes
-from ctrlhost_bitcoin.spec import Invalid, NetworkSpec, read_spec
+from ctrlhost_bitcoin import verdicts
+from ctrlhost_bitcoin.mesh.nodes import Node, read_nodes
+from ctrlhost_bitcoin.objects import ownership
+from ctrlhost_bitcoin.objects.children import ChildKeeper, Children, Failed
+from ctrlhost_bitcoin.objects.credentials import CredentialReader, Unusable, Usable
+from ctrlhost_bitcoin.objects.spec import Invalid, NetworkSpec, read_spec
 from ctrlhost_bitcoin.status import Wanted, condition, write
 from ctrlhost_bitcoin.verdicts import Verdict
 from ctrlhost_bitcoin.wiring import OWNER_INDEX, POD
 
 if TYPE_CHECKING:
-    from ctrlhost_bitcoin.memory import Memory, NetworkMemory
-    from ctrlhost_bitcoin.mesh import Mesh, MeshReport
+    from ctrlhost_bitcoin.mesh.memory import Memory, NetworkMemory
+    from ctrlhost_bitcoin.mesh.mesh import Mesh, MeshReport
     from ctrlhost_bitcoin.settings import BitcoinSettings
 
 Network = dict[str, Any]

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost_bitcoin import names
+from ctrlhost_bitcoin.objects import names
 from ctrlhost_bitcoin.verdicts import MESH_CONVERGED, NOT_LOOKED, NOT_YET, PARTS, READY, UP, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ctrlhost_bitcoin.nodes import Node
+    from ctrlhost_bitcoin.mesh.nodes import Node
 
 _TRIES = 6
 _LONGEST_PAUSE = 0.02

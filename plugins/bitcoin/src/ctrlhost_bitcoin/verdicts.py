@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctrlhost_bitcoin.mesh import MeshReport
-    from ctrlhost_bitcoin.nodes import Node
+    from ctrlhost_bitcoin.mesh.mesh import MeshReport
+    from ctrlhost_bitcoin.mesh.nodes import Node
 
 RECONCILED = "Reconciled"
 CREDENTIALS_READY = "CredentialsReady"

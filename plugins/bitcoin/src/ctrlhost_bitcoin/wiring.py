@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost_bitcoin import names, ownership
-from ctrlhost_bitcoin.children import SERVICE, STATEFUL_SET
-from ctrlhost_bitcoin.nodes import containers, is_ready
-from ctrlhost_bitcoin.secrets import READS as SECRET_READS
-from ctrlhost_bitcoin.secrets import SECRET
+from ctrlhost_bitcoin.mesh.nodes import containers, is_ready
+from ctrlhost_bitcoin.objects import names, ownership
+from ctrlhost_bitcoin.objects.children import SERVICE, STATEFUL_SET
+from ctrlhost_bitcoin.objects.secrets import READS as SECRET_READS
+from ctrlhost_bitcoin.objects.secrets import SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,8 +13,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ctrlhost_bitcoin import rpc_errors
-from ctrlhost_bitcoin.rpc_http import HttpAnswer
+from ctrlhost_bitcoin.rpc import errors
+from ctrlhost_bitcoin.rpc.http import HttpAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -178,7 +178,7 @@ class FakeDaemon:
             return {"jsonrpc": "2.0", "error": error, "id": one["id"]}
         try:
             return {"jsonrpc": "2.0", "result": self._run(one["method"], one["params"]), "id": one["id"]}
-        except rpc_errors.RpcError as error:
+        except errors.RpcError as error:
             return {"jsonrpc": "2.0", "error": {"code": error.code, "message": error.message}, "id": one["id"]}
 
     def _run(self, method: str, params: list[Any]) -> Any:
@@ -188,14 +188,14 @@ class FakeDaemon:
             return self._addnode(*params)
         if method == "disconnectnode":
             if params[0] not in self.links:
-                raise rpc_errors.RpcError(-29, "Node not found in connected nodes")
+                raise errors.RpcError(-29, "Node not found in connected nodes")
             self.links.discard(params[0])
             return None
         if method == "getnetworkinfo":
             return {"version": 290403, "networkactive": True, "connections": len(self.links)}
         if method == "getpeerinfo":
             return None
-        raise rpc_errors.RpcError(rpc_errors.METHOD_NOT_FOUND, "Method not found")
+        raise errors.RpcError(errors.METHOD_NOT_FOUND, "Method not found")
 
     def _info(self, node: str) -> dict[str, Any]:
         addresses = [{"address": f"{node}:18444", "connected": "outbound"}] if node in self.links else []
@@ -204,12 +204,12 @@ class FakeDaemon:
     def _addnode(self, node: str, command: str) -> None:
         if command == "add":
             if node in self.added:
-                raise rpc_errors.RpcError(-23, "Error: Node already added")
+                raise errors.RpcError(-23, "Error: Node already added")
             self.added.append(node)
         elif command == "remove":
             if node not in self.added:
                 text = "Error: Node could not be removed. It has not been added previously."
-                raise rpc_errors.RpcError(-24, text)
+                raise errors.RpcError(-24, text)
             # The connection stays, as a real daemon's does.
             self.added.remove(node)
         if (command == "onetry" or (command == "add" and self.dials)) and self.reaches(node):
@@ -238,17 +238,17 @@ class FakeHttp:
         """Give what the daemon answers."""
         daemon = self.daemons.get(host)
         if daemon is None or daemon.port != port:
-            raise rpc_errors.Refused("no connection: refused")
+            raise errors.Refused("no connection: refused")
         small = {name.lower(): value for name, value in headers.items()}
         reply = daemon.handle(body, small)
         if isinstance(reply, Slow):
             if reply.seconds > answer:
-                raise rpc_errors.Timeout(f"no answer within {answer:g} s")
+                raise errors.Timeout(f"no answer within {answer:g} s")
             reply = daemon.handle_late(body, small)
         if isinstance(reply, Silent):
-            raise rpc_errors.Timeout(f"no answer within {answer:g} s")
+            raise errors.Timeout(f"no answer within {answer:g} s")
         if isinstance(reply, Raw):
-            raise rpc_errors.Protocol("the answer is not HTTP")
+            raise errors.Protocol("the answer is not HTTP")
         return HttpAnswer(reply.status, reply.body)
 
     def close(self) -> None:

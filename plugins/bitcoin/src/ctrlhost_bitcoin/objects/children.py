@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost_bitcoin import desired, names, ownership, updating
+from ctrlhost_bitcoin.objects import desired, names, ownership, updating
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost_bitcoin.spec import NetworkSpec
+    from ctrlhost_bitcoin.objects.spec import NetworkSpec
 
 SERVICE, STATEFUL_SET = ("v1", "Service"), ("apps/v1", "StatefulSet")
 _WORDS = {"Service": "headless service", "StatefulSet": "stateful set"}

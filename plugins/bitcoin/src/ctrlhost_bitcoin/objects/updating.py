@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ctrlhost_bitcoin.names import CREDENTIALS_ANNOTATION
+from ctrlhost_bitcoin.objects.names import CREDENTIALS_ANNOTATION
 
 # What is ours of a container even where it is not set, so that it goes when the spec no longer says it.
 _OURS_IF_ABSENT = ("args", "envFrom")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctrlhost_bitcoin.rpc import Credentials
+    from ctrlhost_bitcoin.rpc.client import Credentials
 
 #: Failures in a row before a node is reported, by reason; 0 for never. Others: `_USUAL_PATIENCE`.
 _PATIENCE = {"Unauthorized": 1, "Forbidden": 1, "WarmingUp": 0, "Busy": 0}

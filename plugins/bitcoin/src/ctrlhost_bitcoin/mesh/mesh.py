@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctrlhost_bitcoin.lanes import Lanes
-from ctrlhost_bitcoin.node_look import Look, Looker, Task
-from ctrlhost_bitcoin.node_state import NodeState
-from ctrlhost_bitcoin.nodes import reachable
-from ctrlhost_bitcoin.rpc import Closed
-from ctrlhost_bitcoin.targets import address, targets
+from ctrlhost_bitcoin.mesh.bounded_pool import Lanes
+from ctrlhost_bitcoin.mesh.node_state import NodeState
+from ctrlhost_bitcoin.mesh.nodes import reachable
+from ctrlhost_bitcoin.mesh.observe import Look, Looker, Task
+from ctrlhost_bitcoin.mesh.targets import address, targets
+from ctrlhost_bitcoin.rpc.errors import Closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import ThreadPoolExecutor
 
     import ctrlhost
-    from ctrlhost_bitcoin.memory import NetworkMemory, NodeKey
-    from ctrlhost_bitcoin.nodes import Node
-    from ctrlhost_bitcoin.rpc import RpcClient
-    from ctrlhost_bitcoin.spec import NetworkSpec
+    from ctrlhost_bitcoin.mesh.memory import NetworkMemory, NodeKey
+    from ctrlhost_bitcoin.mesh.nodes import Node
+    from ctrlhost_bitcoin.objects.spec import NetworkSpec
+    from ctrlhost_bitcoin.rpc.client import RpcClient
 
 #: Nodes of one network that are called at once.
 _WIDTH = 8

@@ -11,43 +11,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.clock import SystemClock
-from ctrlhost_bitcoin import rpc_wire
-from ctrlhost_bitcoin.rpc_errors import (
-    Busy,
-    Closed,
-    Forbidden,
+from ctrlhost_bitcoin.rpc import encoding
+from ctrlhost_bitcoin.rpc.errors import (
     Protocol,
-    Refused,
-    RpcError,
     RpcFailure,
-    Timeout,
-    Unauthorized,
-    WarmingUp,
 )
-from ctrlhost_bitcoin.rpc_http import HttpLayer, PooledHttp
-from ctrlhost_bitcoin.rpc_slots import Slots
+from ctrlhost_bitcoin.rpc.http import HttpLayer, PooledHttp
+from ctrlhost_bitcoin.rpc.slots import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ctrlhost.clock import Clock
-
-__all__ = [
-    "AddedNode",
-    "Busy",
-    "Closed",
-    "Credentials",
-    "Forbidden",
-    "Protocol",
-    "Refused",
-    "RpcClient",
-    "RpcError",
-    "RpcFailure",
-    "RpcTarget",
-    "Timeout",
-    "Unauthorized",
-    "WarmingUp",
-]
 
 Observer = Callable[[str, str, float], None]
 """Called after each call with its method, `ok` or a failure's reason, and the seconds, in a batch each call's."""
@@ -127,10 +102,10 @@ class RpcClient:
             return []
         numbers = [next(self._numbers) for _ in calls]
         content = [
-            rpc_wire.request(number, method, params) for number, (method, params) in zip(numbers, calls, strict=True)
+            encoding.request(number, method, params) for number, (method, params) in zip(numbers, calls, strict=True)
         ]
         methods = [method for method, _ in calls]
-        return self._exchange(target, methods, content, self._timeout, lambda answer: rpc_wire.results(answer, numbers))
+        return self._exchange(target, methods, content, self._timeout, lambda answer: encoding.results(answer, numbers))
 
     def added_nodes(self, target: RpcTarget | None = None) -> list[AddedNode]:
         """Give the nodes that the daemon was told of, in order of their adding."""
@@ -163,8 +138,8 @@ class RpcClient:
 
     def _call(self, target: RpcTarget | None, method: str, params: Sequence[Any], limit: float) -> Any:
         number = next(self._numbers)
-        content = rpc_wire.request(number, method, params)
-        (found,) = self._exchange(target, [method], content, limit, lambda answer: [rpc_wire.result(answer, number)])
+        content = encoding.request(number, method, params)
+        (found,) = self._exchange(target, [method], content, limit, lambda answer: [encoding.result(answer, number)])
         return found
 
     def _exchange(
@@ -178,7 +153,7 @@ class RpcClient:
         daemon = target or self._default
         if daemon is None:
             raise ValueError("the call names no daemon, and the client has no default")
-        body = rpc_wire.encode(content)
+        body = encoding.encode(content)
         headers = {"Authorization": daemon.credentials.authorization(), "Content-Type": "application/json"}
         with self._slots.one(daemon.host, daemon.port):
             started, outcomes = self._clock.now(), ["error"] * len(methods)
@@ -186,7 +161,7 @@ class RpcClient:
                 status, answer = self._http.post(
                     daemon.host, daemon.port, body, headers, connect=self._connect, answer=limit
                 )
-                found = read(rpc_wire.decode(status, answer))
+                found = read(encoding.decode(status, answer))
                 outcomes = [one.reason if isinstance(one, RpcFailure) else "ok" for one in found]
                 return found
             except RpcFailure as failure:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import ctrlhost
 from ctrlhost.cache import Object
-from ctrlhost_bitcoin.credentials import Unusable
-from ctrlhost_bitcoin.names import PASSWORD_KEY, USER_KEY
+from ctrlhost_bitcoin.objects.credentials import Unusable
+from ctrlhost_bitcoin.objects.names import PASSWORD_KEY, USER_KEY
 
 if TYPE_CHECKING:
     from ctrlhost import Clock

@@ -6,13 +6,13 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ctrlhost_bitcoin.credentials import History
+from ctrlhost_bitcoin.objects.credentials import History
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ctrlhost import Request
-    from ctrlhost_bitcoin.node_state import NodeState
+    from ctrlhost_bitcoin.mesh.node_state import NodeState
 
 #: A node: the uid and the IP of its pod.
 NodeKey = tuple[str, str]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin import names
-from ctrlhost_bitcoin.targets import is_ip
+from ctrlhost_bitcoin.mesh.targets import is_ip
+from ctrlhost_bitcoin.objects import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

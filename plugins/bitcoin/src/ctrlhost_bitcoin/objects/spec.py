@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ctrlhost_bitcoin.names import name_problem
+from ctrlhost_bitcoin.objects.names import name_problem
 
 if TYPE_CHECKING:
     from ctrlhost_bitcoin.settings import BitcoinSettings

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ctrlhost_bitcoin import rpc_errors
+from ctrlhost_bitcoin.rpc import errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,7 @@ class PooledHttp:
         try:
             return self._exchange(fresh, body, headers, answer)
         except _Unanswered:
-            raise rpc_errors.Refused("the connection was cut without an answer") from None
+            raise errors.Refused("the connection was cut without an answer") from None
 
     def close(self) -> None:
         """Drop the idle connections, and keep none after later calls."""
@@ -142,7 +142,7 @@ class _Connection(http.client.HTTPConnection):
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
             )
         except (OSError, UnicodeError):
-            raise rpc_errors.Refused("the host is no IP address") from None
+            raise errors.Refused("the host is no IP address") from None
         family, kind, protocol, _, address = found[0]
         try:
             connected = socket.socket(family, kind, protocol)
@@ -154,9 +154,9 @@ class _Connection(http.client.HTTPConnection):
                 connected.close()
                 raise
         except TimeoutError:
-            raise rpc_errors.Timeout(f"no connection within {limit:g} s") from None
+            raise errors.Timeout(f"no connection within {limit:g} s") from None
         except OSError as error:
-            raise rpc_errors.Refused(f"no connection: {error.strerror or 'refused'}") from None
+            raise errors.Refused(f"no connection: {error.strerror or 'refused'}") from None
         self.sock: Any = _TimedSocket(connected)
 
     def exchange(self, body: bytes, headers: Mapping[str, str], limit: float, largest: int) -> tuple[HttpAnswer, bool]:
@@ -169,18 +169,18 @@ class _Connection(http.client.HTTPConnection):
             self.request("POST", "/", body, dict(headers))
             response = self.getresponse()
             if (response.length or 0) > largest:
-                raise rpc_errors.Protocol(f"the answer is larger than {largest >> 20} MiB")
+                raise errors.Protocol(f"the answer is larger than {largest >> 20} MiB")
             content = response.read(largest + 1)
         except TimeoutError:
-            raise rpc_errors.Timeout(f"no answer within {limit:g} s") from None
+            raise errors.Timeout(f"no answer within {limit:g} s") from None
         except OSError as error:
             if source.heard == heard:
                 raise _Unanswered from None
-            raise rpc_errors.Refused(f"the answer was cut: {error.strerror or 'connection closed'}") from None
+            raise errors.Refused(f"the answer was cut: {error.strerror or 'connection closed'}") from None
         except (http.client.HTTPException, ValueError):
-            raise rpc_errors.Protocol("the answer is not HTTP") from None
+            raise errors.Protocol("the answer is not HTTP") from None
         if len(content) > largest:
-            raise rpc_errors.Protocol(f"the answer is larger than {largest >> 20} MiB")
+            raise errors.Protocol(f"the answer is larger than {largest >> 20} MiB")
         return HttpAnswer(response.status, content), response.isclosed() and not response.will_close
 
 

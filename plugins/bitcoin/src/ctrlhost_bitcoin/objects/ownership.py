@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from ctrlhost_bitcoin import names
+from ctrlhost_bitcoin.objects import names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

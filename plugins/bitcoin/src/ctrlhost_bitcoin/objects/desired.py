@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin import names
+from ctrlhost_bitcoin.objects import names
 
 if TYPE_CHECKING:
-    from ctrlhost_bitcoin.spec import NetworkSpec
+    from ctrlhost_bitcoin.objects.spec import NetworkSpec
 
 _CLI = ["/usr/local/bin/bitcoin-cli", "-regtest", "-conf=/bitcoin.conf", "getnetworkinfo"]
 _REST = "/rest/chaininfo.json"

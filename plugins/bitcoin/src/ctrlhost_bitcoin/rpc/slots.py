@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ctrlhost_bitcoin.rpc_errors import Closed
+from ctrlhost_bitcoin.rpc.errors import Closed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

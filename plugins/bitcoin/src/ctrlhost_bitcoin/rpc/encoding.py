@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost_bitcoin.rpc_errors import Busy, Forbidden, Protocol, RpcFailure, Unauthorized, rpc_error
+from ctrlhost_bitcoin.rpc.errors import Busy, Forbidden, Protocol, RpcFailure, Unauthorized, rpc_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,12 +9,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin.names import PASSWORD_KEY, USER_KEY
-from ctrlhost_bitcoin.rpc import Credentials
+from ctrlhost_bitcoin.objects.names import PASSWORD_KEY, USER_KEY
+from ctrlhost_bitcoin.rpc.client import Credentials
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
-    from ctrlhost_bitcoin.secrets import SecretSource
+    from ctrlhost_bitcoin.objects.secrets import SecretSource
 
 #: What the image is configured with unless it is told otherwise; everybody knows it.
 DEFAULT = Credentials("user", "password")

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin.rpc import RpcError, RpcFailure, RpcTarget, Unauthorized
-from ctrlhost_bitcoin.targets import ip_of
+from ctrlhost_bitcoin.mesh.targets import ip_of
+from ctrlhost_bitcoin.rpc.client import RpcTarget
+from ctrlhost_bitcoin.rpc.errors import RpcError, RpcFailure, Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ctrlhost_bitcoin.lanes import Lanes
-    from ctrlhost_bitcoin.nodes import Node
-    from ctrlhost_bitcoin.rpc import AddedNode, Credentials, RpcClient
+    from ctrlhost_bitcoin.mesh.bounded_pool import Lanes
+    from ctrlhost_bitcoin.mesh.nodes import Node
+    from ctrlhost_bitcoin.rpc.client import AddedNode, Credentials, RpcClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,5 +10,5 @@ import yaml
 
 def crds() -> list[dict[str, Any]]:
     """Read it; every call gives fresh dicts."""
-    text = resources.files(__name__).joinpath("bitcoinnetworks.yaml").read_text(encoding="utf-8")
+    text = resources.files("ctrlhost_bitcoin").joinpath("bitcoinnetworks.yaml").read_text(encoding="utf-8")
     return [yaml.safe_load(text)]
