@@ -15,12 +15,12 @@ from ctrlhost_ingress_status.contention import Contention
 from ctrlhost_ingress_status.desired import Desired
 from ctrlhost_ingress_status.discovery import Discovery
 from ctrlhost_ingress_status.failures import Failures
-from ctrlhost_ingress_status.lanes import Lanes
 from ctrlhost_ingress_status.metrics import StatusMetrics
 from ctrlhost_ingress_status.passes import Passes
 from ctrlhost_ingress_status.settings import IngressStatusSettings, ServiceRef
 from ctrlhost_ingress_status.state import AddressState, Clearing
 from ctrlhost_ingress_status.target import IngressTarget
+from ctrlhost_ingress_status.write_budget import Lanes
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from ctrlhost_ingress_status.lanes import Lanes
+from ctrlhost_ingress_status.write_budget import Lanes
 
 import ctrlhost
 

@@ -32,7 +32,7 @@ def ctrlhost_permissions(settings: IngressStatusSettings) -> Iterable[ctrlhost.P
 def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
     """Register the controllers."""
     # Imported here, so that asking for settings and rights stays cheap.
-    from ctrlhost_ingress_status.plugin import IngressStatus
+    from ctrlhost_ingress_status.controller import IngressStatus
 
     plugin.state = IngressStatus(plugin)
 

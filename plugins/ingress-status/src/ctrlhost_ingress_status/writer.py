@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ctrlhost_ingress_status.contention import Contention
     from ctrlhost_ingress_status.desired import Desired
     from ctrlhost_ingress_status.failures import Attempt, Failures
-    from ctrlhost_ingress_status.lanes import Lanes
     from ctrlhost_ingress_status.metrics import StatusMetrics
     from ctrlhost_ingress_status.state import Known
     from ctrlhost_ingress_status.target import Target
+    from ctrlhost_ingress_status.write_budget import Lanes
 
 #: How soon to look again when this replica stopped leading and was not told yet that it is over.
 _DOUBTFUL = 1.0

@@ -10,13 +10,13 @@ from ctrlhost_ingress_status.contention import Contention
 from ctrlhost_ingress_status.desired import Desired
 from ctrlhost_ingress_status.discovery import Discovery
 from ctrlhost_ingress_status.failures import Failures
-from ctrlhost_ingress_status.lanes import Lanes
 from ctrlhost_ingress_status.metrics import StatusMetrics
 from ctrlhost_ingress_status.page import page
 from ctrlhost_ingress_status.passes import Passes
 from ctrlhost_ingress_status.state import AddressState, Clearing
 from ctrlhost_ingress_status.static import duplicates, mapped, static_entries
 from ctrlhost_ingress_status.target import IngressTarget
+from ctrlhost_ingress_status.write_budget import Lanes
 from ctrlhost_ingress_status.writer import Writer
 
 if TYPE_CHECKING:

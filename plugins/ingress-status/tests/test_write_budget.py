@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_ingress_status.lanes import Lanes
+from ctrlhost_ingress_status.write_budget import Lanes
 from hypothesis import given
 from hypothesis import strategies as st
 
