@@ -78,14 +78,14 @@ def test_what_is_added_already_is_an_error_of_its_own(client: RpcClient) -> None
     client.add_node(None, "127.0.0.3")
     with pytest.raises(RpcError) as twice:
         client.add_node(None, "127.0.0.3")
-    assert twice.value.is_already_added
+    assert twice.value.code == errors.ALREADY_ADDED
     client.remove_node(None, "127.0.0.3")
     with pytest.raises(RpcError) as gone:
         client.remove_node(None, "127.0.0.3")
-    assert gone.value.is_not_added
+    assert gone.value.code == errors.NOT_ADDED
     with pytest.raises(RpcError) as apart:
-        client.disconnect(None, "127.0.0.3")
-    assert apart.value.is_not_connected
+        client.call(None, "disconnectnode", "127.0.0.3")
+    assert apart.value.code == errors.NOT_CONNECTED
 
 
 def test_two_daemons_are_linked_at_once_and_parted_again(client: RpcClient, start_daemon: Any) -> None:
@@ -94,7 +94,7 @@ def test_two_daemons_are_linked_at_once_and_parted_again(client: RpcClient, star
     client.onetry(None, other.host)
     eventually(lambda: client.added_nodes() == [AddedNode(other.host, True)])
     client.remove_node(None, other.host)
-    client.disconnect(None, other.host)
+    client.call(None, "disconnectnode", other.host)
     eventually(lambda: client.call(None, "getnetworkinfo")["connections"] == 0)
 
 

@@ -226,7 +226,7 @@ def test_a_node_that_fails_holds_up_no_other(net: Any, behaviour: Any, reason: s
 
 @pytest.mark.behaviour("bitcoin/B28")
 def test_daemons_that_hang_hold_up_no_other_network(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctrlhost_bitcoin.plugin.RpcClient", RpcClient)
+    monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", RpcClient)
     with FakeDaemons() as daemons:
         hanging = [daemons.start(f"127.0.9.{number + 1}") for number in range(20)]
         for daemon in hanging:

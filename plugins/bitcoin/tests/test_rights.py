@@ -78,7 +78,7 @@ def granted(client: ctrlhost.Client, permissions: list[ctrlhost.Permission]) -> 
 @pytest.mark.behaviour("bitcoin/B42")
 def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     http = FakeHttp(FakeDaemon("10.0.0.1"), FakeDaemon("10.0.0.2"))
-    monkeypatch.setattr("ctrlhost_bitcoin.plugin.RpcClient", partial(RpcClient, http=http))
+    monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", partial(RpcClient, http=http))
     admin = ctrlhost.Client.load(server.kubeconfig)
     for crd in crds():
         admin.apply(crd, field_manager="test")

@@ -88,12 +88,9 @@ def test_errors_of_the_list_are_told_by_their_code(client: RpcClient, daemon: Fa
     with pytest.raises(RpcError) as absent:
         client.remove_node(at(daemon), "10.0.0.6")
     with pytest.raises(RpcError) as apart:
-        client.disconnect(at(daemon), "10.0.0.6")
-    told = [
-        (error.value.is_already_added, error.value.is_not_added, error.value.is_not_connected)
-        for error in (twice, absent, apart)
-    ]
-    assert told == [(True, False, False), (False, True, False), (False, False, True)]
+        client.call(at(daemon), "disconnectnode", "10.0.0.6")
+    codes = [error.value.code for error in (twice, absent, apart)]
+    assert codes == [errors.ALREADY_ADDED, errors.NOT_ADDED, errors.NOT_CONNECTED]
 
 
 def test_a_daemon_is_made_to_dial_and_to_hang_up(client: RpcClient, daemons: FakeDaemons) -> None:
@@ -102,7 +99,7 @@ def test_a_daemon_is_made_to_dial_and_to_hang_up(client: RpcClient, daemons: Fak
     assert client.added_nodes(at(one)) == [AddedNode(two.host, False)]
     client.onetry(at(one), two.host)
     assert client.added_nodes(at(one)) == [AddedNode(two.host, True)]
-    client.disconnect(at(one), two.host)
+    client.call(at(one), "disconnectnode", two.host)
     assert client.added_nodes(at(one)) == [AddedNode(two.host, False)]
 
 
@@ -158,7 +155,7 @@ def test_one_failing_item_of_a_batch_leaves_the_others(client: RpcClient, daemon
         ],
     )
     assert added is None
-    assert twice.is_already_added
+    assert twice.code == errors.ALREADY_ADDED
     assert unknown.code == -32601
     assert [one["addednode"] for one in listed] == ["10.0.0.3", "10.0.0.4"]
     assert len({call.content["id"] for call in daemon.calls}) == 4

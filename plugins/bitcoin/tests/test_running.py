@@ -8,8 +8,8 @@ from typing import Any
 
 import ctrlhost_bitcoin
 import pytest
+from ctrlhost_bitcoin.controller import Reconciler
 from ctrlhost_bitcoin.crds import crds
-from ctrlhost_bitcoin.reconciler import Reconciler
 
 import ctrlhost
 from plugins.bitcoin.tests.world import NAME, NET

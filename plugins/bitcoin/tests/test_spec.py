@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ctrlhost_bitcoin.crds import crds
-from ctrlhost_bitcoin.objects.spec import Invalid, read_spec
+from ctrlhost_bitcoin.objects.spec import Rejected, read_spec
 from ctrlhost_bitcoin.settings import BitcoinSettings
 
 import ctrlhost
@@ -86,7 +86,7 @@ def test_names_are_refused_that_can_not_work(world: Any) -> None:
     world.idle()
     assert world.sts(longest)["spec"]["replicas"] == 3
     for name in ("1net", "my.net", "a" * 49, "net-", "Net", ""):
-        with pytest.raises(Invalid) as raised:
+        with pytest.raises(Rejected) as raised:
             read_spec(network(name), BitcoinSettings())
         assert raised.value.reason == "InvalidName"
 
@@ -122,7 +122,7 @@ def test_absurd_values_are_refused_twice(world: Any, spec: dict[str, Any]) -> No
     (field,) = spec
     with pytest.raises(ctrlhost.Invalid, match=rf"spec\.{field}"):
         world.client.create(network(**spec))
-    with pytest.raises(Invalid, match=rf"spec\.{field}"):
+    with pytest.raises(Rejected, match=rf"spec\.{field}"):
         read_spec(network(**spec), BitcoinSettings())
 
 
@@ -132,7 +132,7 @@ def test_settings_fill_in_what_a_network_leaves_out() -> None:
     assert (spec.image, spec.rpc_port, spec.p2p_port, spec.readiness, spec.args) == ("mine", 1, 2, "Cli", None)
     spec = read_spec(network(image="own", rpcPort=3, p2pPort=4, args=[], readiness="Rest", secret=""), settings)
     assert (spec.image, spec.rpc_port, spec.p2p_port, spec.readiness, spec.args) == ("own", 3, 4, "Rest", ())
-    with pytest.raises(Invalid, match="both"):
+    with pytest.raises(Rejected, match="both"):
         read_spec(network(rpcPort=2), settings)
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin import verdicts
-from ctrlhost_bitcoin.status import Wanted
-from ctrlhost_bitcoin.verdicts import Verdict
+from ctrlhost_bitcoin import status
+from ctrlhost_bitcoin.status import Verdict, Wanted
 
 if TYPE_CHECKING:
     from ctrlhost.testing import ManualClock
 
 FOUND = {
-    verdicts.RECONCILED: verdicts.FINE,
-    verdicts.CREDENTIALS_READY: Verdict(True, "FromSecret", "using secret rpc"),
-    verdicts.NODES_READY: Verdict(True, "AllReady", "3 of 3 nodes are ready"),
+    status.RECONCILED: status.FINE,
+    status.CREDENTIALS_READY: Verdict(True, "FromSecret", "using secret rpc"),
+    status.NODES_READY: Verdict(True, "AllReady", "3 of 3 nodes are ready"),
 }
-MESHED = {verdicts.MESH_CONVERGED: Verdict(True, "Converged", "2 ready nodes know and reach their peers")}
+MESHED = {status.MESH_CONVERGED: Verdict(True, "Converged", "2 ready nodes know and reach their peers")}
 
 
 def ready(network: dict[str, Any]) -> tuple[str, str]:

@@ -81,7 +81,7 @@ class World:
         self.client = ctrlhost.Client.load(server.kubeconfig)
         self.replicas: list[Replica] = []
         self._start_host = start_host
-        monkeypatch.setattr("ctrlhost_bitcoin.plugin.RpcClient", partial(RpcClient, http=self.http))
+        monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", partial(RpcClient, http=self.http))
         self.namespace("test")
         self.secret(SECRET_NAME)
 

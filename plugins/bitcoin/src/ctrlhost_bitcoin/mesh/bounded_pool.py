@@ -1,4 +1,4 @@
-"""Doing many slow things at once within a time, and leaving behind what does not end."""
+"""Many slow jobs at once within a time; what does not end by then is abandoned."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("ctrlhost.plugin.bitcoin")
 
 
-class Lanes:
-    """Runs jobs for one caller, a few at a time, on the threads of a pool. Jobs may add jobs."""
+class BoundedPool:
+    """Runs jobs for one caller, a few at a time, on the threads of an executor. Jobs may add jobs."""
 
-    def __init__(self, pool: ThreadPoolExecutor, width: int, go_on: Callable[[], bool]) -> None:
-        """Run `width` jobs at once at most; none begins any more once `go_on` says no."""
-        self._pool, self._width, self._go_on = pool, width, go_on
+    def __init__(self, executor: ThreadPoolExecutor, width: int, keep_running: Callable[[], bool]) -> None:
+        """Run at most `width` jobs at once; none starts once `keep_running` returns false."""
+        self._executor, self._width, self._keep_running = executor, width, keep_running
         self._changed = threading.Condition()
         self._jobs: deque[Callable[[], None]] = deque()
         self._running = 0
         self._over = False
 
     def add(self, job: Callable[[], None]) -> None:
-        """Have a job run, after those added before; from any thread."""
+        """Enqueue a job; from any thread."""
         with self._changed:
             if self._over:
                 return
@@ -35,16 +35,16 @@ class Lanes:
                 return
             self._running += 1
         try:
-            self._pool.submit(self._run).add_done_callback(self._ended)
+            self._executor.submit(self._run).add_done_callback(self._ended)
         except RuntimeError:
             self._stopped()
 
-    def may_go_on(self) -> bool:
-        """Say whether a job may begin something new."""
-        return not self._over and self._go_on()
+    def may_continue(self) -> bool:
+        """Return whether a job may start something new."""
+        return not self._over and self._keep_running()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for all jobs, so many real seconds at most; say whether all are done. Nothing begins after this."""
+        """Wait at most so many real seconds for all jobs; return whether all are done. Nothing starts after this."""
         with self._changed:
             done = self._changed.wait_for(lambda: not self._running and not self._jobs, seconds)
             self._end()
@@ -55,13 +55,13 @@ class Lanes:
             self._stopped()
 
     def _stopped(self) -> None:
-        """Note that the pool was shut down, since the host stops, before a run of jobs could begin."""
+        """Give up: the host shut down the executor before a run of jobs could start."""
         with self._changed:
             self._running -= 1
             self._end()
 
     def _end(self) -> None:
-        """Begin nothing any more; expects the lock."""
+        """Start nothing more; expects the lock."""
         self._over = True
         self._jobs.clear()
         self._changed.notify_all()
@@ -69,7 +69,7 @@ class Lanes:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._go_on():
+                if not self._keep_running():
                     self._end()
                 if not self._jobs:
                     self._running -= 1

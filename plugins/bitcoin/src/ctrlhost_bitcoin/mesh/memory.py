@@ -1,4 +1,4 @@
-"""What is remembered of each network between passes; the cluster has all else."""
+"""The state of each network between passes that the cluster does not have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NodeKey = tuple[str, str]
 
 @dataclass(slots=True)
 class NetworkMemory:
-    """One network; changed by the one worker that has it, and replaced in whole steps, so that a scrape may read it."""
+    """One network; only the worker that has it writes, and replaces whole values, so that a scrape may read it."""
 
     uid: str
     credentials: History = field(default_factory=History)
@@ -30,11 +30,11 @@ class NetworkMemory:
 
     def counts(self) -> Mapping[str, int]:
         """Count the nodes by state, for the metrics."""
-        unreachable = sum(state.told for state in list(self.nodes.values()))
+        unreachable = sum(state.reported for state in list(self.nodes.values()))
         return {"desired": self.desired, "ready": self.ready, "unreachable": unreachable}
 
     def links(self) -> Mapping[str, int]:
-        """Count the links that are wanted and that are connected, for the metrics."""
+        """Count the wanted and the connected links, for the metrics."""
         states = list(self.nodes.values())
         return {"wanted": sum(each.wanted for each in states), "connected": sum(each.connected for each in states)}
 
@@ -43,12 +43,12 @@ class Memory:
     """All networks. Methods may be called from any thread."""
 
     def __init__(self) -> None:
-        """Know none."""
+        """Start without networks."""
         self._lock = threading.Lock()
         self._networks: dict[Request, NetworkMemory] = {}
 
     def of(self, key: Request, uid: str) -> NetworkMemory:
-        """Give what is remembered of a network; nothing of an earlier one of the same name."""
+        """Return the state of a network; a new one for another uid of the same name."""
         with self._lock:
             known = self._networks.get(key)
             if known is None or known.uid != uid:
@@ -56,11 +56,11 @@ class Memory:
             return known
 
     def forget(self, key: Request) -> None:
-        """Drop a network that is gone."""
+        """Drop a deleted network."""
         with self._lock:
             self._networks.pop(key, None)
 
     def all(self) -> list[tuple[Request, NetworkMemory]]:
-        """Give all networks."""
+        """Return all networks."""
         with self._lock:
             return list(self._networks.items())

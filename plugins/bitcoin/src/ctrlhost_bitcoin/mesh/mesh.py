@@ -1,14 +1,14 @@
-"""The mesh: one pass over the daemons of a network, so that each knows its peers and no one else."""
+"""One pass over the daemons of a network, so that each knows its peers and no other nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctrlhost_bitcoin.mesh.bounded_pool import Lanes
+from ctrlhost_bitcoin.mesh.bounded_pool import BoundedPool
 from ctrlhost_bitcoin.mesh.node_state import NodeState
 from ctrlhost_bitcoin.mesh.nodes import reachable
-from ctrlhost_bitcoin.mesh.observe import Look, Looker, Task
+from ctrlhost_bitcoin.mesh.observe import Observer, Task
 from ctrlhost_bitcoin.mesh.targets import address, targets
 from ctrlhost_bitcoin.rpc.errors import Closed
 
@@ -24,105 +24,114 @@ if TYPE_CHECKING:
 
 #: Nodes of one network that are called at once.
 _WIDTH = 8
-#: What was not looked at in this pass is looked at after so many seconds.
+#: Seconds until the next pass, when this one did not reach all nodes.
 _NEXT_PASS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class MeshReport:
-    """What a pass found, by the nodes that can be called."""
+    """The outcome of a pass, over the nodes that can be called."""
 
     ready: int
     converged: int
-    #: Names of the pods, by what is the matter with them.
+    #: Names of pods.
     unauthorized: tuple[str, ...]
     unreachable: tuple[str, ...]
-    #: Failures to report: the node, and the reason.
+    #: Failures to report, each with its reason.
     news: tuple[tuple[Node, str], ...]
-    #: Seconds until the next pass; None for when something happens.
+    #: Seconds until the next pass; None if it takes an event.
     again: float | None
-    #: The pass was broken off, so that nothing can be said.
-    broken_off: bool = False
 
 
 class Mesh:
-    """Keeps meshes; one for the plugin, called by the workers of all networks."""
+    """Keeps meshes; one per plugin, called by the workers of all networks."""
 
     def __init__(self, client: RpcClient, pool: ThreadPoolExecutor, clock: ctrlhost.Clock, deadline: float) -> None:
-        """Call daemons through `client` on the threads of `pool`; a pass takes `deadline` real seconds at most."""
+        """Call daemons through `client` on the threads of `pool`; a pass takes at most `deadline` real seconds."""
         self._client, self._pool, self._clock, self._deadline = client, pool, clock, deadline
 
     def converge(
         self, ctx: ctrlhost.Context, spec: NetworkSpec, nodes: Sequence[Node], memory: NetworkMemory
-    ) -> MeshReport:
-        """Bring the daemons' lists in line with the nodes that are ready; one that fails holds up no other."""
+    ) -> MeshReport | None:
+        """Update the daemons' lists to the ready nodes, with no failure delaying others; None if it was cut short."""
         ready, twins = reachable(nodes)
         for node, other in twins:
-            ctx.log.warning("%s has the IP of %s (%s) and is left out", node.pod, other.pod, node.ip)
+            ctx.log.warning("%s has the IP of %s (%s): skipped", node.pod, other.pod, node.ip)
         states = self._states(nodes, ready, memory)
-        now = self._clock.now()
-        looks = self._look(ctx, spec, nodes, [node for node in ready if states[node.uid, node.ip].due(now)], memory)
+        observers = self._observe(ctx, spec, nodes, ready, memory)
         news, late = [], False
-        # What took time took it from the waits, too.
+        # Waits start after the calls, which took time.
         now = self._clock.now()
-        for look in looks:
-            node = look.task.node
-            state = states[node.uid, node.ip]
-            for what, addresses in (("added", look.added), ("removed", look.removed)):
+        for observer in observers:
+            node, state = observer.task.node, states[observer.task.node.key]
+            for what, addresses in (("added", observer.added), ("removed", observer.removed)):
                 if addresses:
                     ctx.log.info("%s %s on %s", what, ", ".join(addresses), node.pod)
-            if isinstance(look.failure, Closed):
-                return MeshReport(len(ready), 0, (), (), (), None, broken_off=True)
-            if look.failure is not None:
-                ctx.log.debug("%s (%s): %s", node.pod, node.ip, look.failure)
-                if state.failed(look.failure.reason, now):
-                    news.append((node, look.failure.reason))
-            elif look.done:
-                state.accepted = look.accepted
-                state.succeeded(len(look.task.targets), look.connected, now, wrote=look.wrote)
-                state.converged = state.converged and not look.stale
+            if isinstance(observer.failure, Closed):
+                return None
+            if observer.failure is not None:
+                ctx.log.debug("%s (%s): %s", node.pod, node.ip, observer.failure)
+                if state.failed(observer.failure.reason, now):
+                    news.append((node, observer.failure.reason))
+            elif observer.done:
+                state.accepted = observer.accepted
+                state.succeeded(len(observer.task.targets), observer.connected, now, wrote=observer.wrote)
+                state.converged = state.converged and not observer.stale
             else:
                 state.converged, late = False, True
-        if late and not self._may_go_on(ctx):
-            return MeshReport(len(ready), 0, (), (), (), None, broken_off=True)
-        return self._report(ready, states, tuple(news), now, late=late)
+        if late and not _may_continue(ctx):
+            return None
+        own = [(node, states[node.key]) for node in ready]
+        waits = [at - now for _, state in own if (at := state.wakes_at()) is not None]
+        if late:
+            waits.append(_NEXT_PASS)
+        refusing = tuple(node.pod for node, state in own if state.reason == "Unauthorized")
+        return MeshReport(
+            ready=len(ready),
+            converged=sum(state.converged for _, state in own),
+            unauthorized=refusing,
+            unreachable=tuple(node.pod for node, state in own if state.reported and node.pod not in refusing),
+            news=tuple(news),
+            again=max(min(waits), 0.01) if waits else None,
+        )
 
     def _states(self, nodes: Sequence[Node], ready: Sequence[Node], memory: NetworkMemory) -> dict[NodeKey, NodeState]:
-        """Give the states of those that can be called, and forget pods that are gone."""
-        known = {(node.uid, node.ip): memory.nodes.get((node.uid, node.ip)) for node in nodes}
-        kept = {key: state for key, state in known.items() if state is not None}
+        """Return the states of the nodes, and forget pods that are gone."""
+        kept = {node.key: memory.nodes[node.key] for node in nodes if node.key in memory.nodes}
         renewed = False
         for node in ready:
-            state = kept.setdefault((node.uid, node.ip), NodeState())
+            state = kept.setdefault(node.key, NodeState())
             renewed = state.renew(node.containers, memory.credentials.revision) or renewed
-        if renewed:
-            # Its peers have lost it though they were told of it, and should not wait before they dial.
-            for state in kept.values():
-                state.dial_at, state.dial_wait = None, 0.0
-        callable_now = {(node.uid, node.ip) for node in ready}
+        reachable_now = {node.key for node in ready}
         for key, state in kept.items():
-            if key not in callable_now:
+            if renewed:
+                # A restarted node lost its links though its peers still list it: dial it without a wait.
+                state.dial_at, state.dial_wait = None, 0.0
+            if key not in reachable_now:
                 state.wanted = state.connected = 0
         memory.nodes = kept
         return kept
 
-    def _look(
+    def _observe(
         self,
         ctx: ctrlhost.Context,
         spec: NetworkSpec,
         nodes: Sequence[Node],
-        due: Sequence[Node],
+        ready: Sequence[Node],
         memory: NetworkMemory,
-    ) -> list[Look]:
-        addresses = {node.ordinal: address(node.ip, spec.p2p_port) for node in reachable(nodes)[0]}
+    ) -> list[Observer]:
+        """Call the nodes that are due, until all are done or the deadline is over."""
+        addresses = {node.ordinal: address(node.ip, spec.p2p_port) for node in ready}
         members = frozenset(node.ip for node in nodes if node.ip)
-        lanes = Lanes(self._pool, _WIDTH, lambda: self._may_go_on(ctx))
-        now, lookers = self._clock.now(), []
-        for node in due:
-            state = memory.nodes[node.uid, node.ip]
+        pool = BoundedPool(self._pool, _WIDTH, lambda: _may_continue(ctx))
+        now, observers = self._clock.now(), []
+        for node in ready:
+            state = memory.nodes[node.key]
+            if not state.due(now):
+                continue
             candidates = memory.credentials.candidates(node.digest)
-            if state.accepted in candidates and state.accepted != candidates[0]:
-                candidates = (state.accepted, *(each for each in candidates if each != state.accepted))
+            if state.accepted in candidates:
+                candidates = tuple(dict.fromkeys((state.accepted, *candidates)))
             task = Task(
                 node=node,
                 candidates=candidates,
@@ -133,35 +142,12 @@ class Mesh:
                 dial=state.dials(now),
             )
             state.wanted = len(task.targets)
-            lookers.append(Looker(self._client, lanes, task))
-        for looker in lookers:
-            lanes.add(looker.begin)
-        lanes.wait(self._deadline)
-        return [looker.look for looker in lookers]
+            observers.append(Observer(self._client, pool, task))
+        for observer in observers:
+            pool.add(observer.begin)
+        pool.wait(self._deadline)
+        return observers
 
-    def _report(
-        self,
-        ready: Sequence[Node],
-        states: dict[NodeKey, NodeState],
-        news: tuple[tuple[Node, str], ...],
-        now: float,
-        *,
-        late: bool,
-    ) -> MeshReport:
-        own = [(node, states[node.uid, node.ip]) for node in ready]
-        wakes = [at - now for _, state in own if (at := state.wakes_at()) is not None]
-        if late:
-            wakes.append(_NEXT_PASS)
-        refusing = tuple(node.pod for node, state in own if state.reason == "Unauthorized")
-        return MeshReport(
-            ready=len(ready),
-            converged=sum(state.converged for _, state in own),
-            unauthorized=refusing,
-            unreachable=tuple(node.pod for node, state in own if state.told and node.pod not in refusing),
-            news=news,
-            again=max(min(wakes), 0.01) if wakes else None,
-        )
 
-    @staticmethod
-    def _may_go_on(ctx: ctrlhost.Context) -> bool:
-        return ctx.leading and not ctx.stopping
+def _may_continue(ctx: ctrlhost.Context) -> bool:
+    return ctx.leading and not ctx.stopping

@@ -1,4 +1,4 @@
-"""The nodes of a network, as its pods show them."""
+"""The nodes of a network, read from its pods."""
 
 from __future__ import annotations
 
@@ -7,31 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost_bitcoin.mesh.targets import is_ip
 from ctrlhost_bitcoin.objects import names
+from ctrlhost_bitcoin.objects.ownership import controller_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctrlhost.cache import Object
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One pod of the network, with an ordinal that the network has."""
+    """One pod of the network whose ordinal is below the number of nodes."""
 
     ordinal: int
     pod: str
     uid: str
     ip: str
-    #: The pod is Ready and not on its way out.
+    #: The pod is Ready and not being deleted.
     ready: bool
     running: bool
-    #: Stands for the credentials that the pod was made with; None for a pod that does not say.
+    #: Digest of the credentials that the pod was created with; None for a pod without the annotation.
     digest: str | None
     #: Changes when the pod's containers do.
     containers: tuple[Any, ...]
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """The uid and the IP of the pod."""
+        return self.uid, self.ip
+
     def entry(self, network: str) -> dict[str, Any]:
-        """Give the node as the network's status lists it."""
+        """Return the node's entry in the status of the network."""
         return {
             "ordinal": self.ordinal,
             "ready": self.ready,
@@ -41,20 +47,18 @@ class Node:
         }
 
 
-def read_nodes(
-    network: str, count: int, stateful_set_uid: str | None, pod: Callable[[str], Object | None]
-) -> list[Node]:
-    """Read the pods of the ordinals below `count` that the StatefulSet controls; `pod` gives one by its name."""
-    if stateful_set_uid is None:
-        return []
-    found = ((ordinal, pod(names.pod_name(network, ordinal))) for ordinal in range(count))
+def read_nodes(network: str, count: int, stateful_set_uid: str, pods: Mapping[str, Object]) -> list[Node]:
+    """Read the pods, by name, of the ordinals below `count` that the StatefulSet controls."""
+    found = ((ordinal, pods.get(names.pod_name(network, ordinal))) for ordinal in range(count))
     return [
-        _node(ordinal, each) for ordinal, each in found if each is not None and controller_uid(each) == stateful_set_uid
+        _node(ordinal, pod)
+        for ordinal, pod in found
+        if pod is not None and (controller_of(pod) or {}).get("uid") == stateful_set_uid
     ]
 
 
 def reachable(nodes: Iterable[Node]) -> tuple[list[Node], list[tuple[Node, Node]]]:
-    """Give the nodes that can be called, and those left out since they report the IP of one before, with that one."""
+    """Return the nodes that can be called, and the skipped ones with the earlier node that has the same IP."""
     kept: dict[str, Node] = {}
     twins = []
     for node in nodes:
@@ -65,11 +69,6 @@ def reachable(nodes: Iterable[Node]) -> tuple[list[Node], list[tuple[Node, Node]
         else:
             kept[node.ip] = node
     return list(kept.values()), twins
-
-
-def controller_uid(obj: Object) -> str | None:
-    """Give the uid of what controls an object."""
-    return next((each.uid for each in obj.owner_references if each.controller), None)
 
 
 def _node(ordinal: int, pod: Object) -> Node:
@@ -86,12 +85,12 @@ def _node(ordinal: int, pod: Object) -> Node:
 
 
 def is_ready(pod: Object) -> bool:
-    """Say whether the pod's condition Ready is True."""
+    """Return whether the pod's condition Ready is True."""
     conditions: Sequence[Mapping[str, Any]] = pod.get_path("status", "conditions", default=())
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
 def containers(pod: Object) -> tuple[Any, ...]:
-    """Give what tells the pod's containers from those before a restart."""
+    """Return what distinguishes the pod's containers from those before a restart."""
     statuses: Sequence[Mapping[str, Any]] = pod.get_path("status", "containerStatuses", default=())
     return tuple((each.get("name"), each.get("restartCount"), each.get("containerID")) for each in statuses)

@@ -1,4 +1,4 @@
-"""Who is told of whom: the addresses that each node adds."""
+"""The peers of each node: the addresses that it adds."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: The P2P port that daemons on regtest dial where an address names none.
+#: The P2P port that daemons on regtest dial for an address without a port.
 REGTEST_PORT = 18444
-#: A daemon connects to no more nodes of its list at once.
-MOST_LINKS = 8
-#: Up to here everybody is told of everybody.
+#: The most nodes of its list that a daemon connects to at once.
+MAX_LINKS = 8
+#: The most nodes of a complete mesh.
 _COMPLETE = 9
 
 
 def address(ip: str, p2p_port: int) -> str:
-    """Give the one spelling of a node that is ever used, since daemons compare strings."""
+    """Return the only spelling of a node that is used, since daemons compare strings."""
     plain = str(ipaddress.ip_address(ip))
     if p2p_port == REGTEST_PORT:
         return plain
@@ -26,7 +26,7 @@ def address(ip: str, p2p_port: int) -> str:
 
 
 def is_ip(text: str) -> bool:
-    """Say whether a text is an IP address."""
+    """Return whether a text is an IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -35,7 +35,7 @@ def is_ip(text: str) -> bool:
 
 
 def ip_of(added: str, p2p_port: int) -> str | None:
-    """Give the IP of an entry that is written as `address` writes it; None for any other, which a user added."""
+    """Return the IP of an entry in the spelling of `address`; None for any other, which a user added."""
     host = added
     if p2p_port != REGTEST_PORT:
         host, _, _ = added.rpartition(":")
@@ -44,19 +44,19 @@ def ip_of(added: str, p2p_port: int) -> str | None:
 
 
 def offsets(nodes: int) -> range:
-    """Give the distances, in ordinals, to the nodes that each node adds.
+    """Return the distances, in ordinals, to the nodes that each node adds.
 
     Each pair of nodes is linked up to 17 nodes, in both directions up to 9; larger networks are a connected ring.
     """
     if nodes <= _COMPLETE:
         return range(1, nodes)
-    return range(1, min(MOST_LINKS, math.ceil((nodes - 1) / 2)) + 1)
+    return range(1, min(MAX_LINKS, math.ceil((nodes - 1) / 2)) + 1)
 
 
 def targets(ordinal: int, nodes: int, ready: Mapping[int, str]) -> tuple[str, ...]:
-    """Give the addresses that a node is to have; `ready` has those of the nodes that are.
+    """Return the addresses for a node's list; `ready` has those of the ready nodes by ordinal.
 
-    Distances count in ordinals and not among the ready ones, so that a node that comes and goes moves no others.
+    Distances are ordinals, not ranks among the ready nodes, so that a flapping node moves no others.
     """
     peers = sorted((ordinal + offset) % nodes for offset in offsets(nodes))
     return tuple(ready[peer] for peer in peers if peer in ready and peer != ordinal)

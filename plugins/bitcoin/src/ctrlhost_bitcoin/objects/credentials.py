@@ -1,4 +1,4 @@
-"""The daemons' user and password: from a Secret, checked, with a digest that goes onto the pods made with them."""
+"""The daemons' user and password: read from a Secret, validated, with a digest for the pods started with them."""
 
 from __future__ import annotations
 
@@ -7,34 +7,27 @@ import binascii
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctrlhost_bitcoin.objects.names import PASSWORD_KEY, USER_KEY
+from ctrlhost_bitcoin.objects.spec import Rejected
 from ctrlhost_bitcoin.rpc.client import Credentials
 
 if TYPE_CHECKING:
-    from ctrlhost.cache import Object
-    from ctrlhost_bitcoin.objects.secrets import SecretSource
+    from collections.abc import Callable
 
-#: What the image is configured with unless it is told otherwise; everybody knows it.
+    from ctrlhost import Context, Object
+
+#: The image's own credentials, which are publicly known.
 DEFAULT = Credentials("user", "password")
 DEFAULT_DIGEST = "default"
 _DIGITS = 16
-_REMEMBERED = 4096
-
-
-class Unusable(Exception):
-    """There are no credentials to use; `reason` is the condition's. The message never holds a value."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        """Keep both."""
-        super().__init__(message)
-        self.reason = reason
+_MAX_DIGESTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """Credentials, what stands for them on a pod, and the condition's reason and message."""
+    """Credentials, their digest on a pod, and the condition's reason and message."""
 
     credentials: Credentials
     digest: str
@@ -43,22 +36,22 @@ class Usable:
 
 
 class CredentialReader:
-    """Gives the credentials of networks, from any thread; slow digests are computed once per version of a Secret."""
+    """Reads the credentials of networks, from any thread; computes slow digests once per version of a Secret."""
 
-    def __init__(self, secrets: SecretSource) -> None:
-        """Read from there."""
-        self._secrets = secrets
+    def __init__(self, find: Callable[[Context, str, str], Object | None]) -> None:
+        """Read Secrets through `find`, by namespace and name."""
+        self._find = find
         self._digests: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def read(self, ctx: Any, namespace: str, secret: str) -> Usable:
-        """Give the credentials in a Secret, the well-known ones where `secret` is empty; else raises `Unusable`."""
+    def read(self, ctx: Context, namespace: str, secret: str) -> Usable:
+        """Return the credentials in a Secret, the well-known ones if `secret` is empty; `Rejected` if unusable."""
         if not secret:
             message = "no secret set: using the publicly known default credentials"
             return Usable(DEFAULT, DEFAULT_DIGEST, "DefaultCredentials", message)
-        found = self._secrets.find(ctx, namespace, secret)
+        found = self._find(ctx, namespace, secret)
         if found is None:
-            raise Unusable("SecretNotFound", f"there is no secret {secret}")
-        credentials = parse(secret, found)
+            raise Rejected("SecretNotFound", f"there is no secret {secret}")
+        credentials = Credentials(_value(secret, found, USER_KEY), _value(secret, found, PASSWORD_KEY))
         return Usable(credentials, self._digest(found, credentials), "FromSecret", f"using secret {secret}")
 
     def _digest(self, secret: Object, credentials: Credentials) -> str:
@@ -66,68 +59,65 @@ class CredentialReader:
         known = self._digests.get(version)
         if known is None:
             known = self._digests[version] = digest(secret.uid, credentials)
-            while len(self._digests) > _REMEMBERED:
+            while len(self._digests) > _MAX_DIGESTS:
                 self._digests.popitem(last=False)
         return known
 
 
-def parse(name: str, secret: Object) -> Credentials:
-    """Read a Secret's two keys; `Unusable` for what a daemon could not be started or called with."""
-    return Credentials(_value(name, secret, USER_KEY), _value(name, secret, PASSWORD_KEY))
-
-
 def digest(uid: str, credentials: Credentials) -> str:
-    """Give what may be shown in place of the credentials; slow on purpose, as pods are easier to read than Secrets."""
+    """Return a digest of the credentials; slow on purpose, since pods are easier to read than Secrets."""
     text = f"{credentials.user}\0{credentials.password}".encode()
     return hashlib.scrypt(text, salt=uid.encode(), n=2**14, r=8, p=1, maxmem=2**26).hex()[:_DIGITS]
 
 
 def _value(name: str, secret: Object, key: str) -> str:
-    def wrong(what: str) -> Unusable:
-        return Unusable("SecretInvalid", f"secret {name}: the key {key} {what}")
+    """Return the value of a key; `Rejected` if a daemon cannot be started or called with it."""
+
+    def invalid(what: str) -> Rejected:
+        return Rejected("SecretInvalid", f"secret {name}: the key {key} {what}")
 
     encoded = secret.get_path("data", key)
     if encoded is None:
-        raise wrong("is missing")
+        raise invalid("is missing")
     try:
         text = base64.b64decode(encoded, validate=True).decode()
     except (binascii.Error, TypeError, ValueError):
-        raise wrong("is not UTF-8 text") from None
+        raise invalid("is not UTF-8 text") from None
     if not text:
-        raise wrong("is empty")
+        raise invalid("is empty")
     if any(ord(each) < 0x20 or 0x7F <= ord(each) < 0xA0 for each in text):
-        # Mostly a newline at the end, which came from `echo | base64`.
-        raise wrong("has a control character, such as a newline, in it")
+        # Usually a trailing newline from `echo | base64`.
+        raise invalid("has a control character, such as a newline")
     if ":" in text:
-        raise wrong("has a colon in it, with which a daemon does not start")
+        raise invalid("has a colon, which prevents a daemon from starting")
     return text
 
 
 class History:
-    """The credentials of one network: the present ones, and those before, which pods not yet restarted still have.
+    """The current credentials of a network, and the previous ones, which pods not yet restarted still have.
 
     Used by the one worker that has the network.
     """
 
     def __init__(self) -> None:
-        """Know none yet."""
+        """Start without credentials."""
         self._current: tuple[str, Credentials] | None = None
         self._previous: tuple[str, Credentials] | None = None
-        #: Counts the changes: a new one is a reason to call again who refused the old ones.
+        #: The number of changes; a new one is a reason to call nodes that refused the old credentials.
         self.revision = 0
 
     def use(self, usable: Usable) -> None:
-        """Take note of the present ones."""
-        present = (usable.digest, usable.credentials)
-        if self._current == present:
+        """Record the current credentials."""
+        current = (usable.digest, usable.credentials)
+        if self._current == current:
             return
         if self._current is not None and self._current[1] != usable.credentials:
             self._previous = self._current
-        self._current = present
+        self._current = current
         self.revision += 1
 
     def candidates(self, digest: str | None) -> tuple[Credentials, ...]:
-        """Give what to call a pod with that digest with, in the order in which to try."""
+        """Return the credentials for a pod with that digest, in the order in which to try them."""
         pairs = [pair for pair in (self._current, self._previous) if pair is not None]
         pairs.sort(key=lambda pair: pair[0] != digest)
         return tuple(dict.fromkeys(credentials for _, credentials in pairs))

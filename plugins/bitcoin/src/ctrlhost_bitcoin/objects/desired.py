@@ -1,4 +1,4 @@
-"""What is made for a network: its headless Service and its StatefulSet, as far as the plugin has a say in them."""
+"""The headless Service and the StatefulSet of a network, with the fields that the plugin sets."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ _REST = "/rest/chaininfo.json"
 
 
 def service(spec: NetworkSpec) -> dict[str, Any]:
-    """Give the Service that gives the pods their names, also before they are ready."""
+    """Return the Service that resolves the pods' names, even before they are ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": names.service_name(spec.name),
-            "namespace": spec.namespace,
-            "labels": names.labels(spec.name),
-        },
+        "metadata": _metadata(spec, names.service_name(spec.name)),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -36,19 +32,15 @@ def service(spec: NetworkSpec) -> dict[str, Any]:
 
 
 def stateful_set(spec: NetworkSpec, digest: str) -> dict[str, Any]:
-    """Give the StatefulSet that runs the daemons; `digest` stands for their credentials."""
+    """Return the StatefulSet that runs the daemons; `digest` is that of their credentials."""
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": {
-            "name": names.stateful_set_name(spec.name),
-            "namespace": spec.namespace,
-            "labels": names.labels(spec.name),
-        },
+        "metadata": _metadata(spec, names.stateful_set_name(spec.name)),
         "spec": {
             "replicas": spec.nodes,
             "serviceName": names.service_name(spec.name),
-            # In order, each pod would wait for the one before to be ready, so one broken node would block all others.
+            # In order, each pod would wait for the previous one to be ready, so one broken node would block the rest.
             "podManagementPolicy": "Parallel",
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": names.selector(spec.name)},
@@ -63,9 +55,13 @@ def stateful_set(spec: NetworkSpec, digest: str) -> dict[str, Any]:
     }
 
 
+def _metadata(spec: NetworkSpec, name: str) -> dict[str, Any]:
+    return {"name": name, "namespace": spec.namespace, "labels": names.labels(spec.name)}
+
+
 def _container(spec: NetworkSpec) -> dict[str, Any]:
     container: dict[str, Any] = {
-        "name": names.container_name(spec.name),
+        "name": f"{spec.name}-sts-ctr",
         "image": spec.image,
         "imagePullPolicy": "IfNotPresent",
         "ports": [
@@ -82,9 +78,7 @@ def _container(spec: NetworkSpec) -> dict[str, Any]:
 
 
 def _probe(spec: NetworkSpec) -> dict[str, Any]:
-    asked: dict[str, Any] = (
-        {"httpGet": {"path": _REST, "port": spec.rpc_port}}
-        if spec.readiness == "Rest"
-        else {"exec": {"command": list(_CLI)}}
-    )
-    return {"initialDelaySeconds": 5, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 3, **asked}
+    probe = {"initialDelaySeconds": 5, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 3}
+    if spec.readiness == "Rest":
+        return {**probe, "httpGet": {"path": _REST, "port": spec.rpc_port}}
+    return {**probe, "exec": {"command": list(_CLI)}}

@@ -1,76 +1,65 @@
-"""Where Secrets are read: from the cache, or from the server where the plugin may not list them."""
+"""Reading Secrets: from the cache, or from the server where the plugin may not list them."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import ctrlhost
-from ctrlhost.cache import Object
-from ctrlhost_bitcoin.objects.credentials import Unusable
 from ctrlhost_bitcoin.objects.names import PASSWORD_KEY, USER_KEY
+from ctrlhost_bitcoin.objects.spec import Rejected
 
 if TYPE_CHECKING:
-    from ctrlhost import Clock
+    from ctrlhost import Clock, Context, Object
 
 SECRET = ("v1", "Secret")
-#: All that is cached of a Secret besides its metadata.
+#: The fields of a Secret that are cached besides its metadata.
 READS = (f"data.{USER_KEY}", f"data.{PASSWORD_KEY}")
-#: How long an answer is good for, in seconds.
-KEPT_FOR = 30.0
+_MAX_AGE = 30.0
 
 
-class SecretSource(Protocol):
-    """Gives Secrets, from any thread."""
+def watched_secret(ctx: Context, namespace: str, name: str) -> Object | None:
+    """Return a Secret from the cache, or else from the server; None if there is none.
 
-    def find(self, ctx: Any, namespace: str, name: str) -> Object | None:
-        """Give one, None where there is none; `Unusable` where it may not be read."""
-        ...
-
-
-class WatchedSecrets:
-    """Secrets from the cache of the reconcile's controller."""
-
-    def find(self, ctx: ctrlhost.Context, namespace: str, name: str) -> Object | None:
-        """Give one from the cache, where it is not in there from the server.
-
-        One that was made together with its network may not have come through the watch yet.
-        """
-        cached = ctx.lister(*SECRET).get(name, namespace)
-        if cached is not None:
-            return cached
-        try:
-            found = ctx.client.find(*SECRET, name, namespace)
-        except ctrlhost.Forbidden:
-            return None
-        return None if found is None else Object(found)
+    A Secret created together with its network may not have reached the cache yet.
+    """
+    cached = ctx.lister(*SECRET).get(name, namespace)
+    if cached is not None:
+        return cached
+    try:
+        return _fetch(ctx, namespace, name)
+    except ctrlhost.Forbidden:
+        return None
 
 
-class AskedSecrets:
-    """Secrets from the server, each asked for every 30 s at most."""
+class PolledSecrets:
+    """Secrets from the server, each fetched every 30 s at most; used by all workers."""
 
     def __init__(self, clock: Clock) -> None:
-        """Have asked for nothing yet."""
+        """Start with an empty cache."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, str], tuple[float, Object | Unusable | None]] = {}
+        self._known: dict[tuple[str, str], tuple[float, Object | Rejected | None]] = {}
 
-    def find(self, ctx: ctrlhost.Context, namespace: str, name: str) -> Object | None:
-        """Give one as it was within the last 30 s."""
+    def __call__(self, ctx: Context, namespace: str, name: str) -> Object | None:
+        """Return a Secret at most 30 s old, None if there is none; `Rejected` where it may not be read."""
         key, now = (namespace, name), self._clock.now()
         with self._lock:
-            self._known = {one: known for one, known in self._known.items() if now - known[0] < KEPT_FOR}
+            self._known = {one: known for one, known in self._known.items() if now - known[0] < _MAX_AGE}
             known = self._known.get(key)
-        found = known[1] if known is not None else self._ask(ctx, namespace, name)
-        with self._lock:
-            self._known.setdefault(key, (now, found))
-        if isinstance(found, Unusable):
-            raise found
-        return found
+        if known is None:
+            found: Object | Rejected | None
+            try:
+                found = _fetch(ctx, namespace, name)
+            except ctrlhost.Forbidden:
+                found = Rejected("Forbidden", f"not allowed to read secret {name}")
+            with self._lock:
+                known = self._known.setdefault(key, (now, found))
+        if isinstance(known[1], Rejected):
+            raise known[1]
+        return known[1]
 
-    def _ask(self, ctx: ctrlhost.Context, namespace: str, name: str) -> Object | Unusable | None:
-        try:
-            found = ctx.client.find(*SECRET, name, namespace)
-        except ctrlhost.Forbidden:
-            return Unusable("Forbidden", f"not allowed to read secret {name}")
-        return None if found is None else Object(found)
+
+def _fetch(ctx: Context, namespace: str, name: str) -> Object | None:
+    found = ctx.client.find(*SECRET, name, namespace)
+    return None if found is None else ctrlhost.Object(found)

@@ -1,7 +1,7 @@
-"""Bringing a live Service or StatefulSet in line with what is desired, and nothing else of it.
+"""Updates of a live Service or StatefulSet, limited to the fields that the plugin sets.
 
-The server fills in defaults and other people add labels, environment variables and containers, so only the fields that
-the plugin sets are compared, and the rest of the live object is sent back as it was.
+The server fills in defaults, and others add labels, environment variables and containers. Only the plugin's own fields
+are compared; the rest of the live object is sent back unchanged.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 from ctrlhost_bitcoin.objects.names import CREDENTIALS_ANNOTATION
 
-# What is ours of a container even where it is not set, so that it goes when the spec no longer says it.
+# Fields of a container that are ours even when unset, so that they go when the spec no longer has them.
 _OURS_IF_ABSENT = ("args", "envFrom")
 _PROBES = ("exec", "httpGet", "tcpSocket", "grpc")
 _FIXED = ("serviceName", "podManagementPolicy")
 
 
 def update_service(live: dict[str, Any], desired: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Give the Service to write, and the fields that change; none means that there is nothing to write."""
+    """Return the Service to write, and the fields that change; none if there is nothing to write."""
     wanted, changed = copy.deepcopy(live), list[str]()
     _update_map(wanted["metadata"].setdefault("labels", {}), desired["metadata"]["labels"], "labels", changed)
     spec = wanted.setdefault("spec", {})
@@ -33,9 +33,9 @@ def update_service(live: dict[str, Any], desired: dict[str, Any]) -> tuple[dict[
 def update_stateful_set(
     live: dict[str, Any], desired: dict[str, Any], *, keep_digest: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """Give the StatefulSet to write, and the fields that change, `replicas` among them; none: nothing to write.
+    """Return the StatefulSet to write, and the fields that change (`replicas`, …); none if nothing is to be written.
 
-    With `keep_digest` the pods keep the credentials that they have.
+    With `keep_digest` the pods keep their credentials.
     """
     wanted, changed = copy.deepcopy(live), list[str]()
     _update_map(wanted["metadata"].setdefault("labels", {}), desired["metadata"]["labels"], "labels", changed)
@@ -60,19 +60,19 @@ def update_stateful_set(
 
 
 def fixed_differences(live: dict[str, Any], desired: dict[str, Any]) -> list[str]:
-    """Name what differs and can not be changed once the StatefulSet exists."""
+    """Return the fields that differ but cannot be changed once the StatefulSet exists."""
     fields = [field for field in _FIXED if live["spec"].get(field) != desired["spec"][field]]
     return fields + (["selector"] if _match_labels(live) != _match_labels(desired) else [])
 
 
 def replicas(live: dict[str, Any]) -> int:
-    """Give how many pods a live StatefulSet is to have; none said is one."""
+    """Return the replicas of a live StatefulSet; 1 if unset."""
     value = (live.get("spec") or {}).get("replicas")
     return 1 if value is None else int(value)
 
 
 def digest_of(live: dict[str, Any]) -> str | None:
-    """Give what stands for the credentials of the pods that a live StatefulSet makes."""
+    """Return the digest of the credentials for the pods of a live StatefulSet."""
     annotations = live["spec"].get("template", {}).get("metadata", {}).get("annotations") or {}
     found: str | None = annotations.get(CREDENTIALS_ANNOTATION)
     return found
@@ -122,7 +122,7 @@ def _update_map(target: dict[str, str], wanted: dict[str, str], field: str, chan
 
 
 def _covers(live: Any, desired: Any) -> bool:
-    """Say whether all of `desired` is in `live`, which may have more fields, but no other items of lists."""
+    """Return whether `live` has all of `desired`; it may have more fields, but not more list items."""
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(_covers(live.get(name), value) for name, value in desired.items())
     if isinstance(desired, list):

@@ -1,10 +1,9 @@
-"""JSON-RPC to bitcoind: one client for all daemons, in as many threads as want to call."""
+"""JSON-RPC to bitcoind: one client for all daemons, called from any number of threads."""
 
 from __future__ import annotations
 
 import itertools
 from base64 import b64encode
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,37 +11,31 @@ import msgspec
 
 from ctrlhost.clock import SystemClock
 from ctrlhost_bitcoin.rpc import encoding
-from ctrlhost_bitcoin.rpc.errors import (
-    Protocol,
-    RpcFailure,
-)
+from ctrlhost_bitcoin.rpc.errors import Protocol, RpcFailure
 from ctrlhost_bitcoin.rpc.http import HttpLayer, PooledHttp
 from ctrlhost_bitcoin.rpc.slots import Slots
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from ctrlhost.clock import Clock
-
-Observer = Callable[[str, str, float], None]
-"""Called after each call with its method, `ok` or a failure's reason, and the seconds, in a batch each call's."""
+    from ctrlhost import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A daemon's user and password; shows neither."""
+    """A daemon's user and password; the representation shows neither."""
 
     user: str = field(repr=False)
     password: str = field(repr=False)
 
     def authorization(self) -> str:
-        """Give the header that proves them."""
+        """Return the value of the Authorization header."""
         return "Basic " + b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
 class RpcTarget:
-    """A daemon: its IP address, of either family and without brackets, its RPC port, and how to be let in."""
+    """A daemon: its IP address, of either family and without brackets, its RPC port, and its credentials."""
 
     host: str
     port: int
@@ -50,21 +43,22 @@ class RpcTarget:
 
 
 class AddedNode(msgspec.Struct, frozen=True):
-    """An entry of a daemon's list: the string as it was added, and whether there is an outbound connection under it."""
+    """An entry of a daemon's list: the string as it was added, and whether an outbound connection exists for it."""
 
     addednode: str
     connected: bool
 
 
-# msgspec looks a type over when it is first used, which two threads must not do at once.
+# msgspec inspects a type at its first use, which is not safe in two threads at once.
 msgspec.json.Decoder(AddedNode)
 
 
 class RpcClient:
-    """Calls daemons; every method may be used from any thread and raises an `RpcFailure` where there is no result.
+    """Calls daemons; every method may be used from any thread and raises an `RpcFailure` if there is no result.
 
-    Each call waits for one of `concurrency` slots, and of `per_daemon` ones of its daemon, and ends within the limits
-    of its method, in seconds; `clock` measures calls for the observer and the age of idle connections.
+    Each call waits for one of `concurrency` slots, and one of the `per_daemon` slots of its daemon, and ends within the
+    limit of its method, in seconds. `clock` measures the calls and the age of idle connections. `observe` is called
+    after each call with its method, `ok` or a failure's reason, and the seconds; in a batch once per item.
     """
 
     def __init__(
@@ -78,9 +72,9 @@ class RpcClient:
         onetry_timeout: float = 8.0,
         concurrency: int = 64,
         per_daemon: int = 4,
-        observe: Observer | None = None,
+        observe: Callable[[str, str, float], None] | None = None,
     ) -> None:
-        """Connect to nobody yet; `default` is the daemon of calls that name none."""
+        """Connect to no daemon yet; `default` is the target of calls without one."""
         self._default = default
         self._clock = clock or SystemClock()
         self._http = http or PooledHttp(self._clock)
@@ -89,58 +83,51 @@ class RpcClient:
         self._observe = observe
         self._numbers = itertools.count(1)
 
-    def call(self, target: RpcTarget | None, method: str, *params: Any) -> Any:
-        """Call one method and give its result."""
-        return self._call(target, method, params, self._timeout)
+    def call(self, target: RpcTarget | None, method: str, *params: Any, limit: float | None = None) -> Any:
+        """Call one method and return its result."""
+        number = next(self._numbers)
+        content = encoding.request(number, method, params)
+        (found,) = self._exchange(
+            target, [method], content, limit or self._timeout, lambda answer: [encoding.result(answer, number)]
+        )
+        return found
 
     def batch(self, target: RpcTarget | None, calls: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
-        """Send calls together, which the daemon runs one after another; for each, in order, its result or `RpcFailure`.
+        """Send calls together, which the daemon runs in sequence; return a result or an `RpcFailure` for each.
 
-        Raises what befell the batch as a whole. Never put several `onetry` in one: each may take seconds.
+        Raises a failure of the whole batch. Never batch several `onetry`: each may take seconds.
         """
         if not calls:
             return []
         numbers = [next(self._numbers) for _ in calls]
-        content = [
-            encoding.request(number, method, params) for number, (method, params) in zip(numbers, calls, strict=True)
-        ]
+        content = [encoding.request(number, *call) for number, call in zip(numbers, calls, strict=True)]
         methods = [method for method, _ in calls]
         return self._exchange(target, methods, content, self._timeout, lambda answer: encoding.results(answer, numbers))
 
     def added_nodes(self, target: RpcTarget | None = None) -> list[AddedNode]:
-        """Give the nodes that the daemon was told of, in order of their adding."""
+        """Return the nodes that were added to the daemon's list, oldest first."""
         found = self.call(target, "getaddednodeinfo")
         try:
             return msgspec.convert(found, list[AddedNode])
         except msgspec.ValidationError:
-            raise Protocol("the answer is no list of added nodes") from None
+            raise Protocol("invalid answer: not a list of added nodes") from None
 
     def add_node(self, target: RpcTarget | None, address: str) -> None:
-        """Add to the daemon's list; an `RpcError` whose `is_already_added` says that it was there."""
+        """Add to the daemon's list; an `RpcError` with `ALREADY_ADDED` if it was there."""
         self.call(target, "addnode", address, "add")
 
     def remove_node(self, target: RpcTarget | None, address: str) -> None:
-        """Remove from the list, by the string that was added; an `RpcError` with `is_not_added` where it was not."""
+        """Remove from the list, by the string that was added; an `RpcError` with `NOT_ADDED` if it was absent."""
         self.call(target, "addnode", address, "remove")
 
     def onetry(self, target: RpcTarget | None, address: str) -> None:
-        """Have the daemon dial at once, whether it succeeds or not; takes 5 s where packets are swallowed."""
-        self._call(target, "addnode", (address, "onetry"), self._onetry)
-
-    def disconnect(self, target: RpcTarget | None, address: str) -> None:
-        """End a connection, by the string that was added; an `RpcError` with `is_not_connected` where there is none."""
-        self.call(target, "disconnectnode", address)
+        """Dial a peer at once, whether it succeeds or not; takes 5 s if its packets are dropped."""
+        self.call(target, "addnode", address, "onetry", limit=self._onetry)
 
     def close(self) -> None:
-        """Send no call any more; those under way end within their limits, those that wait raise `Closed`."""
+        """Send no more calls; those in flight end within their limits, those that wait raise `Closed`."""
         self._slots.close()
         self._http.close()
-
-    def _call(self, target: RpcTarget | None, method: str, params: Sequence[Any], limit: float) -> Any:
-        number = next(self._numbers)
-        content = encoding.request(number, method, params)
-        (found,) = self._exchange(target, [method], content, limit, lambda answer: [encoding.result(answer, number)])
-        return found
 
     def _exchange(
         self,
@@ -153,9 +140,9 @@ class RpcClient:
         daemon = target or self._default
         if daemon is None:
             raise ValueError("the call names no daemon, and the client has no default")
-        body = encoding.encode(content)
+        body = msgspec.json.encode(content)
         headers = {"Authorization": daemon.credentials.authorization(), "Content-Type": "application/json"}
-        with self._slots.one(daemon.host, daemon.port):
+        with self._slots.hold(daemon.host, daemon.port):
             started, outcomes = self._clock.now(), ["error"] * len(methods)
             try:
                 status, answer = self._http.post(

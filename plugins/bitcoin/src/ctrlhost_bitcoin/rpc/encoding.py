@@ -1,4 +1,4 @@
-"""What goes over the wire: requests as JSON-RPC 2.0, answers of either version."""
+"""Requests in JSON-RPC 2.0, and answers in either version."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost_bitcoin.rpc.errors import Busy, Forbidden, Protocol, RpcFailure, Unauthorized, rpc_error
+from ctrlhost_bitcoin.rpc.errors import (
+    IN_WARMUP,
+    Busy,
+    Forbidden,
+    Protocol,
+    RpcError,
+    RpcFailure,
+    Unauthorized,
+    WarmingUp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The type is spelled as a string: Bitcoin Core 28 and later refuse a number.
+# A string: Bitcoin Core 28 and later refuse a number.
 _VERSION = "2.0"
 _REFUSALS: dict[int, tuple[type[RpcFailure], str]] = {
     401: (Unauthorized, "the daemon refuses the user or the password"),
@@ -21,17 +30,12 @@ _REFUSALS: dict[int, tuple[type[RpcFailure], str]] = {
 
 
 def request(number: int, method: str, params: Sequence[Any]) -> dict[str, Any]:
-    """Give one call as it is sent; parameters keep their JSON types."""
+    """Return the content of one call; parameters keep their JSON types."""
     return {"jsonrpc": _VERSION, "id": number, "method": method, "params": list(params)}
 
 
-def encode(content: Any) -> bytes:
-    """Write a request, or a list of them, as a body."""
-    return msgspec.json.encode(content)
-
-
 def decode(status: int, body: bytes) -> Any:
-    """Read a body. The status counts only where it says that nobody looked at the call.
+    """Return the content of a body. The status counts only for refusals, where the daemon did not read the call.
 
     Daemons send errors with 404 or 500 or, in version 2.0, with 200, and an empty body with a refusal.
     """
@@ -47,13 +51,12 @@ def decode(status: int, body: bytes) -> Any:
 
 
 def result(answer: Any, number: int) -> Any:
-    """Give the result in the answer to the request of that number, or raise its error."""
+    """Return the result in the answer to the request of that number, or raise its error."""
     if not isinstance(answer, dict):
-        raise Protocol("the answer is no JSON object")
-    error = answer.get("error")
-    given = answer.get("id")
-    # A daemon that could not read a request can not know its number either.
-    if not _same(given, number) and not (given is None and error is not None):
+        raise Protocol("invalid answer: not a JSON object")
+    error, given = answer.get("error"), answer.get("id")
+    # `True` and `1.0` are not our ids. A daemon that could not parse a request does not know its id.
+    if not (type(given) is int and given == number) and not (given is None and error is not None):
         raise Protocol("the answer is for another request")
     if error is not None:
         raise _error(error)
@@ -63,40 +66,29 @@ def result(answer: Any, number: int) -> Any:
 
 
 def results(answers: Any, numbers: Sequence[int]) -> list[Any]:
-    """Give what came of each item of a batch, in the order in which they were sent: a result, or a failure.
+    """Return a result or a failure for each item of a batch, in the order of the requests.
 
-    A body that is one error for the whole batch is raised.
+    Raises a body that is one error for the whole batch.
     """
     if isinstance(answers, dict):
         result(answers, -1)
     if not isinstance(answers, list):
-        raise Protocol("the answer to a batch is no list")
-    found: dict[int, Any] = {}
-    repeated = set()
+        raise Protocol("invalid answer to a batch: not a list")
+    found: dict[int, list[Any]] = {}
     for answer in answers:
         number = answer.get("id") if isinstance(answer, dict) else None
-        if type(number) is not int:
-            continue
-        if number in found:
-            repeated.add(number)
-        found[number] = answer
-    return [_item(found, repeated, number) for number in numbers]
+        if type(number) is int:
+            found.setdefault(number, []).append(answer)
+    return [_item(found.get(number, ()), number) for number in numbers]
 
 
-def _item(found: dict[int, Any], repeated: set[int], number: int) -> Any:
-    if number not in found:
-        return Protocol("the batch's answer lacks this item")
-    if number in repeated:
-        return Protocol("the batch's answer has this item twice")
+def _item(answers: Sequence[Any], number: int) -> Any:
+    if len(answers) != 1:
+        return Protocol(f"the answer to the batch {'repeats' if answers else 'lacks'} this item")
     try:
-        return result(found[number], number)
+        return result(answers[0], number)
     except RpcFailure as failure:
         return failure
-
-
-def _same(given: Any, number: int) -> bool:
-    """Compare numbers as numbers: `True` and `1.0` are no ids of ours."""
-    return type(given) is int and given == number
 
 
 def _error(error: Any) -> RpcFailure:
@@ -104,4 +96,5 @@ def _error(error: Any) -> RpcFailure:
     if type(code) is not int:
         return Protocol("the answer's error has no code")
     message = error.get("message")
-    return rpc_error(code, message if isinstance(message, str) else "")
+    kind = WarmingUp if code == IN_WARMUP else RpcError
+    return kind(code, message if isinstance(message, str) else "")

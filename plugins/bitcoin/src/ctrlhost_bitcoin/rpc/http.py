@@ -1,16 +1,15 @@
 """HTTP to daemons: posts one body to an address within a time, and keeps the connection for the next call.
 
-The calls go to addresses of pods and nowhere else, so there is no resolver, no proxy, no redirect and no TLS here.
+Calls go only to addresses of pods, so there is no resolver, no proxy, no redirect and no TLS here.
 """
 
 from __future__ import annotations
 
 import http.client
-import io
+import itertools
 import socket
 import threading
 import time
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ctrlhost_bitcoin.rpc import errors
@@ -18,51 +17,51 @@ from ctrlhost_bitcoin.rpc import errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.clock import Clock
+    from ctrlhost import Clock
 
-LARGEST_BODY = 8 * 1024 * 1024
-"""Bytes of an answer that are read; a longer one is no answer."""
-
-# A daemon closes what was idle for 30 s, so younger ones are worth a try.
-_LONGEST_IDLE = 25.0
-_IDLE_KEPT = 512
+#: Bytes of an answer that are read; a longer one is invalid.
+MAX_BODY = 8 * 1024 * 1024
+# A daemon closes connections that are idle for 30 s, so younger ones are worth a try.
+_MAX_IDLE_SECONDS = 25.0
+_MAX_IDLE = 512
 
 
 class HttpAnswer(NamedTuple):
-    """An answer of whatever status."""
+    """An answer of any status."""
 
     status: int
     body: bytes
 
 
 class HttpLayer(Protocol):
-    """What sends bodies to daemons. All methods may be called from any thread."""
+    """Sends bodies to daemons. All methods may be called from any thread."""
 
     def post(
         self, host: str, port: int, body: bytes, headers: Mapping[str, str], *, connect: float, answer: float
     ) -> HttpAnswer:
-        """Post and give the answer; `connect` and `answer` are limits in seconds. Raises `RpcFailure`s."""
+        """Post and return the answer; `connect` and `answer` are limits in seconds. Raises `RpcFailure`s."""
         ...
 
     def close(self) -> None:
-        """Drop the idle connections, and keep no others."""
+        """Close the idle connections, and keep none after later calls."""
         ...
 
 
 class PooledHttp:
-    """The `HttpLayer` over sockets: at most `_IDLE_KEPT` idle connections in all, the least recently used go first."""
+    """The `HttpLayer` over sockets; keeps at most `_MAX_IDLE` idle connections and closes the oldest first."""
 
-    def __init__(self, clock: Clock, *, largest: int = LARGEST_BODY) -> None:
-        """Connect to nobody yet."""
-        self._clock, self._largest = clock, largest
+    def __init__(self, clock: Clock) -> None:
+        """Start without connections."""
+        self._clock = clock
         self._lock = threading.Lock()
-        self._kept = _IDLE_KEPT
-        self._idle: OrderedDict[_Connection, float] = OrderedDict()
+        self._kept = _MAX_IDLE
+        #: When each connection became idle, oldest first.
+        self._idle: dict[_Connection, float] = {}
 
     def post(
         self, host: str, port: int, body: bytes, headers: Mapping[str, str], *, connect: float, answer: float
     ) -> HttpAnswer:
-        """Post and give the answer; where the daemon had closed an idle connection, once more over a new one."""
+        """Post and return the answer; retry over a new connection if the daemon had closed an idle one."""
         kept = self._take(host, port)
         if kept is not None:
             try:
@@ -77,52 +76,42 @@ class PooledHttp:
             raise errors.Refused("the connection was cut without an answer") from None
 
     def close(self) -> None:
-        """Drop the idle connections, and keep none after later calls."""
+        """Close the idle connections, and keep none after later calls."""
         with self._lock:
-            idle, self._idle = self._idle, OrderedDict()
-            self._kept = 0
+            idle, self._idle, self._kept = self._idle, {}, 0
         for connection in idle:
             connection.close()
 
     def _exchange(self, connection: _Connection, body: bytes, headers: Mapping[str, str], limit: float) -> HttpAnswer:
         try:
-            answer, reusable = connection.exchange(body, headers, limit, self._largest)
+            answer, reusable = connection.exchange(body, headers, limit)
         except BaseException:
             connection.close()
             raise
+        dropped: _Connection | None = connection
         if reusable:
-            self._keep(connection)
-        else:
-            connection.close()
+            with self._lock:
+                self._idle[connection] = self._clock.now()
+                dropped = next(iter(self._idle)) if len(self._idle) > self._kept else None
+                if dropped is not None:
+                    del self._idle[dropped]
+        if dropped is not None:
+            dropped.close()
         return answer
 
     def _take(self, host: str, port: int) -> _Connection | None:
-        """Give the connection to the daemon that was idle for the shortest time, and drop those that were for long."""
-        oldest = self._clock.now() - _LONGEST_IDLE
-        found = None
+        """Return the daemon's connection that became idle last, and close those that were idle for too long."""
+        oldest = self._clock.now() - _MAX_IDLE_SECONDS
         with self._lock:
-            for connection in reversed(self._idle):
-                if (connection.host, connection.port) == (host, port) and self._idle[connection] > oldest:
-                    found = connection
-                    break
+            old = list(itertools.takewhile(lambda each: self._idle[each] <= oldest, self._idle))
+            for each in old:
+                del self._idle[each]
+            found = next((each for each in reversed(self._idle) if (each.host, each.port) == (host, port)), None)
             if found is not None:
                 del self._idle[found]
-            # They stand in the order of their last use.
-            old = []
-            while self._idle and next(iter(self._idle.values())) <= oldest:
-                old.append(self._idle.popitem(last=False)[0])
-        for connection in old:
-            connection.close()
+        for each in old:
+            each.close()
         return found
-
-    def _keep(self, connection: _Connection) -> None:
-        dropped = None
-        with self._lock:
-            self._idle[connection] = self._clock.now()
-            if len(self._idle) > self._kept:
-                dropped, _ = self._idle.popitem(last=False)
-        if dropped is not None:
-            dropped.close()
 
 
 class _Unanswered(Exception):
@@ -132,20 +121,20 @@ class _Unanswered(Exception):
 class _Connection(http.client.HTTPConnection):
     """One connection to one daemon."""
 
-    # Only `open` connects: what was closed must not come back by itself.
+    # Only `open` connects: `request` must not reopen a closed connection.
     auto_open = 0
 
     def open(self, limit: float) -> None:
         try:
-            # Addresses only: a name would ask a resolver, without a time limit, and could lead anywhere.
+            # Addresses only: a name would need a resolver, without a time limit, and could lead anywhere.
             found = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
             )
         except (OSError, UnicodeError):
-            raise errors.Refused("the host is no IP address") from None
+            raise errors.Refused("invalid host: not an IP address") from None
         family, kind, protocol, _, address = found[0]
         try:
-            connected = socket.socket(family, kind, protocol)
+            connected = _TimedSocket(family, kind, protocol)
             try:
                 connected.settimeout(limit)
                 connected.connect(address)
@@ -157,75 +146,53 @@ class _Connection(http.client.HTTPConnection):
             raise errors.Timeout(f"no connection within {limit:g} s") from None
         except OSError as error:
             raise errors.Refused(f"no connection: {error.strerror or 'refused'}") from None
-        self.sock: Any = _TimedSocket(connected)
+        self.sock: Any = connected
 
-    def exchange(self, body: bytes, headers: Mapping[str, str], limit: float, largest: int) -> tuple[HttpAnswer, bool]:
+    def exchange(self, body: bytes, headers: Mapping[str, str], limit: float) -> tuple[HttpAnswer, bool]:
         """Send and receive within so many seconds; the answer, and whether the connection can be used again."""
-        # Held here, since a connection that was cut closes itself.
+        # Held here, since `http.client` drops the socket of a connection that ends.
         source: _TimedSocket = self.sock
         source.deadline = time.monotonic() + limit
-        heard = source.heard
+        before = source.received
         try:
             self.request("POST", "/", body, dict(headers))
             response = self.getresponse()
-            if (response.length or 0) > largest:
-                raise errors.Protocol(f"the answer is larger than {largest >> 20} MiB")
-            content = response.read(largest + 1)
+            length = response.length or 0
+            content = response.read(MAX_BODY + 1) if length <= MAX_BODY else b""
         except TimeoutError:
             raise errors.Timeout(f"no answer within {limit:g} s") from None
         except OSError as error:
-            if source.heard == heard:
+            if source.received == before:
                 raise _Unanswered from None
             raise errors.Refused(f"the answer was cut: {error.strerror or 'connection closed'}") from None
         except (http.client.HTTPException, ValueError):
             raise errors.Protocol("the answer is not HTTP") from None
-        if len(content) > largest:
-            raise errors.Protocol(f"the answer is larger than {largest >> 20} MiB")
+        if max(length, len(content)) > MAX_BODY:
+            raise errors.Protocol(f"the answer is larger than {MAX_BODY >> 20} MiB")
         return HttpAnswer(response.status, content), response.isclosed() and not response.will_close
 
 
-class _TimedSocket:
-    """What `http.client` needs of a socket, with one deadline for all reads and writes together.
+class _TimedSocket(socket.socket):
+    """A socket with one deadline for all reads and writes together.
 
-    A time-out of the socket itself would begin anew with each byte of an answer that drips.
+    The time-out of a plain socket starts again with each byte of a slow answer.
     """
 
-    def __init__(self, inner: socket.socket) -> None:
-        self._inner = inner
-        self.deadline = 0.0
-        self.heard = 0
+    deadline = 0.0
+    received = 0
 
-    def sendall(self, data: bytes) -> None:
+    def sendall(self, data: Any, flags: int = 0) -> None:
         self._limit()
-        self._inner.sendall(data)
+        super().sendall(data, flags)
 
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reader(self))
-
-    def receive(self, buffer: Any) -> int:
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         self._limit()
-        count = self._inner.recv_into(buffer)
-        self.heard += count
+        count = super().recv_into(buffer, nbytes, flags)
+        self.received += count
         return count
-
-    def close(self) -> None:
-        self._inner.close()
 
     def _limit(self) -> None:
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        self._inner.settimeout(left)
-
-
-class _Reader(io.RawIOBase):
-    """The reading side of a `_TimedSocket`; closing it leaves the connection open for the next call."""
-
-    def __init__(self, source: _TimedSocket) -> None:
-        self._source = source
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._source.receive(buffer)
+        self.settimeout(left)

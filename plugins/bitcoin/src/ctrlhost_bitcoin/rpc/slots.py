@@ -1,4 +1,4 @@
-"""How many calls are under way: few per daemon, whose threads its users need too, and a limit in all."""
+"""Limits on the calls in flight: a few per daemon, whose threads its users need too, and one in all."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class Slots:
-    """Gives out at most `total` slots, and `each` per daemon. Threads wait for theirs; all methods are thread safe."""
+    """At most `total` slots, and `each` per daemon, for which threads wait; all methods are thread-safe."""
 
     def __init__(self, total: int, each: int) -> None:
-        """Begin with all slots free."""
+        """Start with all slots free."""
         self._total, self._each = total, each
         self._changed = threading.Condition()
         self._taken: Counter[tuple[str, int]] = Counter()
         self._closed = False
 
     @contextmanager
-    def one(self, host: str, port: int) -> Iterator[None]:
-        """Hold a slot of that daemon; raises `Closed` where there are no more."""
+    def hold(self, host: str, port: int) -> Iterator[None]:
+        """Hold a slot of that daemon; raises `Closed` after `close`."""
         key = (host, port)
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._free(key))
@@ -42,7 +42,7 @@ class Slots:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Give out no slot any more; those that are taken run on."""
+        """Give out no more slots; those that are held stay valid."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
