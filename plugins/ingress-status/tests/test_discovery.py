@@ -228,4 +228,4 @@ def test_a_static_address_wins_and_no_service_is_watched(world: Any, caplog: pyt
     replica = world.start(ingress_status_address="10.0.0.1, 2001:db8::1, edge.example.com", envoy_service_name="envoy")
     assert world.status("web") == [{"ip": "10.0.0.1"}, {"ip": "2001:db8::1"}, {"hostname": "edge.example.com"}]
     assert not any("/services" in one.path for one in replica.sent)
-    assert any("is not followed" in record.getMessage() for record in caplog.records)
+    assert any("ignoring the Service" in record.getMessage() for record in caplog.records)

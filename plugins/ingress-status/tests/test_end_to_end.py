@@ -120,8 +120,8 @@ def test_a_static_list_is_published_by_replacement_too(start: Any) -> None:
 
 
 def test_a_patch_meant_for_an_ingress_that_was_made_anew_is_refused(control_plane: Any, namespace: str) -> None:
-    from ctrlhost_ingress_status.failures import reason_of
     from ctrlhost_ingress_status.target import IngressTarget
+    from ctrlhost_ingress_status.writer import reason_of
 
     import ctrlhost
 

@@ -12,15 +12,15 @@ import ctrlhost_ingress_status.writer as writer_module
 from ctrlhost_ingress_status.addresses import normalise, same
 from ctrlhost_ingress_status.classes import LEGACY_ANNOTATION
 from ctrlhost_ingress_status.contention import Contention
+from ctrlhost_ingress_status.controller import Passes
 from ctrlhost_ingress_status.desired import Desired
 from ctrlhost_ingress_status.discovery import Discovery
-from ctrlhost_ingress_status.failures import Failures
 from ctrlhost_ingress_status.metrics import StatusMetrics
-from ctrlhost_ingress_status.passes import Passes
 from ctrlhost_ingress_status.settings import IngressStatusSettings, ServiceRef
 from ctrlhost_ingress_status.state import AddressState, Clearing
 from ctrlhost_ingress_status.target import IngressTarget
-from ctrlhost_ingress_status.write_budget import Lanes
+from ctrlhost_ingress_status.write_budget import WriteBudget
+from ctrlhost_ingress_status.writer import Failures
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -74,9 +74,9 @@ class Cluster(RuleBasedStateMachine):
         self.desired = Desired(plugin.settings.class_rules().ours())
         metrics = StatusMetrics(CollectorRegistry(), "Ingress", self.desired)
         self.target = IngressTarget(plugin.settings.vendor_annotation)
-        self.lanes = Lanes(4, 2)
+        self.budget = WriteBudget(4, 2)
         self.writer = writer_module.Writer(
-            plugin, self.target, self.desired, self.lanes, metrics, Failures(), Contention()
+            plugin, self.target, self.desired, self.budget, metrics, Failures(), Contention()
         )
         informer: Any = SimpleNamespace(indexer=self.cache)
         self.passes = Passes(informer, self.target, self.desired)
@@ -87,7 +87,7 @@ class Cluster(RuleBasedStateMachine):
         self.discovery._found[REF] = None
 
     def publish(self) -> None:
-        self.lanes.clear_slow()
+        self.budget.clear_bulk()
         self.passes.enqueue(lambda requests, priority: [self.enqueue(request) for request in requests])
         for name in self.objects:
             self.allowed[name] += 1

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from ctrlhost_ingress_status.write_budget import Lanes
+from ctrlhost_ingress_status.write_budget import WriteBudget
 
 import ctrlhost
 
@@ -109,8 +109,8 @@ def test_every_failure_costs_one_more_write_and_everything_gets_there(many: Any)
 
 
 def test_the_line_of_ten_thousand_takes_little_room_and_time() -> None:
-    lanes = Lanes(20, 40)
-    waits = [lanes.take(ctrlhost.Request(f"i{number}", "default"), 0.0, slow=True) for number in range(10_000)]
+    budget = WriteBudget(20, 40)
+    waits = [budget.take(ctrlhost.Request(f"i{number}", "default"), 0.0, bulk=True) for number in range(10_000)]
     assert waits[:30] == [0.0] * 30
     assert max(waits) == pytest.approx((10_000 - 30) / 20)
-    assert lanes.waiting() == 10_000 - 30
+    assert budget.waiting() == 10_000 - 30

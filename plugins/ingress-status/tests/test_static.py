@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctrlhost_ingress_status.addresses import is_ip, told
+from ctrlhost_ingress_status.addresses import is_ip, summary
 from ctrlhost_ingress_status.static import duplicates, mapped, parse, static_entries
 
 V4 = {"ip": "10.0.0.1"}
@@ -103,4 +103,4 @@ def test_ipv4_in_the_guise_of_ipv6_is_named() -> None:
     [((), ""), (({"ip": "10.0.0.1"}, NAME), "10.0.0.1"), (({"hostname": "somedomain.com"},), "somedomain.com")],
 )
 def test_a_list_is_told_in_the_log_by_its_first_address(entries: tuple[dict[str, str], ...], text: str) -> None:
-    assert told(entries) == text
+    assert summary(entries) == text

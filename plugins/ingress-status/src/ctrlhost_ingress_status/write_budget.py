@@ -1,4 +1,4 @@
-"""The budget of writes: one bucket of tokens, of which the last quarter is kept for single changes."""
+"""The budget of writes: one token bucket, whose last quarter is reserved for single changes."""
 
 from __future__ import annotations
 
@@ -10,69 +10,66 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 _RESERVED = 0.25
-#: A token that is short by no more than rounding is a token.
+#: The part of a token that may be missing through rounding.
 _ROUNDING = 1e-6
-#: A wait that the clock does not notice would make a worker go round and round, in seconds.
-_SHORTEST = 0.001
+#: In seconds. A wait below the clock's resolution would keep a worker busy.
+_MIN_WAIT = 0.001
 
 
-class Lanes:
-    """Hands out tokens to two lanes. Who gets none is told when to come back, so that nobody waits in a worker.
+class WriteBudget:
+    """Hands out tokens for bulk and for single writes. Without a token, a key gets a time at which to come back.
 
-    A place in the line of a lane is kept until its key was served or left. Safe to use from any thread; times are the
-    clock's seconds.
+    No worker waits here. A key keeps its place in the queue of its kind until it gets a token or leaves. Thread-safe;
+    times are the clock's seconds.
     """
 
     def __init__(self, qps: float, burst: int) -> None:
-        """Fill the bucket; `qps` 0 means no limit."""
+        """Start with a full bucket; `qps` 0 means no limit."""
         self._qps, self._burst = qps, float(burst)
         self._level = self._burst
         self._at: float | None = None
-        # The slow lane can take a token only from a bucket that holds one more than the reserve.
+        # By whether a write is bulk: the level below which it gets no token.
         self._floors = {False: 0.0, True: min(burst * _RESERVED, burst - 1.0)}
-        self._lines: dict[bool, dict[Hashable, float]] = {False: {}, True: {}}
+        self._queues: dict[bool, dict[Hashable, float]] = {False: {}, True: {}}
         self._lock = threading.Lock()
 
-    def take(self, key: Hashable, now: float, *, slow: bool) -> float:
-        """Take a token for `key`; 0.0 when it got one, else the seconds after which to ask again."""
+    def take(self, key: Hashable, now: float, *, bulk: bool) -> float:
+        """Take a token for `key`; return 0.0 on success, else the seconds after which to ask again."""
         if self._qps <= 0:
             return 0.0
         with self._lock:
-            self._fill(now)
-            line, floor = self._lines[slow], self._floors[slow]
+            if self._at is not None:
+                self._level = min(self._burst, self._level + (now - self._at) * self._qps)
+            self._at = now
+            queue, floor = self._queues[bulk], self._floors[bulk]
             if self._level - 1.0 >= floor - _ROUNDING:
                 self._level -= 1.0
                 self._leave(key)
                 return 0.0
-            place = line.get(key, now)
+            place = queue.get(key, now)
             if place <= now + _ROUNDING:
-                line.pop(key, None)
+                queue.pop(key, None)
                 first = now + (floor + 1.0 - self._level) / self._qps
-                # The newest place is the last one, since each is later than the one before.
-                last = next(reversed(line.values()), -math.inf)
-                place = line[key] = max(first, last + 1.0 / self._qps)
-            return max(place - now, _SHORTEST)
+                # Places only grow, so the newest is the last.
+                last = next(reversed(queue.values()), -math.inf)
+                place = queue[key] = max(first, last + 1.0 / self._qps)
+            return max(place - now, _MIN_WAIT)
 
     def leave(self, key: Hashable) -> None:
         """Give up the key's place, if it has one."""
         with self._lock:
             self._leave(key)
 
-    def clear_slow(self) -> None:
-        """Send everybody home from the slow lane, since a new pass makes a new line."""
+    def clear_bulk(self) -> None:
+        """Drop the queue of bulk writes, since a new pass makes a new one."""
         with self._lock:
-            self._lines[True].clear()
+            self._queues[True].clear()
 
     def waiting(self) -> int:
-        """Give how many keys wait for a token."""
+        """Return how many keys wait for a token."""
         with self._lock:
-            return sum(len(line) for line in self._lines.values())
-
-    def _fill(self, now: float) -> None:
-        if self._at is not None:
-            self._level = min(self._burst, self._level + (now - self._at) * self._qps)
-        self._at = now
+            return sum(len(queue) for queue in self._queues.values())
 
     def _leave(self, key: Hashable) -> None:
-        for line in self._lines.values():
-            line.pop(key, None)
+        for queue in self._queues.values():
+            queue.pop(key, None)
