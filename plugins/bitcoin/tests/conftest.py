@@ -1,4 +1,4 @@
-"""Fixtures: the world to put networks in, and daemons on sockets of their own."""
+"""Fixtures: the cluster to put networks in, and daemons on sockets of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
-from plugins.bitcoin.tests.world import World
+from plugins.bitcoin.tests.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,26 +25,28 @@ def clock(manual_clock: ManualClock) -> ManualClock:
 
 
 @pytest.fixture
-def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def cluster(
+    ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
     """A sandbox and, once started, hosts with the plugin; all end with the test."""
-    world = World(sandbox, ctrlhost_host, clock, monkeypatch)
-    yield world
-    world.client.close()
+    cluster = Cluster(sandbox, ctrlhost_host, clock, monkeypatch)
+    yield cluster
+    cluster.client.close()
 
 
 @pytest.fixture
-def still_world(
+def still_cluster(
     ctrlhost_host: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, ctrlhost_least_privilege: bool
-) -> Iterator[World]:
-    """A world in which nothing is collected, for objects whose owners never were."""
+) -> Iterator[Cluster]:
+    """A cluster in which nothing is collected, for objects whose owners never were."""
     from ctrlhost.sandbox import Sandbox
 
     with Sandbox(controllers=("namespace",), rbac=ctrlhost_least_privilege) as server:
-        world = World(server, ctrlhost_host, clock, monkeypatch)
-        yield world
-        for replica in world.replicas:
+        cluster = Cluster(server, ctrlhost_host, clock, monkeypatch)
+        yield cluster
+        for replica in cluster.replicas:
             replica.host.stop()
-        world.client.close()
+        cluster.client.close()
 
 
 @pytest.fixture

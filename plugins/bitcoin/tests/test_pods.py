@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 import ctrlhost
-from plugins.bitcoin.tests.world import NAME, NET, POD
+from plugins.bitcoin.tests.cluster import NAME, NET, POD
 
 
 @pytest.fixture
-def net(world: Any) -> Any:
+def net(cluster: Any) -> Any:
     """A network of four, reconciled."""
-    world.start()
-    world.net()
-    world.idle()
-    return world
+    cluster.start()
+    cluster.net()
+    cluster.idle()
+    return cluster
 
 
 @pytest.mark.behaviour("bitcoin/B10")

@@ -10,7 +10,7 @@ from ctrlhost_bitcoin.objects.spec import Rejected, read_spec
 from ctrlhost_bitcoin.settings import BitcoinSettings
 
 import ctrlhost
-from plugins.bitcoin.tests.world import NAME, NET, STS
+from plugins.bitcoin.tests.cluster import NAME, NET, STS
 
 CRD = (
     "apiextensions.k8s.io/v1",
@@ -37,54 +37,54 @@ def lax() -> dict[str, Any]:
 
 @pytest.mark.behaviour("bitcoin/B8")
 @pytest.mark.parametrize("nodes", [-1, 101, "3", 2.5, pytest.param(ABSENT, id="absent")], ids=repr)
-def test_an_impossible_number_of_nodes_is_refused_by_the_schema(world: Any, nodes: Any) -> None:
-    world.start()
+def test_an_impossible_number_of_nodes_is_refused_by_the_schema(cluster: Any, nodes: Any) -> None:
+    cluster.start()
     with pytest.raises(ctrlhost.Invalid, match=r"spec\.nodes"):
-        world.client.create(network(nodes=nodes))
+        cluster.client.create(network(nodes=nodes))
 
 
 @pytest.mark.behaviour("bitcoin/B8")
 @pytest.mark.parametrize("nodes", [-1, 101, "3", 2.5, pytest.param(ABSENT, id="absent")], ids=repr)
-def test_an_impossible_number_of_nodes_is_only_told_of(world: Any, nodes: Any) -> None:
-    replica = world.start()
-    world.client.apply(lax(), field_manager="ctrlhost")
-    replica.host.wait_for(lambda: _served(world))
+def test_an_impossible_number_of_nodes_is_only_told_of(cluster: Any, nodes: Any) -> None:
+    replica = cluster.start()
+    cluster.client.apply(lax(), field_manager="ctrlhost")
+    replica.host.wait_for(lambda: _served(cluster))
     replica.forget()
-    world.client.create(network(nodes=nodes))
-    world.idle()
-    assert world.condition("Reconciled") == ("False", "InvalidSpec")
-    assert world.condition("Ready") == ("False", "InvalidSpec")
-    assert world.client.find(*STS, f"{NAME}-sts", "test") is None
+    cluster.client.create(network(nodes=nodes))
+    cluster.idle()
+    assert cluster.condition("Reconciled") == ("False", "InvalidSpec")
+    assert cluster.condition("Ready") == ("False", "InvalidSpec")
+    assert cluster.client.find(*STS, f"{NAME}-sts", "test") is None
     assert {one.path.rpartition("/")[2] for one in replica.writes()} == {"status"}
     # The probe may have been seen as well, before it was deleted.
-    (event,) = [one for one in world.events("InvalidSpec") if one["regarding"]["name"] == NAME]
+    (event,) = [one for one in cluster.events("InvalidSpec") if one["regarding"]["name"] == NAME]
     assert "spec.nodes" in event["note"]
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
     replica.forget()
     replica.enqueue()
-    world.idle()
+    cluster.idle()
     assert replica.writes(events=True) == []
 
 
-def _served(world: Any) -> bool:
+def _served(cluster: Any) -> bool:
     """Say whether the server judges by the new schema by now."""
     try:
-        world.client.delete(*NET, world.client.create(network("probe", nodes=1000))["metadata"]["name"], "test")
+        cluster.client.delete(*NET, cluster.client.create(network("probe", nodes=1000))["metadata"]["name"], "test")
     except ctrlhost.Invalid:
         return False
     return True
 
 
 @pytest.mark.behaviour("bitcoin/B9")
-def test_names_are_refused_that_can_not_work(world: Any) -> None:
-    world.start()
+def test_names_are_refused_that_can_not_work(cluster: Any) -> None:
+    cluster.start()
     for name in ("1net", "my.net", "a" * 49):
         with pytest.raises(ctrlhost.Invalid, match=r"metadata\.name"):
-            world.client.create(network(name))
+            cluster.client.create(network(name))
     longest = "a" * 48
-    world.client.create(network(longest))
-    world.idle()
-    assert world.sts(longest)["spec"]["replicas"] == 3
+    cluster.client.create(network(longest))
+    cluster.idle()
+    assert cluster.sts(longest)["spec"]["replicas"] == 3
     for name in ("1net", "my.net", "a" * 49, "net-", "Net", ""):
         with pytest.raises(Rejected) as raised:
             read_spec(network(name), BitcoinSettings())
@@ -92,15 +92,15 @@ def test_names_are_refused_that_can_not_work(world: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B9")
-def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(world: Any) -> None:
-    replica = world.start()
-    world.client.apply(lax(), field_manager="ctrlhost")
-    replica.host.wait_for(lambda: _served(world))
-    world.client.create(network("a" * 49))
-    world.idle()
-    assert world.condition("Reconciled", "a" * 49) == ("False", "InvalidName")
-    assert len(world.events("InvalidName")) == 1
-    assert world.client.find(*STS, f"{'a' * 49}-sts", "test") is None
+def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.client.apply(lax(), field_manager="ctrlhost")
+    replica.host.wait_for(lambda: _served(cluster))
+    cluster.client.create(network("a" * 49))
+    cluster.idle()
+    assert cluster.condition("Reconciled", "a" * 49) == ("False", "InvalidName")
+    assert len(cluster.events("InvalidName")) == 1
+    assert cluster.client.find(*STS, f"{'a' * 49}-sts", "test") is None
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(world: Any
     ],
     ids=lambda spec: next(iter(spec)),
 )
-def test_absurd_values_are_refused_twice(world: Any, spec: dict[str, Any]) -> None:
-    world.start()
+def test_absurd_values_are_refused_twice(cluster: Any, spec: dict[str, Any]) -> None:
+    cluster.start()
     (field,) = spec
     with pytest.raises(ctrlhost.Invalid, match=rf"spec\.{field}"):
-        world.client.create(network(**spec))
+        cluster.client.create(network(**spec))
     with pytest.raises(Rejected, match=rf"spec\.{field}"):
         read_spec(network(**spec), BitcoinSettings())
 

@@ -101,7 +101,7 @@ class Replica:
         return self.host.controllers[f"ingress-status/{controller}"].status().runs
 
 
-class World:
+class Cluster:
     """The cluster as its users see it."""
 
     def __init__(self, server: Sandbox, start_host: Any, clock: ManualClock) -> None:
@@ -185,8 +185,8 @@ def clock(manual_clock: ManualClock) -> ManualClock:
 
 
 @pytest.fixture
-def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock) -> Iterator[World]:
+def cluster(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock) -> Iterator[Cluster]:
     """A sandbox and, once started, hosts with the plugin; all end with the test."""
-    world = World(sandbox, ctrlhost_host, clock)
-    yield world
-    world.client.close()
+    cluster = Cluster(sandbox, ctrlhost_host, clock)
+    yield cluster
+    cluster.client.close()

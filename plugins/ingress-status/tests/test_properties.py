@@ -1,4 +1,4 @@
-"""What holds after whatever happens: the invariants, against a world in memory with the real writer in it."""
+"""What holds after whatever happens: the invariants, against a cluster in memory with the real writer in it."""
 
 from __future__ import annotations
 

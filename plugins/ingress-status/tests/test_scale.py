@@ -15,30 +15,30 @@ COUNT = 300
 
 
 @pytest.fixture
-def many(world: Any) -> Any:
+def many(cluster: Any) -> Any:
     """So many Ingresses of ours, all right."""
-    world.service(A)
+    cluster.service(A)
     for number in range(COUNT):
-        world.ingress(f"i{number:03}", status=A)
-    return world
+        cluster.ingress(f"i{number:03}", status=A)
+    return cluster
 
 
-def test_a_changed_address_is_one_write_each_and_the_next_pass_none(world: Any) -> None:
+def test_a_changed_address_is_one_write_each_and_the_next_pass_none(cluster: Any) -> None:
     names = [f"i{number:03}" for number in range(1000)]
-    world.service(A)
+    cluster.service(A)
     for name in names:
-        world.ingress(name)
-    leader = world.start()
+        cluster.ingress(name)
+    leader = cluster.start()
     assert sorted(one.name for one in leader.writes()) == names
     leader.forget()
-    world.service(B)
-    world.idle()
-    world.after(1.1)
+    cluster.service(B)
+    cluster.idle()
+    cluster.after(1.1)
     assert sorted(one.name for one in leader.writes()) == names
     assert leader.written() == [B] * len(names)
     leader.forget()
     leader.plugin._publish()
-    world.idle()
+    cluster.idle()
     assert leader.sent == []
     assert leader.metric("ctrlhost_ingress_status_objects", state="current") == len(names)
 
@@ -53,15 +53,15 @@ def test_a_new_leader_with_the_same_address_writes_nothing(many: Any) -> None:
     assert second.runs() == 0
 
 
-def test_other_classes_cost_neither_requests_nor_places_in_the_queue(world: Any) -> None:
-    world.service(A)
-    leader = world.start()
+def test_other_classes_cost_neither_requests_nor_places_in_the_queue(cluster: Any) -> None:
+    cluster.service(A)
+    leader = cluster.start()
     for number in range(COUNT):
-        world.ingress(f"i{number}", field="nginx")
-    world.idle()
-    world.service(B)
-    world.idle()
-    world.after(2)
+        cluster.ingress(f"i{number}", field="nginx")
+    cluster.idle()
+    cluster.service(B)
+    cluster.idle()
+    cluster.after(2)
     assert leader.writes() == []
     assert leader.runs() == 0
 

@@ -127,12 +127,12 @@ def shown(app: Any, path: str) -> tuple[str, str]:
     return dict(sent[0]["headers"])[b"content-type"].decode(), sent[1]["body"].decode()
 
 
-def test_the_page_shows_what_is_published_and_how_far_it_has_come(world: Any) -> None:
-    world.service([{"ip": "203.0.113.7"}])
+def test_the_page_shows_what_is_published_and_how_far_it_has_come(cluster: Any) -> None:
+    cluster.service([{"ip": "203.0.113.7"}])
     for name in ("one", "two"):
-        world.ingress(name)
-    world.ingress("other", field="nginx")
-    replica = world.start()
+        cluster.ingress(name)
+    cluster.ingress("other", field="nginx")
+    replica = cluster.start()
     kind, body = shown(page(replica.plugin.report), "/.json")
     report = json.loads(body)
     assert kind == "application/json"
@@ -147,8 +147,8 @@ def test_the_page_shows_what_is_published_and_how_far_it_has_come(world: Any) ->
     assert replica.metric("ctrlhost_ingress_status_addresses") == 1
 
 
-def test_before_an_address_is_known_the_metric_says_so(world: Any) -> None:
-    replica = world.start(leads=False, settle=False)
+def test_before_an_address_is_known_the_metric_says_so(cluster: Any) -> None:
+    replica = cluster.start(leads=False, settle=False)
     replica.plugin.desired.known = None
     assert replica.metric("ctrlhost_ingress_status_addresses") == -1
     assert "&lt;" in shown(page(lambda: {"a": ["<b>"], "c": []}), "/")[1]

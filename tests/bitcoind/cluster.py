@@ -82,7 +82,7 @@ class PluginHost:
         self._client.close()
 
 
-class World:
+class Cluster:
     """The namespace as its users see it."""
 
     def __init__(self, control_plane: ControlPlane, namespace: str, kubelet: ToyKubelet) -> None:

@@ -73,7 +73,7 @@ class Replica:
         return found
 
 
-class World:
+class Cluster:
     """The cluster as its users see it, with namespace `test` and the secret of the fixture in it."""
 
     def __init__(self, server: Sandbox, start_host: Any, clock: ManualClock, monkeypatch: Any) -> None:
