@@ -1,4 +1,4 @@
-"""One namespace with networks of real daemons in it, and hosts with the plugin: what the scenarios act on."""
+"""One namespace with networks of real daemons, and hosts with the plugin, for the scenarios."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ SERVICE = ("v1", "Service")
 POD = ("v1", "Pod")
 START_LIMIT = 30.0
 SOAK = "CTRLHOST_BITCOIN_SOAK" in os.environ
-"""Whether to wait for the plugin's own times, half a minute each, instead of shortened ones: `make soak` does."""
+"""Whether to use the plugin's own times, half a minute each, instead of shorter ones; set by `make soak`."""
 SLACK = 4.0
-"""How many times the promised time a scenario may take before it fails: the machine may have others to serve."""
+"""The multiple of its time limit that a scenario may take, since the machine may be busy."""
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -41,7 +41,7 @@ log = logging.getLogger("tests.bitcoind")
 
 
 class PluginHost:
-    """A host with the plugin, that notes each write that it sends."""
+    """A host with the plugin that records its writes."""
 
     def __init__(self, control_plane: ControlPlane, namespace: str, settings: dict[str, Any]) -> None:
         tree = {
@@ -67,7 +67,7 @@ class PluginHost:
         assert self.host.wait_ready(START_LIMIT), self.host.plugins
 
     def calls(self) -> dict[tuple[str, str], int]:
-        """Give the number of calls of daemons so far, by method and outcome."""
+        """Return the number of calls to daemons so far, by method and outcome."""
         context = self.host.plugins[0].context
         assert context is not None
         return {
@@ -100,7 +100,7 @@ class Cluster:
             return False
 
     def start(self, **settings: Any) -> PluginHost:
-        """Start a host; settings are the plugin's, with underscores."""
+        """Start a host; the plugin's settings have underscores."""
         self.hosts.append(PluginHost(self.control_plane, self.namespace, settings))
         return self.hosts[-1]
 
@@ -109,12 +109,12 @@ class Cluster:
         host.stop()
 
     def within(self, seconds: float, condition: Callable[[], Any], what: str) -> None:
-        """Wait for what is promised within so many seconds, and log how long it took."""
+        """Wait for a condition with a time limit in seconds, and log how long it took."""
         begun = time.monotonic()
         eventually(condition, seconds * SLACK, f"{what}")
         log.info("%s, %s: %.2f s", what, self.control_plane.kind, time.monotonic() - begun)
 
-    # What users do.
+    # Actions of users.
 
     def secret(self, name: str, password: str = "pass", **more: str) -> None:
         """Create a Secret with credentials, or change its password."""
@@ -144,7 +144,7 @@ class Cluster:
         """Scale through the subresource, as kubectl does."""
         self.client.patch(*NETWORK, name, self.namespace, {"spec": {"replicas": nodes}}, subresource="scale")
 
-    # What they see.
+    # Observations of users.
 
     def find(self, kind: tuple[str, str], name: str) -> dict[str, Any] | None:
         return self.client.find(*kind, name, self.namespace)
@@ -154,11 +154,11 @@ class Cluster:
         return (found or {}).get("status") or {}
 
     def nodes(self, name: str) -> list[tuple[int, bool, str]]:
-        """Give ordinal, readiness and IP of the nodes in the status."""
+        """Return ordinal, readiness and IP of the nodes in the status."""
         return [(one["ordinal"], one["ready"], one["ip"]) for one in self.status(name).get("nodes") or ()]
 
     def conditions(self, name: str) -> dict[str, tuple[str, str]]:
-        """Give status and reason of the conditions, by type."""
+        """Return status and reason of the conditions, by type."""
         found = self.status(name).get("conditions") or ()
         return {one["type"]: (one["status"], one["reason"]) for one in found}
 
@@ -166,7 +166,7 @@ class Cluster:
         return self.conditions(name).get("Ready") == ("True", "Ready")
 
     def events(self, name: str) -> list[tuple[str, int]]:
-        """Give reason and count of the events about a network, and of each as often as it is there."""
+        """Return reason and count of each event about a network."""
         found = self.client.list("events.k8s.io/v1", "Event", self.namespace)
         return sorted(
             (one["reason"], (one.get("series") or {}).get("count", 1))
@@ -175,10 +175,10 @@ class Cluster:
         )
 
     def reasons(self, name: str) -> list[str]:
-        """Give the reasons of a network's events, each as often as it was said."""
+        """Return the reasons of a network's events, each as often as it occurred."""
         return [reason for reason, count in self.events(name) for _ in range(count)]
 
-    # What the daemons say.
+    # Observations of the daemons.
 
     def pod(self, name: str, ordinal: int) -> ToyPod:
         return self.kubelet.pod(f"{name}-sts-{ordinal}")
@@ -197,11 +197,11 @@ class Cluster:
         return True
 
     def added(self, pod: ToyPod) -> set[str]:
-        """Give the nodes that a daemon was told of."""
+        """Return the nodes in a daemon's list."""
         return {one.addednode for one in self.kubelet.rpc.added_nodes(pod.daemon.target)}
 
     def dialled(self, pod: ToyPod) -> set[str]:
-        """Give the hosts that a daemon has a manual connection to, of which the handshake is done.
+        """Return the hosts to which a daemon has a manual connection with a complete handshake.
 
         Only outbound ones: on loopback the other side of an inbound connection is always 127.0.0.1.
         """
@@ -212,18 +212,18 @@ class Cluster:
         }
 
     def links_are(self, wanted: dict[ToyPod, set[str]]) -> bool:
-        """Tell whether each daemon dialled these, and no others."""
+        """Return whether each daemon dialled these, and no others."""
         try:
             return all(self.dialled(pod) == hosts for pod, hosts in wanted.items())
         except RpcFailure:
             return False
 
     def linked(self, pods: Sequence[ToyPod]) -> bool:
-        """Tell whether each daemon dialled all others and nobody else."""
+        """Return whether each daemon dialled all others, and no other hosts."""
         return self.links_are({pod: {other.address for other in pods if other is not pod} for pod in pods})
 
     def meshed(self, name: str, nodes: int) -> bool:
-        """Tell whether the network has so many nodes, each with all others, and its status says so."""
+        """Return whether the network has so many nodes, all connected, and a status that agrees."""
         running = self.kubelet.pods()
         pods = [running.get(f"{name}-sts-{ordinal}") for ordinal in range(nodes)]
         if self.conditions(name).get("MeshConverged", ("", ""))[0] != "True" or not all(pods):
@@ -237,7 +237,7 @@ class Cluster:
         eventually(lambda: {self.rpc(pod, "getbestblockhash") for pod in pods} == {block})
 
     def close(self) -> None:
-        """Stop the hosts and have everything deleted."""
+        """Stop the hosts and delete everything."""
         for host in self.hosts:
             host.stop()
         self.client.delete("v1", "Namespace", self.namespace)

@@ -1,4 +1,4 @@
-"""Networks of real daemons and the Secrets with their credentials, and objects that users meddle with."""
+"""Networks of real daemons: Secrets with their credentials, and manual changes of users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ behaviour = pytest.mark.behaviour
 
 
 def refusals(pod: ToyPod) -> list[float]:
-    """Give when a daemon refused a password, in seconds, which is as exact as its log is."""
+    """Return when a daemon refused a password, in seconds, with the precision of its log."""
     lines = [line for line in pod.daemon.log.splitlines() if "incorrect password" in line]
     return [datetime.fromisoformat(line.split()[0]).timestamp() for line in lines]
 
@@ -46,7 +46,7 @@ def test_changed_credentials_roll_through_the_nodes_and_none_refuses_us(cluster:
 
 
 @behaviour("bitcoin/E13")
-def test_a_network_waits_for_its_secret_and_comes_up_as_soon_as_it_is_there(cluster: Cluster) -> None:
+def test_a_network_waits_for_its_secret_and_comes_up_once_it_exists(cluster: Cluster) -> None:
     cluster.start()
     cluster.network("net", 3, "rpc")
     eventually(lambda: cluster.conditions("net").get("Reconciled") == ("False", "WaitingForSecret"))
@@ -58,7 +58,7 @@ def test_a_network_waits_for_its_secret_and_comes_up_as_soon_as_it_is_there(clus
 
 
 @behaviour("bitcoin/E14")
-def test_daemons_with_another_password_are_told_of_once_and_left_in_peace(
+def test_daemons_with_another_password_are_reported_once_and_rarely_called(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -71,7 +71,7 @@ def test_daemons_with_another_password_are_told_of_once_and_left_in_peace(
     assert cluster.conditions("closed")["MeshConverged"] == ("False", "Unauthorized")
     eventually(lambda: cluster.reasons("closed").count("RPCUnauthorized") == 2)
 
-    # Another network shows that time goes by, and that this one holds nobody up.
+    # Another network shows that time passes, and that this one delays no other.
     cluster.kubelet.password = None
     cluster.up("open", 2, "rpc")
     look = ("getaddednodeinfo", "ok")
@@ -89,7 +89,7 @@ def test_daemons_with_another_password_are_told_of_once_and_left_in_peace(
 
 
 @behaviour("bitcoin/E15")
-def test_what_users_delete_or_scale_by_hand_is_put_back(cluster: Cluster) -> None:
+def test_what_users_delete_or_scale_manually_is_restored(cluster: Cluster) -> None:
     cluster.start()
     cluster.up("net", 2)
 

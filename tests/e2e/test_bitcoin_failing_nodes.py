@@ -1,4 +1,4 @@
-"""Networks of real daemons of which some die, hang, move, or forget what they were told."""
+"""Networks of real daemons that die, hang, move, or lose their lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ behaviour = pytest.mark.behaviour
 
 
 @behaviour("bitcoin/E3", "bitcoin/E4")
-def test_a_node_that_dies_is_dropped_and_taken_in_again_when_it_is_back(cluster: Cluster) -> None:
+def test_a_node_that_dies_is_removed_and_added_again_when_it_is_back(cluster: Cluster) -> None:
     host = cluster.start()
     pods = first, second, third = cluster.up("net", 3)
     second.kill(stays_down=True)
@@ -53,7 +53,7 @@ def test_a_pod_that_is_replaced_is_known_by_its_new_address_only(cluster: Cluste
 
 
 @behaviour("bitcoin/E6")
-def test_a_restart_that_no_readiness_tells_of_is_noticed_by_its_count(cluster: Cluster) -> None:
+def test_a_restart_without_a_change_of_readiness_is_noticed_by_its_count(cluster: Cluster) -> None:
     cluster.start()
     _, second, _ = cluster.up("net", 3)
     second.frozen = True
@@ -64,7 +64,7 @@ def test_a_restart_that_no_readiness_tells_of_is_noticed_by_its_count(cluster: C
 
 
 @behaviour("bitcoin/E9")
-def test_a_node_that_hangs_holds_up_no_other_and_is_told_of_once(cluster: Cluster) -> None:
+def test_a_hanging_node_delays_no_other_and_is_reported_once(cluster: Cluster) -> None:
     cluster.start(rpc_timeout="500ms", onetry_timeout="1s")
     first, second, third, fourth = cluster.up("net", 4)
     third.hang()
@@ -72,7 +72,7 @@ def test_a_node_that_hangs_holds_up_no_other_and_is_told_of_once(cluster: Cluste
     eventually(lambda: cluster.pod("net", 1) is not second, 30)
 
     def others_meshed() -> bool:
-        # They keep the link to the one that hangs, or have it dialled without an answer.
+        # They keep the link to the hanging one, or dial it without an answer.
         replaced = cluster.pod("net", 1)
         others = {first.address, replaced.address, fourth.address}
         return all(
@@ -91,20 +91,20 @@ def test_a_node_that_hangs_holds_up_no_other_and_is_told_of_once(cluster: Cluste
 
 
 @behaviour("bitcoin/E10")
-def test_an_address_that_another_network_gets_links_the_two_nowhere(cluster: Cluster) -> None:
+def test_an_address_that_moves_to_another_network_does_not_link_the_two(cluster: Cluster) -> None:
     cluster.start()
     first, second, third = cluster.up("one", 3)
-    # The replacement waits for an address of its own, so that the old one is free for the other network.
+    # The replacement gets another address, so that the old one is free for the other network.
     cluster.client.delete(*POD, second.name, cluster.namespace)
     eventually(lambda: not second.runs and cluster.pod("one", 1) is not second, 30)
-    # Only at its end does a pod give its address back.
+    # A pod returns its address only when it ends.
     second.join()
     cluster.kubelet.next_address = second.address
     cluster.network("two", 2)
     cluster.within(5, lambda: cluster.meshed("two", 2) and cluster.meshed("one", 3), "E10")
     taken = {pod.address for pod in cluster.pods("two", 2)}
     assert second.address in taken
-    # What is in no list is not dialled later either.
+    # An address in no list is not dialled later either.
     for pod in cluster.pods("one", 3):
         assert not taken & (cluster.added(pod) | cluster.dialled(pod))
     for pod in cluster.pods("two", 2):
@@ -114,7 +114,7 @@ def test_an_address_that_another_network_gets_links_the_two_nowhere(cluster: Clu
 
 
 @behaviour("bitcoin/E11")
-def test_what_a_node_forgot_while_no_host_ran_is_told_to_it_by_the_next(cluster: Cluster) -> None:
+def test_a_list_that_a_node_lost_while_no_host_ran_is_restored_by_the_next(cluster: Cluster) -> None:
     host = cluster.start()
     first, second, third = cluster.up("net", 3)
     eventually(lambda: cluster.is_ready("net"))

@@ -1,4 +1,4 @@
-"""Networks of real daemons: how they come up, rest, change their size and go."""
+"""Networks of real daemons: start, rest, scaling and deletion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_network_comes_up_and_one_mined_block_reaches_all_its_nodes(cluster: C
 
 @behaviour("bitcoin/E2", "bitcoin/E17")
 @pytest.mark.timeout(600 if SOAK else 120)
-def test_a_network_at_rest_costs_one_question_per_node_and_keeps_what_users_added(cluster: Cluster) -> None:
+def test_a_network_at_rest_costs_one_call_per_node_and_keeps_entries_of_users(cluster: Cluster) -> None:
     host = cluster.start(resync=RESYNC)
     pods = cluster.up("net", 3)
     eventually(lambda: cluster.is_ready("net"))
@@ -46,7 +46,7 @@ def test_a_network_at_rest_costs_one_question_per_node_and_keeps_what_users_adde
         begun = host.calls()[look]
         eventually(lambda: host.calls()[look] >= begun + 3 * count, 40 * count if SOAK else 30, f"{count} resyncs")
 
-    # The last change is looked at again soon after it, apart from any resync.
+    # The last change is checked again soon after it, independently of resyncs.
     resyncs(2)
     writes, calls = list(host.writes), host.calls()
     resyncs(2)
@@ -71,8 +71,8 @@ def test_a_network_is_scaled_up_and_down_through_its_subresource(cluster: Cluste
     first, second = cluster.pods("net", 2)
     assert (cluster.added(first), cluster.added(second)) == ({second.address}, {first.address})
     eventually(lambda: set(cluster.kubelet.pods()) == {"net-sts-0", "net-sts-1"}, 30)
-    # Daemons that are stopping answer with 503 and refuse then: nobody asked them. That one of them has ended its
-    # connections before they were cut is no failure.
+    # Stopping daemons answer with 503 and refuse afterwards, but are not called. One that closed its connections before
+    # they were cut is no failure.
     ended = ("disconnectnode", "RpcError")
     failed = {key: count for key, count in host.calls().items() if key[1] != "ok" and key != ended}
     assert failed == {key: count for key, count in before.items() if key[1] != "ok" and key != ended}
@@ -101,7 +101,7 @@ def test_twelve_nodes_are_all_linked_though_none_dials_more_than_eight(cluster: 
 
 
 @behaviour("bitcoin/E16")
-def test_what_a_network_was_made_of_goes_with_it_or_stays_as_told(cluster: Cluster) -> None:
+def test_the_children_of_a_network_are_deleted_or_orphaned_as_requested(cluster: Cluster) -> None:
     cluster.start()
     names = ("back", "fore", "orphan")
     for name in names:
@@ -119,7 +119,7 @@ def test_what_a_network_was_made_of_goes_with_it_or_stays_as_told(cluster: Clust
 
     def before_its_owner() -> bool:
         there = cluster.find(NETWORK, "fore")
-        # Looked at first: what blocks the deletion must be gone by the time that the network is.
+        # Checked first: what blocks the deletion must be gone before the network is.
         return there is None and gone("fore")
 
     cluster.within(10, lambda: gone("back") and cluster.find(NETWORK, "back") is None, "E16 background")
@@ -145,7 +145,7 @@ def test_what_a_network_was_made_of_goes_with_it_or_stays_as_told(cluster: Clust
 
 
 @behaviour("bitcoin/U29", "bitcoin/U30", "bitcoin/U31", "bitcoin/U32", "bitcoin/U33", "bitcoin/U34")
-def test_a_network_lives_as_upstreams_own_tests_have_it(cluster: Cluster) -> None:
+def test_a_network_passes_upstreams_own_tests(cluster: Cluster) -> None:
     cluster.start()
     cluster.secret("bitcoin-default-secret")
     cluster.network("my-test-network", 3, "bitcoin-default-secret")

@@ -1,4 +1,4 @@
-"""The plugin in host processes, as it is deployed, with real daemons: started, doubled, killed and stopped."""
+"""The plugin in host processes with real daemons: started, with two replicas, killed and stopped."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def replica(cluster: Cluster, *more: str) -> HostProcess:
 
 
 def counted(host: HostProcess, metric: str) -> int:
-    """Give the sum of a host's counters of one name."""
+    """Return the sum of a host's counters of one name."""
     status, text = host.get("/metrics")
     assert status == 200
     return sum(int(float(count)) for count in re.findall(rf"^{metric}\{{.*\}} (\S+)", text, re.MULTILINE))
 
 
 def calls(host: HostProcess) -> int:
-    """Give the number of calls of daemons that a host made."""
+    """Return the number of a host's calls to daemons."""
     return counted(host, "ctrlhost_bitcoin_rpc_requests_total")
 
 
 @behaviour("bitcoin/B40")
-def test_a_host_process_brings_a_network_up_and_leaves_it_running_when_it_is_told_to_stop(cluster: Cluster) -> None:
+def test_a_host_process_brings_a_network_up_and_leaves_it_running_when_it_stops(cluster: Cluster) -> None:
     with replica(cluster, "--install-crds") as host:
         pods = cluster.up("net", 3)
         cluster.mine(pods[0], pods)
-        # A daemon that hangs keeps a pass waiting, which a stop must not wait out.
+        # A pass waits for the hanging daemon; a stop must not wait for the pass.
         pods[2].hang()
         cluster.client.delete(*POD, pods[1].name, cluster.namespace)
         eventually(lambda: cluster.pod("net", 1) is not pods[1], 30)
@@ -58,7 +58,7 @@ def test_a_host_process_brings_a_network_up_and_leaves_it_running_when_it_is_tol
 
 
 @behaviour("bitcoin/B41")
-def test_only_the_leader_writes_and_calls_daemons_and_its_successor_mends_what_happened_meanwhile(
+def test_only_the_leader_writes_and_calls_daemons_and_its_successor_repairs_the_mesh(
     cluster: Cluster,
 ) -> None:
     times = ("lease_duration=3s", "renew_deadline=2s", "retry_period=500ms")
@@ -69,7 +69,7 @@ def test_only_the_leader_writes_and_calls_daemons_and_its_successor_mends_what_h
         leader, standby = (first, second) if calls(first) else (second, first)
         assert calls(leader) > 0
         assert calls(standby) == 0
-        # Who reconciles nothing writes nothing.
+        # A replica that does not reconcile writes nothing.
         assert counted(leader, "controller_runtime_reconcile_total") > 0
         assert counted(standby, "controller_runtime_reconcile_total") == 0
         leader.signal(signal.SIGKILL)

@@ -61,7 +61,7 @@ def test_a_method_gives_its_result_and_an_unknown_one_its_error(client: RpcClien
 
 
 @behaviour("bitcoin/U20", "bitcoin/U23")
-def test_the_daemon_that_a_call_names_is_called_and_not_the_default(daemon: Bitcoind) -> None:
+def test_the_target_of_a_call_is_called_and_not_the_default(daemon: Bitcoind) -> None:
     nobody = RpcTarget("127.0.0.1", 9, Credentials("user", "password"))
     client = RpcClient(nobody)
     client.add_node(daemon.target, "127.0.0.3")
@@ -74,7 +74,7 @@ def test_the_daemon_that_a_call_names_is_called_and_not_the_default(daemon: Bitc
 
 
 @behaviour("bitcoin/U24")
-def test_what_is_added_already_is_an_error_of_its_own(client: RpcClient) -> None:
+def test_an_entry_that_was_added_already_is_an_error_of_its_own(client: RpcClient) -> None:
     client.add_node(None, "127.0.0.3")
     with pytest.raises(RpcError) as twice:
         client.add_node(None, "127.0.0.3")
@@ -88,7 +88,7 @@ def test_what_is_added_already_is_an_error_of_its_own(client: RpcClient) -> None
     assert apart.value.code == errors.NOT_CONNECTED
 
 
-def test_two_daemons_are_linked_at_once_and_parted_again(client: RpcClient, start_daemon: Any) -> None:
+def test_two_daemons_are_connected_at_once_and_disconnected_again(client: RpcClient, start_daemon: Any) -> None:
     other = answering(start_daemon())
     client.add_node(None, other.host)
     client.onetry(None, other.host)
@@ -98,9 +98,9 @@ def test_two_daemons_are_linked_at_once_and_parted_again(client: RpcClient, star
     eventually(lambda: client.call(None, "getnetworkinfo")["connections"] == 0)
 
 
-def test_a_wrong_password_is_told_apart_and_a_hanging_daemon_too(daemon: Bitcoind) -> None:
+def test_a_wrong_password_and_a_hanging_daemon_are_distinguished(daemon: Bitcoind) -> None:
     wrong = RpcTarget(daemon.host, daemon.target.port, Credentials("user", "wrong"))
-    # The daemon takes its time to refuse.
+    # The daemon delays the refusal.
     client = RpcClient()
     with pytest.raises(errors.Unauthorized):
         client.call(wrong, "uptime")

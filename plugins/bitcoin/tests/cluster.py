@@ -1,4 +1,4 @@
-"""A cluster with networks, whose pods the test makes, and daemons behind the pods' addresses."""
+"""A cluster with networks, whose pods the test creates, and fake daemons at the pods' addresses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request of a host's."""
+    """A request of a host."""
 
     method: str
     path: str
@@ -33,7 +33,7 @@ class Sent:
 
 
 class Replica:
-    """One host with the plugin, and what it sent."""
+    """One host with the plugin, and its requests."""
 
     def __init__(self, host: HostUnderTest) -> None:
         self.host = host
@@ -54,7 +54,7 @@ class Replica:
         return runtime.context.state
 
     def writes(self, *, events: bool = False) -> list[Sent]:
-        """Give the writes, oldest first; those of events only where asked for."""
+        """Return the writes, oldest first; those of events only on request."""
         found = [one for one in self.sent if one.method in _WRITES and "/customresourcedefinitions" not in one.path]
         return [one for one in found if events or "/events" not in one.path]
 
@@ -86,7 +86,7 @@ class Cluster:
         self.secret(SECRET_NAME)
 
     def start(self, *, settle: bool = True, **settings: Any) -> Replica:
-        """Start a host; settings are named with underscores."""
+        """Start a host; settings have underscores."""
         table = {name.replace("_", "-"): value for name, value in settings.items()}
         host = self._start_host(
             "bitcoin", clock=self.clock, sandbox=self.server, settings={"bitcoin": table}, start=False
@@ -103,7 +103,7 @@ class Cluster:
             replica.host.run_until_idle()
 
     def after(self, seconds: float, step: float | None = None) -> None:
-        """Let so much time pass, in steps if they matter."""
+        """Advance the clock, in steps if they matter."""
         left = seconds
         while left > 0:
             self.clock.advance(min(step or seconds, left))
@@ -131,7 +131,7 @@ class Cluster:
         return self.client.patch(*NET, name, "test", {"spec": spec})
 
     def daemon(self, ip: str, **options: Any) -> FakeDaemon:
-        """Have a daemon at an address."""
+        """Create a daemon at an address."""
         daemon = FakeDaemon(ip, **options)
         daemon.reaches = lambda node: node in self.http.daemons
         self.http.daemons[ip] = daemon
@@ -140,7 +140,7 @@ class Cluster:
     def pod(
         self, ordinal: int, ip: str = "", *, name: str = NAME, ready: bool = True, namespace: str = "test", **more: Any
     ) -> Any:
-        """Make a pod as the StatefulSet controller and the kubelet would."""
+        """Create a pod like the StatefulSet controller and the kubelet."""
         sts = self.sts(name, namespace=namespace)
         template = sts["spec"]["template"]
         owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True, "blockOwnerDeletion": True}
@@ -167,7 +167,7 @@ class Cluster:
         namespace: str = "test",
         **status: Any,
     ) -> Any:
-        """Write a pod's status as the kubelet would."""
+        """Write a pod's status like the kubelet."""
         patch: dict[str, Any] = {"phase": "Running", **status}
         if ip is not None:
             patch |= {"podIP": ip, "podIPs": [{"ip": ip}]} if ip else {}
@@ -180,7 +180,7 @@ class Cluster:
         return self.client.patch(*POD, pod, namespace, {"status": patch}, subresource="status")
 
     def pods(self, count: int, *, name: str = NAME, first: int = 0, **options: Any) -> list[FakeDaemon]:
-        """Have so many ready pods with daemons at 10.0.0.1 and on."""
+        """Create so many ready pods with daemons from 10.0.0.1 on."""
         daemons = [self.daemon(f"10.0.0.{number + 1}", **options) for number in range(first, count)]
         for number in range(first, count):
             self.pod(number, f"10.0.0.{number + 1}", name=name)
@@ -199,14 +199,14 @@ class Cluster:
         return self.client.get(*NET, name, namespace).get("status") or {}
 
     def condition(self, type_: str, name: str = NAME) -> tuple[str, str]:
-        """Give status and reason of a condition; empty texts if it is not there."""
+        """Return status and reason of a condition; empty if it is missing."""
         for one in self.status(name).get("conditions") or ():
             if one["type"] == type_:
                 return one["status"], one["reason"]
         return "", ""
 
     def events(self, reason: str | None = None) -> list[Any]:
-        """Give the events of our reconciler, of one reason or of all."""
+        """Return the events of our reconciler, of one reason or of all."""
         self.idle()
         found = self.replicas[-1].host.events("test")
         return [one for one in found if reason is None or one["reason"] == reason]

@@ -1,4 +1,4 @@
-"""Fixtures: the cluster to put networks in, and daemons on sockets of their own."""
+"""Fixtures: a cluster for networks, and daemons on real sockets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clock(manual_clock: ManualClock) -> ManualClock:
-    """The clock that everything in a test runs on."""
+    """The clock of everything in a test."""
     return manual_clock
 
 
@@ -28,7 +28,7 @@ def clock(manual_clock: ManualClock) -> ManualClock:
 def cluster(
     ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cluster]:
-    """A sandbox and, once started, hosts with the plugin; all end with the test."""
+    """A sandbox and the hosts started on it; all stop with the test."""
     cluster = Cluster(sandbox, ctrlhost_host, clock, monkeypatch)
     yield cluster
     cluster.client.close()
@@ -38,7 +38,7 @@ def cluster(
 def still_cluster(
     ctrlhost_host: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, ctrlhost_least_privilege: bool
 ) -> Iterator[Cluster]:
-    """A cluster in which nothing is collected, for objects whose owners never were."""
+    """A cluster without garbage collection, for objects whose owners never existed."""
     from ctrlhost.sandbox import Sandbox
 
     with Sandbox(controllers=("namespace",), rbac=ctrlhost_least_privilege) as server:
@@ -58,5 +58,5 @@ def daemons() -> Iterator[FakeDaemons]:
 
 @pytest.fixture
 def daemon(daemons: FakeDaemons) -> FakeDaemon:
-    """One of them, on a free port."""
+    """One daemon, on a free port."""
     return daemons.start("127.0.0.1", 0)

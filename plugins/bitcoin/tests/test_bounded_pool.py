@@ -1,4 +1,4 @@
-"""Jobs of a pass over the daemons, when the host stops in the middle of it."""
+"""The jobs of a pass, also when the host stops during it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ctrlhost_bitcoin.mesh.bounded_pool import BoundedPool
 FOR_EVER = 600.0
 
 
-def test_nobody_waits_for_jobs_that_can_not_begin_any_more() -> None:
+def test_wait_returns_when_the_executor_starts_no_more_jobs() -> None:
     executor, free, done = ThreadPoolExecutor(1), threading.Event(), []
     executor.submit(free.wait)
     pool = BoundedPool(executor, 4, lambda: True)
@@ -23,7 +23,7 @@ def test_nobody_waits_for_jobs_that_can_not_begin_any_more() -> None:
     assert done == []
 
 
-def test_jobs_of_jobs_are_waited_for() -> None:
+def test_wait_includes_jobs_added_by_jobs() -> None:
     with ThreadPoolExecutor(2) as executor:
         pool, done = BoundedPool(executor, 2, lambda: True), []
 

@@ -1,4 +1,4 @@
-"""Where credentials come from, what is wrong with them, and how they change."""
+"""The source of credentials, their faults and their rotation."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_without_usable_credentials_no_pods_are_made(
 
 
 @pytest.mark.behaviour("bitcoin/B34")
-def test_a_secret_that_may_not_be_read_is_told_of(cluster: Any) -> None:
+def test_a_secret_that_may_not_be_read_is_reported(cluster: Any) -> None:
     replica = cluster.start(settle=False, secret_access="get")
     replica.host.faults.next("get", ctrlhost.Forbidden("no"), resource="secrets", times=2)
     replica.host.start()
@@ -138,7 +138,7 @@ def test_a_secret_wakes_the_networks_that_use_it_and_labels_change_nothing(clust
 
 
 @pytest.mark.behaviour("bitcoin/B36")
-def test_half_way_through_a_rotation_each_node_is_called_with_its_own_pair(cluster: Any) -> None:
+def test_during_a_rotation_each_node_is_called_with_its_own_credentials(cluster: Any) -> None:
     cluster.start()
     cluster.net(3)
     cluster.idle()
@@ -155,7 +155,7 @@ def test_half_way_through_a_rotation_each_node_is_called_with_its_own_pair(clust
     assert [daemon.logins_refused for daemon in daemons] == [0, 0, 0]
     assert cluster.condition("MeshConverged") == ("True", "Converged")
     assert sorted(daemons[0].added) == ["10.0.0.2", "10.0.0.33"]
-    # After a restart nobody knows the old pair any more.
+    # After a restart the old credentials are no longer known.
     cluster.replicas.pop().host.stop()
     replica = cluster.start()
     cluster.idle()
@@ -183,7 +183,7 @@ def test_half_way_through_a_rotation_each_node_is_called_with_its_own_pair(clust
     ]
 
 
-def test_with_manual_rotation_pods_that_were_restarted_get_the_new_pair(cluster: Any) -> None:
+def test_with_manual_rotation_restarted_pods_get_the_new_credentials(cluster: Any) -> None:
     cluster.start(rotate="manual")
     cluster.net(2)
     cluster.idle()
@@ -204,7 +204,7 @@ def test_with_manual_rotation_pods_that_were_restarted_get_the_new_pair(cluster:
     assert cluster.condition("MeshConverged") == ("True", "Converged")
 
 
-def test_daemons_with_another_password_are_asked_every_30_s(cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_daemons_with_another_password_are_retried_every_30_s(cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
     cluster.secret("rpc", "user", SECRET_TEXT)
     cluster.start()
     cluster.net(2, secret="rpc")
@@ -218,7 +218,7 @@ def test_daemons_with_another_password_are_asked_every_30_s(cluster: Any, caplog
     assert (one.logins_refused, two.logins_refused) == (2, 2)
     assert len(cluster.events("RPCUnauthorized")) == 2
     assert SECRET_TEXT not in str([cluster.status(), cluster.events(), caplog.text])
-    # A change of the Secret is a reason to try at once.
+    # A change of the Secret is retried at once.
     cluster.client.patch(*SECRET, "rpc", "test", {"stringData": {"BC_RPC_PASSWORD": "another"}})
     cluster.idle()
     assert cluster.condition("CredentialsReady") == ("True", "FromSecret")
@@ -226,7 +226,7 @@ def test_daemons_with_another_password_are_asked_every_30_s(cluster: Any, caplog
 
 
 @pytest.mark.behaviour("bitcoin/B37")
-def test_secrets_can_be_asked_for_one_by_one(cluster: Any) -> None:
+def test_secrets_can_be_fetched_one_by_one(cluster: Any) -> None:
     replica = cluster.start(secret_access="get")
     cluster.net()
     cluster.idle()
@@ -258,7 +258,7 @@ def test_a_digest_depends_on_the_secret_and_shows_nothing() -> None:
     assert "password" not in repr(pair)
 
 
-def test_a_history_keeps_the_present_pair_and_the_one_before() -> None:
+def test_a_history_keeps_the_current_and_the_previous_credentials() -> None:
     history, pairs = History(), [Credentials("u", str(number)) for number in range(3)]
     for number, pair in enumerate(pairs):
         history.use(Usable(pair, f"d{number}", "FromSecret", ""))

@@ -1,4 +1,4 @@
-"""Keeping the Service and the StatefulSet as they should be, and hands off what is somebody else's."""
+"""The Service and the StatefulSet are kept as they should be; foreign objects are left alone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_key_that_names_no_network_is_dropped(cluster: Any, caplog: pytest.Log
 
 
 @pytest.mark.behaviour("bitcoin/B2")
-def test_a_service_that_can_not_be_made_is_tried_again_and_holds_nothing_up(cluster: Any) -> None:
+def test_a_service_that_cannot_be_created_is_retried_and_blocks_nothing(cluster: Any) -> None:
     replica = cluster.start()
     replica.host.faults.next("create", ctrlhost.ServerError("down"), resource="services", times=99)
     cluster.net()
@@ -79,7 +79,7 @@ def test_a_service_that_can_not_be_made_is_tried_again_and_holds_nothing_up(clus
     ],
     ids=["another selector", "another owner", "another uid"],
 )
-# Without the label the foreign one is not in the cache, so it is met as the answer to the create.
+# Without the label the foreign one is not in the cache, so the create fails on it.
 @pytest.mark.parametrize("adopt", [True, False])
 def test_a_foreign_stateful_set_is_left_alone(still_cluster: Any, foreign: Any, adopt: bool) -> None:
     cluster = still_cluster
@@ -94,7 +94,7 @@ def test_a_foreign_stateful_set_is_left_alone(still_cluster: Any, foreign: Any, 
     replica.enqueue()
     assert len(cluster.events("NameConflict")) == 1
     assert not [one for one in replica.writes() if one.method == "PUT" and "/statefulsets" in one.path]
-    # Once it is out of the way, ours is made at once.
+    # Once it is deleted, ours is created at once.
     cluster.client.delete(*STS, f"{NAME}-sts", "test")
     if not adopt:
         cluster.after(30)
@@ -133,7 +133,7 @@ def test_upstreams_stateful_set_is_taken_over_with_its_selector(cluster: Any) ->
     assert sts["metadata"]["uid"] == made["metadata"]["uid"]
     assert sts["spec"]["selector"] == {"matchLabels": UPSTREAM}
     assert sts["spec"]["template"]["metadata"]["labels"][f"{GROUP}/network"] == NAME
-    # Pods that were not restarted yet have none of our labels.
+    # Pods that were not restarted yet lack our labels.
     assert cluster.svc()["spec"]["selector"] == UPSTREAM
     replica.forget()
     for _ in range(3):
@@ -143,7 +143,7 @@ def test_upstreams_stateful_set_is_taken_over_with_its_selector(cluster: Any) ->
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
 
 
-def test_nothing_is_taken_over_where_that_is_switched_off(cluster: Any) -> None:
+def test_nothing_is_taken_over_without_adopt(cluster: Any) -> None:
     made = cluster.client.create(stateful_set({"app": NAME, f"{GROUP}/network": NAME}))
     cluster.start(adopt=False)
     cluster.net()
@@ -178,7 +178,7 @@ def test_defaults_that_the_server_fills_in_are_no_difference(cluster: Any) -> No
     ],
     ids=["image", "probe", "envFrom", "args"],
 )
-def test_what_was_edited_by_hand_is_set_back(cluster: Any, edit: Any, field: str) -> None:
+def test_manual_edits_are_reverted(cluster: Any, edit: Any, field: str) -> None:
     replica = cluster.start()
     cluster.net()
     cluster.idle()
@@ -193,7 +193,7 @@ def test_what_was_edited_by_hand_is_set_back(cluster: Any, edit: Any, field: str
     after = cluster.sts()["spec"]["template"]
     (set_back,) = after["spec"]["containers"]
     assert set_back.get(field) == before.get(field)
-    # What is not ours stays.
+    # Other fields stay.
     assert set_back["env"] == [{"name": "MINE", "value": "1"}]
     assert after["metadata"]["labels"]["mine"] == "too"
     assert len([one for one in replica.writes() if "/statefulsets" in one.path]) == 1
@@ -240,7 +240,7 @@ def test_a_network_without_nodes_is_ready(cluster: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B10")
-def test_a_network_that_goes_is_not_written_to(cluster: Any) -> None:
+def test_a_network_that_is_deleted_is_not_written_to(cluster: Any) -> None:
     replica = cluster.start()
     net = cluster.net()
     cluster.idle()
@@ -267,7 +267,7 @@ def test_a_network_that_goes_is_not_written_to(cluster: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B11")
-def test_what_is_deleted_is_made_anew(cluster: Any) -> None:
+def test_deleted_children_are_created_again(cluster: Any) -> None:
     replica = cluster.start()
     cluster.net()
     cluster.idle()
@@ -276,7 +276,7 @@ def test_what_is_deleted_is_made_anew(cluster: Any) -> None:
         cluster.client.delete(*kind, name, "test")
         cluster.idle()
         assert cluster.client.get(*kind, name, "test")["metadata"]["uid"] != before
-    # And after a deletion that nobody watched, of which the next list tells by what is missing.
+    # And after a deletion that the watch missed, which shows in the next list.
     before = cluster.sts()["metadata"]["uid"]
     with replica.host.faults.hold_watches():
         cluster.client.delete(*STS, f"{NAME}-sts", "test")
@@ -284,7 +284,7 @@ def test_what_is_deleted_is_made_anew(cluster: Any) -> None:
         cluster.server.drop_watches()
 
     def made_anew() -> bool:
-        # The reflector waits a little before it lists again.
+        # The reflector backs off before the relist.
         cluster.clock.advance(1)
         found = cluster.client.find(*STS, f"{NAME}-sts", "test")
         return found is not None and found["metadata"]["uid"] != before
@@ -302,7 +302,7 @@ def test_what_is_deleted_is_made_anew(cluster: Any) -> None:
     ],
     ids=["another group", "a stale uid"],
 )
-def test_a_stateful_set_of_somebody_else_wakes_nobody(still_cluster: Any, owner: Any) -> None:
+def test_a_foreign_stateful_set_enqueues_no_network(still_cluster: Any, owner: Any) -> None:
     cluster = still_cluster
     replica = cluster.start()
     net = cluster.net()
@@ -315,7 +315,7 @@ def test_a_stateful_set_of_somebody_else_wakes_nobody(still_cluster: Any, owner:
     assert replica.runs() == runs
 
 
-def test_a_conflict_of_versions_is_tried_again_with_what_the_server_has(cluster: Any) -> None:
+def test_a_conflict_is_retried_with_the_servers_object(cluster: Any) -> None:
     replica = cluster.start()
     cluster.net()
     cluster.idle()
@@ -327,7 +327,7 @@ def test_a_conflict_of_versions_is_tried_again_with_what_the_server_has(cluster:
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
 
 
-def test_an_update_that_is_refused_is_told_and_tried_again(cluster: Any) -> None:
+def test_a_refused_update_is_reported_and_retried(cluster: Any) -> None:
     replica = cluster.start()
     cluster.net()
     cluster.idle()
@@ -341,7 +341,7 @@ def test_an_update_that_is_refused_is_told_and_tried_again(cluster: Any) -> None
     assert cluster.sts()["spec"]["replicas"] == 2
 
 
-def test_what_a_deletion_orphans_is_not_taken_back_by_a_cache_that_has_not_heard_of_it(cluster: Any) -> None:
+def test_orphaned_children_are_not_adopted_by_a_stale_cache(cluster: Any) -> None:
     replica = cluster.start()
     cluster.net()
     cluster.idle()

@@ -1,4 +1,4 @@
-"""The mesh: who is told of whom, what is tried again when, and what is said of it."""
+"""The mesh: the peers of each node, retries, and what is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plugins.bitcoin.tests.cluster import NAME
 
 @pytest.fixture
 def net(cluster: Any) -> Any:
-    """A network of three, reconciled; daemons dial only when they are told to."""
+    """A reconciled network of three."""
     cluster.start()
     cluster.net(3)
     cluster.idle()
@@ -23,7 +23,7 @@ def net(cluster: Any) -> Any:
 
 
 @pytest.mark.behaviour("bitcoin/B20")
-def test_a_list_that_was_emptied_behind_our_back_is_filled_again(net: Any) -> None:
+def test_a_list_that_was_lost_is_filled_again(net: Any) -> None:
     one, two, _ = net.pods(3)
     net.idle()
     status = net.status()
@@ -35,7 +35,7 @@ def test_a_list_that_was_emptied_behind_our_back_is_filled_again(net: Any) -> No
 
 
 @pytest.mark.behaviour("bitcoin/B20")
-def test_an_add_that_failed_is_tried_again_though_the_status_stands(net: Any) -> None:
+def test_a_failed_add_is_retried_though_the_status_is_unchanged(net: Any) -> None:
     one = net.daemon("10.0.0.1")
     one.script(Fails(-1), "addnode", times=1)
     net.daemon("10.0.0.2")
@@ -50,7 +50,7 @@ def test_an_add_that_failed_is_tried_again_though_the_status_stands(net: Any) ->
 
 
 @pytest.mark.behaviour("bitcoin/B21")
-def test_what_is_done_already_is_no_failure(net: Any) -> None:
+def test_a_change_that_is_done_already_is_no_failure(net: Any) -> None:
     one, two = net.pods(2)
     net.idle()
     one.script(Fails(-23), "addnode", times=1)
@@ -68,7 +68,7 @@ def test_what_is_done_already_is_no_failure(net: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B22")
-def test_what_a_user_added_stays_and_a_node_is_not_its_own_peer(net: Any) -> None:
+def test_entries_of_users_stay_and_a_node_is_not_its_own_peer(net: Any) -> None:
     one, _ = net.pods(2)
     users = ["peer.example", "10.0.0.9:19000", "[fd00::9]:18444"]
     one.added += [*users, "10.0.0.1"]
@@ -78,7 +78,7 @@ def test_what_a_user_added_stays_and_a_node_is_not_its_own_peer(net: Any) -> Non
 
 
 @pytest.mark.behaviour("bitcoin/B23")
-def test_a_peer_that_is_not_reached_is_dialled_once_per_look(net: Any) -> None:
+def test_an_unreached_peer_is_dialled_once_per_pass(net: Any) -> None:
     one = net.daemon("10.0.0.1", dials=False)
     two = net.daemon("10.0.0.2", dials=False)
     for daemon in (one, two):
@@ -108,7 +108,7 @@ def test_a_peer_that_is_not_reached_is_dialled_once_per_look(net: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B25")
-def test_of_a_large_network_those_ready_follow_the_rule_by_ordinals(cluster: Any) -> None:
+def test_ready_nodes_of_a_large_network_are_linked_by_ordinals(cluster: Any) -> None:
     cluster.start()
     cluster.net(12)
     cluster.idle()
@@ -171,7 +171,7 @@ def test_links_never_drop_where_the_rule_changes(cluster: Any) -> None:
         (("fd00::1", "fd00::2"), "[fd00::2]:19000"),
     ],
 )
-def test_another_port_stands_in_every_address(cluster: Any, ips: tuple[str, str], added: str) -> None:
+def test_another_port_is_part_of_every_address(cluster: Any, ips: tuple[str, str], added: str) -> None:
     cluster.start()
     cluster.net(2, p2pPort=19000, rpcPort=19001)
     cluster.idle()
@@ -182,7 +182,7 @@ def test_another_port_stands_in_every_address(cluster: Any, ips: tuple[str, str]
         cluster.pod(ordinal, ip)
     cluster.idle()
     assert one.added == [added]
-    # RpcTarget takes the bare address; that the URL has brackets around it is tested with the client.
+    # RpcTarget takes the bare address; the client's tests cover the brackets in the URL.
     assert one.called("getaddednodeinfo")
     assert cluster.condition("MeshConverged") == ("True", "Converged")
     assert two.added == [added.replace("2", "1", 1) if "." not in added else "10.0.0.1:19000"]
@@ -200,7 +200,7 @@ def test_another_port_stands_in_every_address(cluster: Any, ips: tuple[str, str]
     ],
     ids=["refuses", "hangs", "sends garbage", "is busy", "warms up"],
 )
-def test_a_node_that_fails_holds_up_no_other(net: Any, behaviour: Any, reason: str, wait: float) -> None:
+def test_a_failing_node_delays_no_other(net: Any, behaviour: Any, reason: str, wait: float) -> None:
     one, three = net.daemon("10.0.0.1"), net.daemon("10.0.0.3")
     if behaviour is not None:
         net.daemon("10.0.0.2").script(behaviour)
@@ -209,7 +209,7 @@ def test_a_node_that_fails_holds_up_no_other(net: Any, behaviour: Any, reason: s
         net.pod(ordinal, f"10.0.0.{ordinal + 1}")
     net.replicas[0].host.wait_for(lambda: "10.0.0.3" in one.added and "10.0.0.1" in three.added)
     net.idle()
-    # The calls themselves take no time here; a bound that would catch waiting for the one that hangs.
+    # The calls take no time here; the bound would catch a wait for the hanging one.
     assert time.monotonic() - begun < 5
     (_, memory), *_ = net.replicas[0].plugin.memory.all()
     (state,) = [state for (_, ip), state in memory.nodes.items() if ip == "10.0.0.2"]
@@ -225,7 +225,7 @@ def test_a_node_that_fails_holds_up_no_other(net: Any, behaviour: Any, reason: s
 
 
 @pytest.mark.behaviour("bitcoin/B28")
-def test_daemons_that_hang_hold_up_no_other_network(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_daemons_delay_no_other_network(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", RpcClient)
     with FakeDaemons() as daemons:
         hanging = [daemons.start(f"127.0.9.{number + 1}") for number in range(20)]
@@ -288,7 +288,7 @@ def test_a_node_is_reported_once_until_it_recovers(net: Any) -> None:
     assert two.logins_refused == 0
 
 
-def test_a_pod_that_comes_back_elsewhere_replaces_its_old_address(net: Any) -> None:
+def test_a_pod_with_a_new_address_replaces_its_old_one(net: Any) -> None:
     one, two, three = net.pods(3)
     net.idle()
     assert len(net.events("MeshConverged")) == 1
@@ -317,7 +317,7 @@ def test_a_restart_in_place_is_repaired_though_the_pod_stayed_ready(net: Any) ->
     assert sorted(two.links) == ["10.0.0.1", "10.0.0.3"]
 
 
-def test_a_single_node_has_nobody_to_know(net: Any) -> None:
+def test_a_single_node_has_no_peers(net: Any) -> None:
     one = net.daemon("10.0.0.1")
     one.added = ["10.0.0.2"]
     net.pod(0, "10.0.0.1")

@@ -1,4 +1,4 @@
-"""The typed models, as an author uses them."""
+"""The typed models in use."""
 
 from __future__ import annotations
 

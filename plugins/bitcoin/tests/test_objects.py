@@ -1,4 +1,4 @@
-"""The Service and the StatefulSet of a network, and its list of nodes: what the Go controller's tests asked for."""
+"""The Service, the StatefulSet and the list of nodes of a network, after the Go controller's tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plugins.bitcoin.tests.cluster import NAME, NET, SECRET, SECRET_NAME, STS
 
 
 @pytest.mark.behaviour("bitcoin/U1")
-def test_the_controller_is_made_on_an_empty_cluster(cluster: Any) -> None:
+def test_the_controller_is_created_on_an_empty_cluster(cluster: Any) -> None:
     replica = cluster.start()
     assert replica.plugin.controller.name == "bitcoin/bitcoin"
     (runtime,) = replica.host.host.plugins
@@ -86,7 +86,7 @@ def test_another_number_of_nodes_scales_the_stateful_set(cluster: Any, nodes: in
 
 
 @pytest.mark.behaviour("bitcoin/U7")
-def test_ready_nodes_are_told_of_each_other(cluster: Any) -> None:
+def test_ready_nodes_are_added_to_each_other(cluster: Any) -> None:
     cluster.start()
     cluster.net()
     cluster.idle()
@@ -112,7 +112,7 @@ def test_a_node_that_is_no_pod_is_removed(cluster: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/U9")
-def test_a_stateful_set_that_was_scaled_by_hand_is_set_back(cluster: Any) -> None:
+def test_manual_scaling_of_the_stateful_set_is_reverted(cluster: Any) -> None:
     cluster.start()
     cluster.net()
     cluster.idle()

@@ -1,4 +1,4 @@
-"""Whatever befalls the nodes of a network: once it is quiet, all is as it should be, and nothing is written."""
+"""After any sequence of faults a network converges, and nothing more is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TROUBLES = (Silent(), Raw(), Reply(503), Reply(403), Fails(-28), Fails(-1), Slow
 
 
 class Chaos:
-    """Changes the pods and daemons of one network at random, and remembers what there is."""
+    """Changes the pods and daemons of one network at random, and records their state."""
 
     def __init__(self, cluster: Any, nodes: int, seed: int) -> None:
         self.cluster, self.nodes = cluster, nodes
@@ -27,12 +27,12 @@ class Chaos:
         self.addresses = iter(f"10.0.{number // 250}.{number % 250 + 1}" for number in range(10_000))
 
     def step(self) -> None:
-        """Let one thing happen."""
+        """Do one random change."""
         present, absent = sorted(self.pods), sorted(set(range(self.nodes)) - set(self.pods))
-        doings = [(self.come, absent), (self.go, present), (self.restart, present), (self.move, present)]
-        doings += [(self.flip, present), (self.trouble, present), (self.trouble, present)]
-        what, whom = self.random.choice([one for one in doings if one[1]])
-        what(self.random.choice(whom))
+        changes = [(self.come, absent), (self.go, present), (self.restart, present), (self.move, present)]
+        changes += [(self.flip, present), (self.trouble, present), (self.trouble, present)]
+        change, ordinals = self.random.choice([one for one in changes if one[1]])
+        change(self.random.choice(ordinals))
 
     def come(self, ordinal: int) -> None:
         ip, ready = next(self.addresses), self.random.random() < 0.8
@@ -80,13 +80,13 @@ class Chaos:
             daemon.links.discard(ip)
 
     def quiet(self) -> None:
-        """Let no more happen, and give the plugin the time that its longest waits take."""
+        """End the faults, and wait as long as the plugin's longest waits."""
         for daemon in self.cluster.http.daemons.values():
             daemon.behave()
         self.cluster.after(90, 5)
 
     def targets(self, ordinal: int) -> set[str]:
-        """Give whom a node should know, in the plainest words."""
+        """Return the peers that a node should know, computed naively."""
         reach = self.nodes - 1 if self.nodes <= 9 else min(8, -(-(self.nodes - 1) // 2))
         others = {(ordinal + distance) % self.nodes for distance in range(1, reach + 1)} - {ordinal}
         return {self.pods[other][0] for other in others if other in self.pods and self.pods[other][1]}
@@ -94,7 +94,7 @@ class Chaos:
 
 @pytest.mark.behaviour("bitcoin/B44")
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_daemon_knows_its_peers_once_it_is_quiet(cluster: Any, seed: int) -> None:
+def test_every_daemon_knows_its_peers_once_the_faults_end(cluster: Any, seed: int) -> None:
     nodes = 4 if seed % 3 else 11
     replica = cluster.start()
     cluster.net(nodes)

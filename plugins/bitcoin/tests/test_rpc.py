@@ -1,4 +1,4 @@
-"""The RPC client: what a daemon is told, and what its answers and failures become."""
+"""The RPC client: its requests, and how it reads answers and failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_target_keeps_what_it_was_given_and_shows_no_password() -> None:
 
 
 @behaviour("bitcoin/U12", "bitcoin/U19")
-def test_a_client_made_for_a_daemon_calls_it_when_none_is_named(daemons: FakeDaemons) -> None:
+def test_a_client_calls_its_default_daemon_without_a_target(daemons: FakeDaemons) -> None:
     ours, other = daemons.start("127.0.0.1", 0), daemons.start("127.0.0.2", 0)
     client = RpcClient(at(ours))
     client.add_node(None, "10.0.0.3")
@@ -81,7 +81,7 @@ def test_a_node_is_added_and_removed(client: RpcClient, daemon: FakeDaemon) -> N
     assert daemon.added == []
 
 
-def test_errors_of_the_list_are_told_by_their_code(client: RpcClient, daemon: FakeDaemon) -> None:
+def test_errors_of_the_list_are_distinguished_by_their_codes(client: RpcClient, daemon: FakeDaemon) -> None:
     client.add_node(at(daemon), "10.0.0.5")
     with pytest.raises(RpcError) as twice:
         client.add_node(at(daemon), "10.0.0.5")
@@ -93,7 +93,7 @@ def test_errors_of_the_list_are_told_by_their_code(client: RpcClient, daemon: Fa
     assert codes == [errors.ALREADY_ADDED, errors.NOT_ADDED, errors.NOT_CONNECTED]
 
 
-def test_a_daemon_is_made_to_dial_and_to_hang_up(client: RpcClient, daemons: FakeDaemons) -> None:
+def test_a_daemon_dials_and_disconnects_on_request(client: RpcClient, daemons: FakeDaemons) -> None:
     one, two = daemons.start("127.0.0.1", 0, dials=False), daemons.start("127.0.0.2", 0)
     client.add_node(at(one), two.host)
     assert client.added_nodes(at(one)) == [AddedNode(two.host, False)]
@@ -103,7 +103,7 @@ def test_a_daemon_is_made_to_dial_and_to_hang_up(client: RpcClient, daemons: Fak
     assert client.added_nodes(at(one)) == [AddedNode(two.host, False)]
 
 
-def test_a_list_of_added_nodes_of_another_shape_is_no_answer(client: RpcClient, daemon: FakeDaemon) -> None:
+def test_a_malformed_list_of_added_nodes_is_a_protocol_failure(client: RpcClient, daemon: FakeDaemon) -> None:
     for shape in ("null", "{}", "[1]", '[{"addednode":5,"connected":true}]', '[{"addednode":"a","connected":"yes"}]'):
         client = RpcClient(http=FakeHttp(daemon))
         daemon.script(Reply(body=f'{{"result":{shape},"id":1}}'.encode()), times=1)
@@ -129,7 +129,7 @@ def test_requests_are_json_rpc_two_with_typed_parameters(
     assert first.headers[""] == "POST / HTTP/1.1"
     assert first.headers["host"] == f"127.0.0.1:{daemon.port}"
     assert first.headers["content-type"] == "application/json"
-    # The daemon compares with the header of the UTF-8 text, and answered.
+    # The daemon accepted the header, which it compares with that of the UTF-8 text.
     assert daemon.logins_refused == 0
 
 

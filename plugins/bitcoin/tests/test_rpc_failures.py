@@ -1,4 +1,4 @@
-"""The RPC client and daemons that do not answer as they should, or not at all."""
+"""The RPC client with daemons whose answers are invalid, late or missing."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_body_of_almost_the_limit_is_read(make: Any, daemon: FakeDaemon) -> No
     assert make().call(at(daemon), "uptime") == text
 
 
-def test_nobody_there_is_refused_and_a_name_is_never_looked_up(make: Any, daemons: FakeDaemons) -> None:
+def test_a_closed_port_is_refused_and_a_name_is_never_resolved(make: Any, daemons: FakeDaemons) -> None:
     daemon = daemons.start("127.0.0.1", 0)
     daemons.down(daemon)
     for host in (daemon.host, "localhost", "peer.example", "", "256.1.1.1", "a" * 300, "ä.example"):
@@ -165,7 +165,7 @@ def test_an_idle_connection_that_the_daemon_closed_is_replaced_unseen(
     client.add_node(at(daemon), "10.0.0.3")
     assert daemon.called() == ["getnetworkinfo", "getnetworkinfo", "addnode"]
     assert daemons.connections == 2
-    # Cut after the request instead of before it: once more, and only once.
+    # Cut after the request instead of before it: one retry only.
     daemon.script(Raw(), times=1)
     client.call(at(daemon), "getpeerinfo")
     assert daemons.connections == 3
@@ -177,7 +177,7 @@ def test_an_idle_connection_that_the_daemon_closed_is_replaced_unseen(
 
 @behaviour("bitcoin/B32")
 def test_dialling_has_a_longer_limit_than_other_calls(make: Any, daemon: FakeDaemon) -> None:
-    # As 5 s of a real daemon's dialling are between the 5 s of other calls and its own 8 s.
+    # In between the limits, like the 5 s of a real daemon's dialling.
     client = make(timeout=0.2, onetry_timeout=5)
     daemon.script(Slow(0.5))
     client.onetry(at(daemon), "10.0.0.3")
@@ -198,7 +198,7 @@ def test_a_failed_exchange_leaves_no_connection_to_reuse(make: Any, daemons: Fak
         daemons.hang_up(daemon)
 
 
-def test_connections_that_were_idle_for_long_are_not_tried(
+def test_connections_idle_for_too_long_are_not_used(
     make: Any, daemons: FakeDaemons, daemon: FakeDaemon, manual_clock: ManualClock
 ) -> None:
     client = make(clock=manual_clock)
@@ -219,7 +219,7 @@ def test_only_so_many_calls_run_at_a_time_for_each_daemon_and_in_all(make: Any, 
     with ThreadPoolExecutor(8) as pool:
         waiting = [pool.submit(client.call, at(daemon), "uptime") for daemon in (one, one, one, one, two, two)]
         eventually(lambda: len(one.calls) == 2 and len(two.calls) == 1)
-        # Those that wait are told at once, those under way end with their connections.
+        # Waiting calls fail at once, those in flight end with their connections.
         client.close()
         for daemon in (one, two):
             daemons.down(daemon)

@@ -1,4 +1,4 @@
-"""The plugin among others: what it may, what it says, how it stops, and who it holds up."""
+"""The plugin in a host: CRD checks, events, start, stop and isolation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ behaviour = pytest.mark.behaviour
 
 
 @behaviour("bitcoin/B19")
-def test_a_crd_that_drops_the_nodes_of_the_status_is_called_too_old(
+def test_a_crd_that_drops_the_nodes_of_the_status_is_reported_as_too_old(
     cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.start()
@@ -28,7 +28,7 @@ def test_a_crd_that_drops_the_nodes_of_the_status_is_called_too_old(
     cluster.client.apply(old, field_manager="test")
 
     def pruned() -> bool:
-        # The server takes some time to serve by another schema.
+        # The server takes some time to switch to another schema.
         probe = cluster.net(0, name="probe")
         probe["status"] = {"nodes": [], "replicas": 0}
         try:
@@ -46,7 +46,7 @@ def test_a_crd_that_drops_the_nodes_of_the_status_is_called_too_old(
 
 
 @behaviour("bitcoin/B19")
-def test_a_crd_that_is_too_old_is_named_at_the_start_with_no_network_there(
+def test_a_crd_that_is_too_old_is_reported_at_the_start_without_networks(
     cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     (runtime,) = cluster.start().host.host.plugins
@@ -78,7 +78,7 @@ def test_events_that_are_refused_change_nothing_and_equal_ones_are_counted(
     assert cluster.condition("MeshConverged") == ("True", "Converged")
     assert replica.host.events("test") == []
     refused = [one.getMessage() for one in caplog.records if "no events for you" in one.getMessage()]
-    # One line for each event, though a reconcile comes by again and again.
+    # One line for each event, though the network is reconciled many times.
     assert len(refused) == len(set(refused)) == 3
 
     faults.clear()
@@ -86,7 +86,7 @@ def test_events_that_are_refused_change_nothing_and_equal_ones_are_counted(
     cluster.client.delete("v1", "Service", f"{NAME}-svc", "test")
     cluster.idle()
     cluster.after(30, 0.5)
-    # One Event for all of them: the first is created, the second makes it a series, whose end tells how many they were.
+    # One Event for all: the second failure turns it into a series, whose end has the count.
 
     def counted() -> bool:
         cluster.clock.advance(20)
@@ -120,29 +120,29 @@ def test_nothing_is_reconciled_before_all_caches_are_full(cluster: Any) -> None:
 
 
 @behaviour("bitcoin/B40")
-def test_a_stop_in_the_middle_of_a_pass_begins_no_call_and_writes_no_half_of_a_status(cluster: Any) -> None:
+def test_a_stop_during_a_pass_starts_no_call_and_writes_no_partial_status(cluster: Any) -> None:
     replica = cluster.start()
     cluster.net(3)
     cluster.idle()
-    under_way, let_go = threading.Event(), threading.Event()
+    in_flight, released = threading.Event(), threading.Event()
     posts: list[str] = []
     post = cluster.http.post
 
     def held(host: str, *arguments: Any, **limits: Any) -> Any:
         posts.append(host)
-        under_way.set()
-        assert let_go.wait(30)
+        in_flight.set()
+        assert released.wait(30)
         return post(host, *arguments, **limits)
 
     cluster.http.post = held
     cluster.pods(3)
-    assert under_way.wait(30)
+    assert in_flight.wait(30)
     eventually(lambda: len(posts) >= 1)
     stopping = threading.Thread(target=replica.host.host.stop, args=(20,))
     stopping.start()
     eventually(lambda: replica.host.host.stopping.is_set() and replica.plugin.rpc._slots._closed)
     begun = len(posts)
-    let_go.set()
+    released.set()
     stopping.join(30)
     assert not stopping.is_alive()
     assert len(posts) == begun
@@ -155,7 +155,7 @@ def test_a_stop_in_the_middle_of_a_pass_begins_no_call_and_writes_no_half_of_a_s
 
 
 @behaviour("bitcoin/B41")
-def test_a_network_that_makes_the_plugin_fail_holds_up_no_other(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_makes_the_plugin_fail_blocks_no_other(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     call = Reconciler.__call__
 
     def failing(self: Reconciler, ctx: ctrlhost.Context, request: ctrlhost.Request) -> Any:

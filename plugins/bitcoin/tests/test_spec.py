@@ -1,4 +1,4 @@
-"""What a network may be called and asked to be: by the schema, and by the reconciler for objects older than it."""
+"""Names and specs: validated by the schema, and by the reconciler for older objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def network(name: str = NAME, **spec: Any) -> dict[str, Any]:
 
 
 def lax() -> dict[str, Any]:
-    """Give the CRD as it was before it had rules."""
+    """Return the CRD without its rules."""
     (crd,) = crds()
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["metadata"], schema["required"]
@@ -45,7 +45,7 @@ def test_an_impossible_number_of_nodes_is_refused_by_the_schema(cluster: Any, no
 
 @pytest.mark.behaviour("bitcoin/B8")
 @pytest.mark.parametrize("nodes", [-1, 101, "3", 2.5, pytest.param(ABSENT, id="absent")], ids=repr)
-def test_an_impossible_number_of_nodes_is_only_told_of(cluster: Any, nodes: Any) -> None:
+def test_an_impossible_number_of_nodes_is_only_reported(cluster: Any, nodes: Any) -> None:
     replica = cluster.start()
     cluster.client.apply(lax(), field_manager="ctrlhost")
     replica.host.wait_for(lambda: _served(cluster))
@@ -56,7 +56,7 @@ def test_an_impossible_number_of_nodes_is_only_told_of(cluster: Any, nodes: Any)
     assert cluster.condition("Ready") == ("False", "InvalidSpec")
     assert cluster.client.find(*STS, f"{NAME}-sts", "test") is None
     assert {one.path.rpartition("/")[2] for one in replica.writes()} == {"status"}
-    # The probe may have been seen as well, before it was deleted.
+    # The probe may have been reconciled as well, before it was deleted.
     (event,) = [one for one in cluster.events("InvalidSpec") if one["regarding"]["name"] == NAME]
     assert "spec.nodes" in event["note"]
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
@@ -67,7 +67,7 @@ def test_an_impossible_number_of_nodes_is_only_told_of(cluster: Any, nodes: Any)
 
 
 def _served(cluster: Any) -> bool:
-    """Say whether the server judges by the new schema by now."""
+    """Return whether the server uses the new schema by now."""
     try:
         cluster.client.delete(*NET, cluster.client.create(network("probe", nodes=1000))["metadata"]["name"], "test")
     except ctrlhost.Invalid:
@@ -76,7 +76,7 @@ def _served(cluster: Any) -> bool:
 
 
 @pytest.mark.behaviour("bitcoin/B9")
-def test_names_are_refused_that_can_not_work(cluster: Any) -> None:
+def test_names_that_cannot_work_are_refused(cluster: Any) -> None:
     cluster.start()
     for name in ("1net", "my.net", "a" * 49):
         with pytest.raises(ctrlhost.Invalid, match=r"metadata\.name"):
@@ -148,6 +148,6 @@ def test_settings_fill_in_what_a_network_leaves_out() -> None:
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_settings_that_can_not_work_are_refused(wrong: dict[str, Any]) -> None:
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong)).replace("_", "-")):
         BitcoinSettings(**wrong)

@@ -1,4 +1,4 @@
-"""The status as it is put together from what one pass found."""
+"""The status, assembled from the outcome of a pass."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_network_whose_nodes_changed_is_not_ready_before_they_were_asked(manua
     network: dict[str, Any] = {"metadata": {"name": "net", "generation": 1}, "spec": {"nodes": 3}}
     network["status"] = Wanted(FOUND | MESHED).applied(network, manual_clock)
     assert ready(network) == ("True", "Ready")
-    # The mesh of before is still shown as converged, but a node that joined is not in it yet.
+    # The old mesh is still shown as converged, but does not include the new node.
     network["status"] = Wanted(dict(FOUND)).applied(network, manual_clock)
     assert ready(network) == ("False", "Converging")
     network["status"] = Wanted(FOUND | MESHED).applied(network, manual_clock)

@@ -1,4 +1,4 @@
-"""Where the address comes from: the one Service, and what it has to say."""
+"""Discovery of the address from the Service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def replica(cluster: Any) -> Any:
 
 @pytest.fixture
 def entries(cluster: Any) -> Any:
-    """What is published, after everything has settled."""
+    """The published address, once everything has settled."""
 
     def known() -> list[Any] | None:
         cluster.idle()
@@ -79,7 +79,7 @@ def test_a_service_of_that_name_elsewhere_is_not_followed(cluster: Any, replica:
     assert not any("/namespaces/default/" in path for path in watched)
 
 
-def test_ingresses_outside_of_the_chosen_namespaces_are_left_alone(cluster: Any) -> None:
+def test_ingresses_outside_the_watched_namespaces_are_ignored(cluster: Any) -> None:
     for name in ("ns1", "ns2", "ns3"):
         cluster.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     cluster.service([ONE])
@@ -92,7 +92,7 @@ def test_ingresses_outside_of_the_chosen_namespaces_are_left_alone(cluster: Any)
     assert sorted(one.path.split("/")[5] for one in replica.writes()) == ["ns1", "ns2"]
 
 
-def test_a_service_that_went_while_the_watch_was_down_is_noticed(cluster: Any, replica: Any, entries: Any) -> None:
+def test_a_service_deleted_while_the_watch_was_down_is_noticed(cluster: Any, replica: Any, entries: Any) -> None:
     with replica.host.faults.hold_watches():
         cluster.unserve()
         cluster.service(None, name="other")
@@ -131,7 +131,7 @@ def test_the_same_addresses_in_another_order_keep_the_old_one(cluster: Any, repl
         ),
     ],
 )
-def test_an_entry_is_published_with_all_that_an_ingress_has_a_place_for(
+def test_an_entry_is_published_with_all_fields_that_an_ingress_has(
     cluster: Any, assigned: list[Any], published: list[Any]
 ) -> None:
     cluster.service(assigned)
@@ -149,7 +149,7 @@ def test_an_entry_is_published_with_all_that_an_ingress_has_a_place_for(
         ({"type": "LoadBalancer"}, "LoadBalancer"),
     ],
 )
-def test_a_service_without_addresses_is_warned_of_once(
+def test_a_service_without_addresses_is_logged_once(
     cluster: Any, entries: Any, caplog: pytest.LogCaptureFixture, spec: dict[str, Any], told: str
 ) -> None:
     cluster.service(None, **spec)
@@ -164,11 +164,11 @@ def test_a_service_without_addresses_is_warned_of_once(
     assert replica.writes() == []
 
 
-def test_an_absent_service_is_told_as_such() -> None:
+def test_a_missing_service_is_logged_as_absent() -> None:
     assert kind_of(None) == "absent"
 
 
-def test_a_service_that_is_made_anew_with_another_address_is_one_change(cluster: Any, replica: Any) -> None:
+def test_a_recreated_service_with_another_address_is_one_change(cluster: Any, replica: Any) -> None:
     changes = replica.metric("ctrlhost_ingress_status_address_changes_total")
     cluster.unserve()
     cluster.service(HOST)
@@ -188,7 +188,7 @@ def test_five_changes_within_a_second_are_one_pass(cluster: Any, replica: Any) -
     assert replica.written() == [[{"ip": "9.9.9.4"}]]
 
 
-def test_an_address_that_never_stands_still_is_published_every_five_seconds(cluster: Any, replica: Any) -> None:
+def test_an_address_that_keeps_changing_is_published_every_five_seconds(cluster: Any, replica: Any) -> None:
     times = []
     for step in range(40):
         before = len(replica.writes())

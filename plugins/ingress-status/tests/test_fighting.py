@@ -1,4 +1,4 @@
-"""Services that never rest, and other controllers that want the same statuses."""
+"""Services that keep changing, and other controllers of the same statuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_service_that_flaps_ten_times_a_second_costs_a_write_in_five_seconds(c
             cluster.service(addresses)
             cluster.idle()
             cluster.after(0.1)
-    # A change that is back within the hold-off is none, so what is left to tell is little.
+    # A change that is reverted within the hold-off is none, so few are left.
     assert len(leader.writes()) <= len(NAMES) * (20 / 5 + 1)
     cluster.service(B)
     cluster.idle()
@@ -43,14 +43,14 @@ def test_a_service_that_flaps_between_an_address_and_none_removes_nothing(cluste
     assert cluster.status("one") == A
 
 
-def test_two_controllers_that_want_the_same_ingresses_leave_each_other_alone_before_long(cluster: Any) -> None:
+def test_two_controllers_of_the_same_ingresses_soon_stop_contending(cluster: Any) -> None:
     for name in NAMES:
         cluster.ingress(name)
     ours = cluster.start(ingress_status_address="203.0.113.1")
     theirs = cluster.start(ingress_status_address="198.51.100.1", settle=False)
     theirs.host.wait_for(lambda: theirs.plugin.desired.elected)
     cluster.idle()
-    # Each mends what the other did five times, and one of both gives up first.
+    # Each reverts the other five times, and one of them pauses first.
     assert max(len(ours.writes(name)) for name in NAMES) <= 7
     assert max(len(theirs.writes(name)) for name in NAMES) <= 7
     contested = [one.metric("ctrlhost_ingress_status_contested_total") for one in (ours, theirs)]
@@ -58,7 +58,7 @@ def test_two_controllers_that_want_the_same_ingresses_leave_each_other_alone_bef
     assert all(cluster.status(name) in (A, THEIRS) for name in NAMES)
     reasons = [event["reason"] for event in cluster.client.list("events.k8s.io/v1", "Event", "default")]
     assert "IngressStatusContested" in reasons
-    # A new Ingress of somebody else's class is no part of it, and one of ours is served as ever.
+    # A new Ingress of another class is not involved, and one of ours is written as usual.
     ours.forget()
     theirs.forget()
     cluster.ingress("foreign", field="nginx")

@@ -1,4 +1,4 @@
-"""Who may write, and what never happens at the end."""
+"""Writes need leadership, and a stop removes nothing."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_deposed_leader_stops_at_once_and_its_successor_finishes(cluster: Any)
     assert None not in first.written() + second.written()
 
 
-def test_a_doubt_about_the_lead_that_passes_loses_no_write(cluster: Any) -> None:
+def test_a_passing_doubt_about_leadership_loses_no_write(cluster: Any) -> None:
     cluster.service(A)
     leader = cluster.start()
     context = leader.host.controllers["ingress-status/ingress-status"]
@@ -176,7 +176,7 @@ def test_a_process_that_saw_no_address_clears_nothing(cluster: Any) -> None:
     assert cluster.status("web") == A
 
 
-def test_a_class_object_that_comes_and_goes_takes_its_ingresses_along(cluster: Any) -> None:
+def test_the_ingresses_of_a_class_object_follow_its_creation_and_deletion(cluster: Any) -> None:
     cluster.service(A)
     cluster.ingress("web", field="ext")
     leader = cluster.start(class_mode="controller", ingress_class_controller=OURS)

@@ -1,4 +1,4 @@
-"""Many Ingresses: how many requests they cost, and how soon the single one is served."""
+"""Many Ingresses: the number of requests, and the delay of a single one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT = 300
 
 @pytest.fixture
 def many(cluster: Any) -> Any:
-    """So many Ingresses of ours, all right."""
+    """`COUNT` Ingresses of ours with the right status."""
     cluster.service(A)
     for number in range(COUNT):
         cluster.ingress(f"i{number:03}", status=A)
@@ -53,7 +53,7 @@ def test_a_new_leader_with_the_same_address_writes_nothing(many: Any) -> None:
     assert second.runs() == 0
 
 
-def test_other_classes_cost_neither_requests_nor_places_in_the_queue(cluster: Any) -> None:
+def test_other_classes_cause_neither_requests_nor_keys_in_the_queue(cluster: Any) -> None:
     cluster.service(A)
     leader = cluster.start()
     for number in range(COUNT):
@@ -66,7 +66,7 @@ def test_other_classes_cost_neither_requests_nor_places_in_the_queue(cluster: An
     assert leader.runs() == 0
 
 
-def test_a_pass_within_a_limit_takes_its_time_and_leaves_room_for_a_new_ingress(many: Any) -> None:
+def test_a_limited_pass_leaves_tokens_for_a_new_ingress(many: Any) -> None:
     leader = many.start(status_qps=100, status_burst=40)
     many.service(B)
     many.idle()
@@ -84,7 +84,7 @@ def test_a_pass_within_a_limit_takes_its_time_and_leaves_room_for_a_new_ingress(
     assert len({one.name for one in leader.writes()}) == COUNT + 1
 
 
-def test_every_failure_costs_one_more_write_and_everything_gets_there(many: Any) -> None:
+def test_every_failure_costs_one_more_write_and_loses_none(many: Any) -> None:
     leader = many.start(status_qps=0)
     chance, failed = random.Random(7), list[str]()
     faults, take = leader.host.faults, leader.host.faults.take
@@ -108,7 +108,7 @@ def test_every_failure_costs_one_more_write_and_everything_gets_there(many: Any)
     assert len(leader.writes()) == COUNT + len(failed)
 
 
-def test_the_line_of_ten_thousand_takes_little_room_and_time() -> None:
+def test_a_queue_of_ten_thousand_takes_little_memory_and_time() -> None:
     budget = WriteBudget(20, 40)
     waits = [budget.take(ctrlhost.Request(f"i{number}", "default"), 0.0, bulk=True) for number in range(10_000)]
     assert waits[:30] == [0.0] * 30

@@ -1,4 +1,4 @@
-"""Settings: which Service they name, and what they refuse. Rights and the page, which follow from them."""
+"""Settings and their validation, the rights and the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def effective(tmp_path: Path, **given: str) -> IngressStatusSettings:
-    """Read the settings as a host does, from a file and from `--set`."""
+    """Read the settings like a host, from a file and from `--set`."""
     file = tmp_path / "ctrlhost.toml"
     lines = [f'{key} = "{given[f"file_{key}"]}"' for key in ("name", "namespace") if f"file_{key}" in given]
     text = "\n".join(f"envoy-service-{line}" for line in lines)
@@ -55,7 +55,7 @@ def test_a_flag_comes_before_the_file_and_that_before_the_default(
     assert ref.namespace == ("flag-ns" if flag else "file-ns" if file else default)
 
 
-def test_an_empty_text_is_a_setting_that_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_text_counts_as_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CONTOUR_NAMESPACE", raising=False)
     settings = effective(tmp_path, file_name="", file_namespace="")
     assert list(map(str, settings.services())) == ["projectcontour/envoy"]
@@ -87,7 +87,7 @@ def test_an_empty_text_is_a_setting_that_is_not_set(tmp_path: Path, monkeypatch:
         ({"load-balancer-status": "address:a"}, "unknown setting"),
     ],
 )
-def test_what_can_not_work_is_refused_at_the_start(given: dict[str, Any], told: str) -> None:
+def test_settings_that_cannot_work_are_refused_at_the_start(given: dict[str, Any], told: str) -> None:
     tree = {"host": {}, "plugins": {"ingress-status": given}, "controllers": {}}
     with pytest.raises(ctrlhost.ConfigError) as caught:
         Configuration(tree, "").plugin("ingress-status", IngressStatusSettings)

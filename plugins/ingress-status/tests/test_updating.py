@@ -1,4 +1,4 @@
-"""Which Ingresses get the address: upstream's table, once for an Ingress that appears and once for one that changes."""
+"""Upstream's table of the Ingresses that get the address, for a new and for a changed Ingress."""
 
 from __future__ import annotations
 

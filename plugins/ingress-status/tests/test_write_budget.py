@@ -1,4 +1,4 @@
-"""The budget of writes: how fast many are let through, and how soon a single one."""
+"""The budget of writes: the rate of many, and the delay of a single one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 
 def served(budget: WriteBudget, count: int, qps: float) -> list[float]:
-    """Take a token for each of so many bulk keys, which come back when told to, and return when each got its token."""
+    """Take a token for each of so many bulk keys, and return when each got its token."""
     due, at = [(0.0, number) for number in range(count)], []
     while due:
         now, key = due.pop(0)
@@ -52,7 +52,7 @@ def test_a_key_keeps_its_place_however_often_it_asks() -> None:
     assert budget.take("b", 0.1, bulk=True) == 0
 
 
-def test_the_line_of_a_pass_that_is_over_holds_nobody_up() -> None:
+def test_the_queue_of_an_old_pass_delays_no_other_key() -> None:
     budget = WriteBudget(10, 1)
     for number in range(1000):
         budget.take(number, 0.0, bulk=True)
@@ -63,7 +63,7 @@ def test_the_line_of_a_pass_that_is_over_holds_nobody_up() -> None:
     assert budget.waiting() == 0
 
 
-def test_without_a_limit_everybody_goes() -> None:
+def test_without_a_limit_every_key_gets_a_token() -> None:
     budget = WriteBudget(0, 1)
     assert not any(budget.take(number, 0.0, bulk=True) for number in range(1000))
 
@@ -76,7 +76,7 @@ PAUSES = st.integers(0, 12).map(lambda quarters: quarters / 4)
     st.integers(1, 60),
     st.lists(st.tuples(PAUSES, st.booleans()), max_size=30),
 )
-def test_no_more_go_than_the_limit_allows(qps: float, burst: int, asks: list[tuple[float, bool]]) -> None:
+def test_no_more_tokens_are_taken_than_the_limit_allows(qps: float, burst: int, asks: list[tuple[float, bool]]) -> None:
     budget, now, gone = WriteBudget(qps, burst), 0.0, 0
     for key, (pause, bulk) in enumerate(asks):
         now += pause

@@ -1,4 +1,4 @@
-"""Writing: what is sent, when nothing is, and what becomes of a write that fails."""
+"""Writes: what is sent, what is skipped, and how failures are handled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_new_ingress_gets_exactly_one_patch_of_its_status(cluster: Any, leader
 
 
 @pytest.mark.behaviour("ingress-status/R2")
-def test_a_status_that_is_right_already_is_counted_and_left(cluster: Any, leader: Any) -> None:
+def test_a_right_status_is_counted_and_not_written(cluster: Any, leader: Any) -> None:
     cluster.ingress("web", field="elsewhere", status=A)
     cluster.edit("web", spec={"ingressClassName": "contour"})
     cluster.idle()
@@ -47,14 +47,14 @@ def test_a_status_that_is_right_already_is_counted_and_left(cluster: Any, leader
     assert leader.metric("ctrlhost_status_update_noop_total") == before + 1
     ingress = leader.host.controllers["ingress-status/ingress-status"].informers[0]
     cached = ingress.lister.get("web", "default")
-    leader.plugin.writer.wakes(cached, cached)  # what a resync shows
+    leader.plugin.writer.wakes(cached, cached)  # like a resync
     assert leader.metric("ctrlhost_status_update_noop_total") == before + 2
     assert leader.writes() == []
 
 
 @pytest.mark.behaviour("ingress-status/R3")
 @pytest.mark.behaviour("ingress-status/R4")
-def test_an_order_is_left_and_an_entry_too_many_is_removed(cluster: Any) -> None:
+def test_another_order_is_kept_and_a_surplus_entry_is_removed(cluster: Any) -> None:
     cluster.service([*A, *C])
     cluster.ingress("other-order", status=[*C, *A])
     cluster.ingress("too-many", status=[*A, *B, *C])
@@ -78,7 +78,7 @@ def test_nothing_is_written_before_an_address_is_known_and_everything_then(clust
 
 
 @pytest.mark.behaviour("ingress-status/R6")
-def test_a_changed_address_reaches_ours_and_nobody_else(cluster: Any, leader: Any) -> None:
+def test_a_changed_address_reaches_ours_and_no_others(cluster: Any, leader: Any) -> None:
     for name in ("one", "two", "three"):
         cluster.ingress(name)
     for name in ("four", "five"):
@@ -94,7 +94,7 @@ def test_a_changed_address_reaches_ours_and_nobody_else(cluster: Any, leader: An
 
 
 @pytest.mark.behaviour("ingress-status/R7")
-def test_an_address_that_changes_during_a_pass_is_never_followed_by_the_one_before(cluster: Any) -> None:
+def test_an_address_that_changes_during_a_pass_is_never_followed_by_an_older_one(cluster: Any) -> None:
     cluster.service(A)
     for number in range(20):
         cluster.ingress(f"i{number:02}", status=A)
@@ -119,7 +119,7 @@ def test_an_address_that_changes_during_a_pass_is_never_followed_by_the_one_befo
 
 @pytest.mark.behaviour("ingress-status/R8")
 @pytest.mark.behaviour("ingress-status/R9")
-def test_what_is_gone_or_going_gets_nothing(cluster: Any) -> None:
+def test_deleted_and_terminating_ingresses_are_not_written(cluster: Any) -> None:
     cluster.service(A)
     leader = cluster.start(status_qps=1, status_burst=1)
     for name in ("first", "gone"):
@@ -140,7 +140,7 @@ def test_what_is_gone_or_going_gets_nothing(cluster: Any) -> None:
 
 
 @pytest.mark.behaviour("ingress-status/R10")
-def test_an_ingress_that_is_not_found_is_not_tried_again(cluster: Any, leader: Any) -> None:
+def test_an_ingress_that_is_not_found_is_not_retried(cluster: Any, leader: Any) -> None:
     leader.host.faults.next("patch", ctrlhost.NotFound("gone"), resource="ingresses")
     cluster.ingress("web")
     cluster.after(120, step=30)
@@ -150,7 +150,7 @@ def test_an_ingress_that_is_not_found_is_not_tried_again(cluster: Any, leader: A
 
 
 @pytest.mark.behaviour("ingress-status/R11")
-def test_a_replacement_that_conflicts_is_made_again_from_what_the_server_has(cluster: Any) -> None:
+def test_a_conflicting_replacement_is_built_again_from_the_servers_object(cluster: Any) -> None:
     cluster.service(A)
     leader = cluster.start(write_method="update")
     leader.host.faults.next("replace", ctrlhost.Conflict("newer"), resource="ingresses", times=2)
@@ -160,14 +160,14 @@ def test_a_replacement_that_conflicts_is_made_again_from_what_the_server_has(clu
     assert methods == ["PUT", "GET", "PUT", "GET", "PUT"]
     assert cluster.status("web") == A
     assert leader.metric("ctrlhost_status_update_conflict_total") == 2
-    # What is heard of one's own write counts as well, as needless.
+    # The event of our own write counts as well, as needless.
     needless = leader.metric("ctrlhost_status_update_noop_total")
     assert leader.metric("ctrlhost_status_update_success_total") == needless + 1
     assert leader.metric("ctrlhost_status_update_duration_seconds_count", error="true") == 0
 
 
 @pytest.mark.behaviour("ingress-status/R12")
-def test_four_conflicts_put_off_a_write_and_lose_none(cluster: Any) -> None:
+def test_four_conflicts_delay_a_write_and_lose_none(cluster: Any) -> None:
     cluster.service(A)
     leader = cluster.start(write_method="update")
     leader.host.faults.next("replace", ctrlhost.Conflict("newer"), resource="ingresses", times=4)
@@ -220,7 +220,7 @@ def test_an_address_that_the_server_refuses_is_not_sent_again(
 
 
 @pytest.mark.behaviour("ingress-status/R14")
-def test_a_server_that_is_busy_is_left_in_peace_as_long_as_it_asks(cluster: Any, leader: Any) -> None:
+def test_a_busy_server_is_retried_after_the_time_that_it_asks_for(cluster: Any, leader: Any) -> None:
     leader.host.faults.next("patch", ctrlhost.TooManyRequests("busy", retry_after=2), resource="ingresses")
     cluster.ingress("web")
     cluster.idle()
@@ -233,7 +233,7 @@ def test_a_server_that_is_busy_is_left_in_peace_as_long_as_it_asks(cluster: Any,
 
 
 @pytest.mark.behaviour("ingress-status/R15")
-def test_an_ingress_that_was_made_anew_gets_nothing_meant_for_the_old_one(cluster: Any, leader: Any) -> None:
+def test_a_recreated_ingress_gets_no_write_meant_for_the_old_one(cluster: Any, leader: Any) -> None:
     cluster.ingress("web", field="elsewhere")
     cluster.idle()
     with leader.host.faults.hold_watches():
@@ -254,7 +254,7 @@ def test_an_ingress_that_was_made_anew_gets_nothing_meant_for_the_old_one(cluste
 
 
 @pytest.mark.behaviour("ingress-status/R19")
-def test_a_write_of_ours_brings_no_other(cluster: Any, leader: Any) -> None:
+def test_a_write_of_ours_causes_no_other(cluster: Any, leader: Any) -> None:
     cluster.ingress("web")
     cluster.idle()
     cached = leader.host.controllers["ingress-status/ingress-status"].informers[0].lister.get("web", "default")
@@ -282,7 +282,7 @@ def test_an_ingress_that_becomes_ours_is_written_and_one_that_leaves_keeps_its_s
 
 
 @pytest.mark.behaviour("ingress-status/R27")
-def test_an_edit_by_hand_is_mended_until_it_becomes_a_fight(cluster: Any, leader: Any) -> None:
+def test_a_manual_edit_is_reverted_until_it_becomes_contention(cluster: Any, leader: Any) -> None:
     cluster.ingress("web")
     cluster.idle()
     for edit in range(5):
@@ -308,7 +308,7 @@ def test_an_edit_by_hand_is_mended_until_it_becomes_a_fight(cluster: Any, leader
 
 
 @pytest.mark.behaviour("ingress-status/R28")
-def test_a_missing_right_is_told_once_a_minute_and_heals(
+def test_a_missing_right_is_logged_once_a_minute_and_recovered_from(
     cluster: Any, leader: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     error = ctrlhost.Forbidden("not allowed")
@@ -331,7 +331,7 @@ def test_a_missing_right_is_told_once_a_minute_and_heals(
 
 
 @pytest.mark.behaviour("ingress-status/R29")
-def test_changes_that_a_broken_watch_missed_are_made_good_without_writing_twice(cluster: Any, leader: Any) -> None:
+def test_changes_missed_by_a_broken_watch_are_written_once(cluster: Any, leader: Any) -> None:
     for name in ("kept", "gone"):
         cluster.ingress(name)
     cluster.idle()
@@ -349,7 +349,7 @@ def test_changes_that_a_broken_watch_missed_are_made_good_without_writing_twice(
 @pytest.mark.parametrize(
     "error", [ctrlhost.ServerError("oops"), ctrlhost.TransportError("cut"), ctrlhost.BadRequest("what")]
 )
-def test_any_other_failure_is_tried_again_with_growing_waits(cluster: Any, leader: Any, error: Exception) -> None:
+def test_any_other_failure_is_retried_with_growing_waits(cluster: Any, leader: Any, error: Exception) -> None:
     leader.host.faults.next("patch", error, resource="ingresses", times=8)
     cluster.ingress("web")
     cluster.idle()
