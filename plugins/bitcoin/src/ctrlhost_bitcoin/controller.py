@@ -232,7 +232,7 @@ class Reconciler:
     def _nodes(self, current: _Pass, children: Children) -> tuple[list[Node], int]:
         """Return the pods of our StatefulSet that are nodes, and the number of all its pods."""
         stateful_set = children.stateful_set
-        if stateful_set is None or ownership.whose(stateful_set, current.before) != "ours":
+        if stateful_set is None or ownership.classify(stateful_set, current.before) != "ours":
             return [], 0
         uid, spec = stateful_set["metadata"]["uid"], current.spec
         owned = current.ctx.lister(*POD).by_index(_OWNER_INDEX, uid)

@@ -50,7 +50,7 @@ class StatusMetrics:
         self.contested = Counter(f"{prefix}_contested", "Pauses of writes to contested objects", registry=registry)
         registry.register(self)
 
-    def begun(self) -> None:
+    def started(self) -> None:
         """Count the start of an update."""
         self._total.inc()
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ctrlhost import Object
     from ctrlhost_ingress_status.addresses import Entries
 
-#: Lists remembered with their fingerprints. A healthy cluster has few.
+#: Lists whose fingerprints are cached. A healthy cluster has few.
 _MAX_MARKS = 1000
 
 

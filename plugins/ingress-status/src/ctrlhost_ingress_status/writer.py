@@ -1,4 +1,4 @@
-"""Updates of one object's status, the only place that writes, and what is remembered of those that failed."""
+"""Updates of one object's status, the only place that writes, and the state of those that failed."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Writer:
             return ctrlhost.Result(requeue_after=wait)
         attempt, new = self._failures.attempt(request, now)
         if new:
-            self._metrics.begun()
+            self._metrics.started()
         try:
             needless = self._send(ctx, obj, known.entries or None, attempt)
         except ctrlhost.NotLeading:

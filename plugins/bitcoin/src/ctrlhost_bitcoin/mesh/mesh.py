@@ -144,7 +144,7 @@ class Mesh:
             state.wanted = len(task.targets)
             observers.append(Observer(self._client, pool, task))
         for observer in observers:
-            pool.add(observer.begin)
+            pool.add(observer.start)
         pool.wait(self._deadline)
         return observers
 

@@ -44,7 +44,7 @@ class Observer:
     """
 
     def __init__(self, client: RpcClient, pool: BoundedPool, task: Task) -> None:
-        """Prepare; `begin` is the first step."""
+        """Prepare; `start` is the first step."""
         self._client, self._pool, self.task = client, pool, task
         self._lock = threading.Lock()
         self._dialling = 0
@@ -56,7 +56,7 @@ class Observer:
         self.added: list[str] = []
         self.removed: list[str] = []
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Read the list, add what is missing, remove what is stale, then have the daemon dial."""
         task = self.task
         with self._failures_noted():

@@ -56,7 +56,7 @@ class ChildKeeper:
             # Its pods lack our labels until they are restarted.
             service["spec"]["selector"] = names.upstream_selector(name)
         self._attempt(found, service, updating.update_service)
-        ours = cached if cached is not None and ownership.whose(cached, self._network) == "ours" else None
+        ours = cached if cached is not None and ownership.classify(cached, self._network) == "ours" else None
         found.stateful_set = ours if digest is None else self._attempt(found, stateful_set, self._update, ours)
         self._ctx.log.debug("checked the objects of %s/%s", self._spec.namespace, name)
         return found
@@ -112,9 +112,9 @@ class ChildKeeper:
 
     def _change(self, live: Content, wanted: Content, update: Update) -> Content:
         kind, name = live["kind"], live["metadata"]["name"]
-        whose = ownership.whose(live, self._network)
-        adopting = whose == "nobody's" and self._adopt and ownership.fits(_selector(live), self._spec.name)
-        if whose != "ours" and not adopting:
+        owned = ownership.classify(live, self._network)
+        adopting = owned == "unowned" and self._adopt and ownership.fits(_selector(live), self._spec.name)
+        if owned != "ours" and not adopting:
             raise NameConflict(f"{kind} {name} exists and belongs to {ownership.owner_text(live)}")
         if live["metadata"].get("deletionTimestamp"):
             # Created again once it is gone.

@@ -1,4 +1,4 @@
-"""Whose a Service or StatefulSet is. The functions take dicts and cached objects alike."""
+"""Ownership of Services and StatefulSets. The functions accept dicts and cached objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ctrlhost_bitcoin.objects import names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Whose = Literal["ours", "nobody's", "foreign"]
+Ownership = Literal["ours", "unowned", "foreign"]
 
 
 def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -24,11 +24,11 @@ def is_network(reference: Mapping[str, Any]) -> bool:
     return reference.get("kind") == names.KIND and group == names.GROUP
 
 
-def whose(live: Mapping[str, Any], network: Mapping[str, Any]) -> Whose:
-    """Return who controls a live object; networks are compared by uid, since a name can be used again."""
+def classify(live: Mapping[str, Any], network: Mapping[str, Any]) -> Ownership:
+    """Return whether the network controls a live object; by uid, since a name can be used again."""
     controller = controller_of(live)
     if controller is None:
-        return "nobody's"
+        return "unowned"
     return "ours" if controller.get("uid") == network["metadata"]["uid"] and is_network(controller) else "foreign"
 
 

@@ -6,26 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost_bitcoin.rpc.errors import (
-    IN_WARMUP,
-    Busy,
-    Forbidden,
-    Protocol,
-    RpcError,
-    RpcFailure,
-    Unauthorized,
-    WarmingUp,
-)
+from ctrlhost_bitcoin.rpc import errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # A string: Bitcoin Core 28 and later refuse a number.
 _VERSION = "2.0"
-_REFUSALS: dict[int, tuple[type[RpcFailure], str]] = {
-    401: (Unauthorized, "the daemon refuses the user or the password"),
-    403: (Forbidden, "the daemon forbids the method, or calls from here"),
-    503: (Busy, "the daemon is busy or stopping"),
+_REFUSALS: dict[int, tuple[type[errors.RpcFailure], str]] = {
+    401: (errors.Unauthorized, "the daemon refuses the user or the password"),
+    403: (errors.Forbidden, "the daemon forbids the method, or calls from here"),
+    503: (errors.Busy, "the daemon is busy or stopping"),
 }
 
 
@@ -43,25 +34,25 @@ def decode(status: int, body: bytes) -> Any:
         kind, text = _REFUSALS[status]
         raise kind(text)
     if 300 <= status < 400:
-        raise Protocol(f"the answer is a redirect ({status}), which is not followed")
+        raise errors.Protocol(f"the answer is a redirect ({status}), which is not followed")
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise Protocol(f"the answer ({status}) is not JSON") from None
+        raise errors.Protocol(f"the answer ({status}) is not JSON") from None
 
 
 def result(answer: Any, number: int) -> Any:
     """Return the result in the answer to the request of that number, or raise its error."""
     if not isinstance(answer, dict):
-        raise Protocol("invalid answer: not a JSON object")
+        raise errors.Protocol("invalid answer: not a JSON object")
     error, given = answer.get("error"), answer.get("id")
     # `True` and `1.0` are not our ids. A daemon that could not parse a request does not know its id.
     if not (type(given) is int and given == number) and not (given is None and error is not None):
-        raise Protocol("the answer is for another request")
+        raise errors.Protocol("the answer is for another request")
     if error is not None:
         raise _error(error)
     if "result" not in answer:
-        raise Protocol("the answer has neither result nor error")
+        raise errors.Protocol("the answer has neither result nor error")
     return answer["result"]
 
 
@@ -73,7 +64,7 @@ def results(answers: Any, numbers: Sequence[int]) -> list[Any]:
     if isinstance(answers, dict):
         result(answers, -1)
     if not isinstance(answers, list):
-        raise Protocol("invalid answer to a batch: not a list")
+        raise errors.Protocol("invalid answer to a batch: not a list")
     found: dict[int, list[Any]] = {}
     for answer in answers:
         number = answer.get("id") if isinstance(answer, dict) else None
@@ -84,17 +75,17 @@ def results(answers: Any, numbers: Sequence[int]) -> list[Any]:
 
 def _item(answers: Sequence[Any], number: int) -> Any:
     if len(answers) != 1:
-        return Protocol(f"the answer to the batch {'repeats' if answers else 'lacks'} this item")
+        return errors.Protocol(f"the answer to the batch {'repeats' if answers else 'lacks'} this item")
     try:
         return result(answers[0], number)
-    except RpcFailure as failure:
+    except errors.RpcFailure as failure:
         return failure
 
 
-def _error(error: Any) -> RpcFailure:
+def _error(error: Any) -> errors.RpcFailure:
     code = error.get("code") if isinstance(error, dict) else None
     if type(code) is not int:
-        return Protocol("the answer's error has no code")
+        return errors.Protocol("the answer's error has no code")
     message = error.get("message")
-    kind = WarmingUp if code == IN_WARMUP else RpcError
+    kind = errors.WarmingUp if code == errors.IN_WARMUP else errors.RpcError
     return kind(code, message if isinstance(message, str) else "")
