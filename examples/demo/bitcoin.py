@@ -1,4 +1,4 @@
-"""A network of bitcoin daemons: real ones if bitcoind is installed, else fake ones."""
+"""A network of bitcoin daemons: real ones if bitcoind is installed, otherwise fake ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANYONE_CAN_SPEND = "raw(51)#8lvh9jxk"
 
 @contextmanager
 def kubelet(client: ctrlhost.Client) -> Iterator[tuple[ToyKubelet, bool]]:
-    """Run the pods of the network, and return whether the daemons are real."""
+    """Run the pods of the network; print and return whether the daemons are real."""
     try:
         program = find_bitcoind()
     except FileNotFoundError as missing:
@@ -48,14 +48,14 @@ def network(client: ctrlhost.Client) -> dict[str, Any]:
 
 
 def is_up(client: ctrlhost.Client, nodes: int) -> bool:
-    """Return whether so many nodes are ready and linked."""
+    """Return whether `nodes` nodes are ready and linked."""
     conditions = {one["type"]: one for one in network(client).get("conditions") or ()}
     ready = conditions.get("Ready") or {}
     return ready.get("status") == "True" and network(client).get("readyReplicas") == nodes
 
 
 def show_nodes(client: ctrlhost.Client, running: ToyKubelet) -> None:
-    """Print each node with the peers that its daemon dialled."""
+    """Print each node with its outbound peers, as its daemon reports them."""
     table = {}
     for node in network(client)["nodes"]:
         daemon = running.pod(node["nodeName"]).daemon
@@ -65,7 +65,7 @@ def show_nodes(client: ctrlhost.Client, running: ToyKubelet) -> None:
 
 
 def mine(running: ToyKubelet) -> None:
-    """Mine a block on one daemon and find it on all, which proves that they are one network."""
+    """Mine a block on one daemon and find it on all: they are one network."""
     pods = running.pods()
     first = pods[f"{NAME}-sts-0"]
     (block,) = running.rpc.call(first.daemon.target, "generatetodescriptor", 1, _ANYONE_CAN_SPEND)
@@ -82,9 +82,9 @@ def mine(running: ToyKubelet) -> None:
 
 
 def demonstrate(client: ctrlhost.Client) -> None:
-    """Create, scale and delete a network."""
+    """Create, grow and delete a network."""
     folder = "plugins/bitcoin/examples"
-    print("── bitcoin: daemons that know each other\n")
+    print("── bitcoin: daemons that connect to each other\n")
     with kubelet(client) as (running, real):
         apply(client, f"{folder}/01-secret.yaml", f"{folder}/02-harbour.yaml")
         wait(lambda: is_up(client, 3), "three linked nodes")
@@ -99,5 +99,5 @@ def demonstrate(client: ctrlhost.Client) -> None:
 
         print(f"$ kubectl delete btcnet {NAME}", flush=True)
         client.delete(*NETWORK, NAME, NAMESPACE)
-        wait(lambda: not running.pods(), "the daemons to end")
+        wait(lambda: not running.pods(), "the end of the daemons")
         print("  its Service, its StatefulSet, its pods and their daemons are gone\n", flush=True)

@@ -13,16 +13,16 @@ from ctrlhost_bitcoin.crds import crds
 from ctrlhost_bitcoin.rpc.errors import RpcFailure
 
 import ctrlhost
-from ctrlhost.configuration import Configuration
-from ctrlhost.host import Host
+from ctrlhost.config.load import Configuration
+from ctrlhost.host.host import Host
 from examples.bitcoind.daemon import P2P_PORT, RPC_PORT
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from examples.bitcoind.kubelet import ToyKubelet, ToyPod
-    from tests.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane
 
 GROUP = "bitcoincontroller.christianb93.github.com"
 NETWORK = (f"{GROUP}/v1", "BitcoinNetwork")

@@ -12,13 +12,13 @@ import pytest
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
 from examples.bitcoind.kubelet import ToyKubelet
 from tests.bitcoind.cluster import Cluster
-from tests.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
+from tests.support.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane
 
 _namespaces = itertools.count(1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.bitcoind.cluster import SERVICE, SOAK, STATEFUL_SET
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from examples.bitcoind.pod import ToyPod

@@ -8,7 +8,7 @@ import pytest
 
 import ctrlhost
 from tests.bitcoind.cluster import NETWORK, POD, SERVICE, SOAK, STATEFUL_SET
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.bitcoind.cluster import Cluster

@@ -11,8 +11,8 @@ import pytest
 
 import ctrlhost
 from tests.bitcoind.cluster import NETWORK, POD
-from tests.e2e.host_process import HostProcess
-from tests.waiting import eventually
+from tests.support.host_process import HostProcess
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.bitcoind.cluster import Cluster

@@ -9,7 +9,7 @@ from ctrlhost_bitcoin.rpc import errors
 from ctrlhost_bitcoin.rpc.client import AddedNode, Credentials, RpcClient, RpcTarget
 from ctrlhost_bitcoin.rpc.errors import RpcError
 
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,14 +11,14 @@ from ctrlhost_bitcoin.testing.servers import FakeDaemons
 from examples.bitcoind.daemon import Bitcoind
 from examples.bitcoind.fakes import FakeProcess
 from examples.bitcoind.kubelet import ToyKubelet
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from examples.bitcoind.daemon import Addresses
     from examples.bitcoind.process import Starter
-    from tests.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane
 
 
 def create_pod(client: Any, namespace: str, name: str, secret: str = "") -> None:

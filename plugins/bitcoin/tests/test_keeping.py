@@ -8,7 +8,7 @@ import pytest
 
 import ctrlhost
 from plugins.bitcoin.tests.cluster import NAME, NET, STS, SVC
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 GROUP = "bitcoincontroller.christianb93.github.com"
 UPSTREAM = {"app": NAME}

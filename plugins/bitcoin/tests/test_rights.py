@@ -13,13 +13,13 @@ from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost
-from ctrlhost.configuration import Configuration
-from ctrlhost.host import Host
-from ctrlhost.manifests import permissions_of
-from ctrlhost.rbac import roles
+from ctrlhost.config.load import Configuration
+from ctrlhost.host.host import Host
+from ctrlhost.manifests.manifests import permissions_of
+from ctrlhost.manifests.rbac import roles
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.faults import Faults, FaultyTransport
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

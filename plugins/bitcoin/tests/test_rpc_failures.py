@@ -14,7 +14,7 @@ from ctrlhost_bitcoin.rpc.client import Credentials, RpcClient, RpcTarget
 from ctrlhost_bitcoin.testing.daemon import Fails, FakeDaemon, Raw, Reply, Silent, Slow
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from ctrlhost_bitcoin.crds import crds
 
 import ctrlhost
 from plugins.bitcoin.tests.cluster import NAME, NET
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
 

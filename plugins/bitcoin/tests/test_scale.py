@@ -15,7 +15,7 @@ from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 import ctrlhost
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from ctrlhost_ingress_status import IngressStatusSettings
 from ctrlhost_ingress_status.page import page
 
 import ctrlhost
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ctrlhost.cache import Object
+    from ctrlhost import Object
 
 VENDOR_ANNOTATION = "projectcontour.io/ingress.class"
 LEGACY_ANNOTATION = "kubernetes.io/ingress.class"

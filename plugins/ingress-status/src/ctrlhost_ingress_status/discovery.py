@@ -12,7 +12,7 @@ from ctrlhost_ingress_status.addresses import normalise, summary
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.cache import Object
+    from ctrlhost import Object
     from ctrlhost_ingress_status.addresses import Entries
     from ctrlhost_ingress_status.desired import Desired
     from ctrlhost_ingress_status.metrics import StatusMetrics

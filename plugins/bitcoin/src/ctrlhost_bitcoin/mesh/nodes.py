@@ -12,7 +12,7 @@ from ctrlhost_bitcoin.objects.ownership import controller_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ctrlhost.cache import Object
+    from ctrlhost import Object
 
 
 @dataclass(frozen=True, slots=True)
