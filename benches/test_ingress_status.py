@@ -171,7 +171,7 @@ def test_a_changed_address_on_every_ingress(benchmark: BenchmarkFixture, ratios:
         benchmark.pedantic(measure, rounds=1)
     before = len(cluster.writes())
     with start(server) as host:
-        host.wait_for_log("0 statuses are to be written")
+        host.wait_for_log("enqueued 0 statuses to write")
         settle(host, count)
         host.signal(signal.SIGTERM)
         assert host.wait() == 0

@@ -6,7 +6,7 @@ import functools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin.rpc import RpcFailure
+from ctrlhost_bitcoin.rpc.errors import RpcFailure
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind

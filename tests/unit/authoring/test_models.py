@@ -222,5 +222,5 @@ def test_a_file_that_is_not_there_is_a_matter_of_usage(tmp_path, capsys):
 
 
 def test_the_models_of_bitcoin_are_those_of_its_crd(capsys):
-    assert run(["models", str(BITCOIN / "crds" / "bitcoinnetworks.yaml")]) == 0
+    assert run(["models", str(BITCOIN / "bitcoinnetworks.yaml")]) == 0
     assert capsys.readouterr().out == (BITCOIN / "models.py").read_text()
