@@ -11,7 +11,7 @@ import pytest
 
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
 from examples.bitcoind.kubelet import ToyKubelet
-from tests.bitcoind.cluster import Cluster
+from tests.support.bitcoin_cluster import Cluster
 from tests.support.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
 
 if TYPE_CHECKING:

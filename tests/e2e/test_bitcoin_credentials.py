@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.bitcoind.cluster import SERVICE, SOAK, STATEFUL_SET
+from tests.support.bitcoin_cluster import SERVICE, SOAK, STATEFUL_SET
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from examples.bitcoind.pod import ToyPod
-    from tests.bitcoind.cluster import Cluster
+    from tests.support.bitcoin_cluster import Cluster
 
 behaviour = pytest.mark.behaviour
 

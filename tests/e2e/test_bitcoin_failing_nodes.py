@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.bitcoind.cluster import POD
+from tests.support.bitcoin_cluster import POD
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from tests.bitcoind.cluster import Cluster
+    from tests.support.bitcoin_cluster import Cluster
 
 behaviour = pytest.mark.behaviour
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ctrlhost
-from tests.bitcoind.cluster import NETWORK, POD, SERVICE, SOAK, STATEFUL_SET
+from tests.support.bitcoin_cluster import NETWORK, POD, SERVICE, SOAK, STATEFUL_SET
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from tests.bitcoind.cluster import Cluster
+    from tests.support.bitcoin_cluster import Cluster
 
 behaviour = pytest.mark.behaviour
 RESYNC = "30s" if SOAK else "1s"

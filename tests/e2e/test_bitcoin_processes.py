@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 import ctrlhost
-from tests.bitcoind.cluster import NETWORK, POD
+from tests.support.bitcoin_cluster import NETWORK, POD
 from tests.support.host_process import HostProcess
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from tests.bitcoind.cluster import Cluster
+    from tests.support.bitcoin_cluster import Cluster
 
 behaviour = pytest.mark.behaviour
 
