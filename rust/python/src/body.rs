@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ctrlhost_core::body as core;
 use ctrlhost_core::informer::{FollowError, Followed, SharedInformer};
+use ctrlhost_core::stream as core;
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;

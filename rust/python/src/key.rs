@@ -4,7 +4,7 @@
 //! that nothing under a queue's lock can call back into the interpreter.
 
 use ctrlhost_core::handlers::RequestRef;
-use ctrlhost_core::queue::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
+use ctrlhost_core::key::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 

@@ -4,8 +4,8 @@
 //! goes back that it need not hear of at once, and what came is in the store and in the queues before it does.
 
 use super::{SharedInformer, WatchProgress};
-use crate::body::{Body, BodyError};
 use crate::decode::DecodeError;
+use crate::stream::{Body, BodyError};
 
 /// Why following can not go on.
 #[derive(Debug, thiserror::Error)]
@@ -105,8 +105,8 @@ mod from_socket {
     use std::time::{Duration, Instant};
 
     use super::{FollowError, Followed};
-    use crate::body::{Body, Received, Socket};
     use crate::informer::SharedInformer;
+    use crate::stream::{Body, Received, Socket};
 
     /// A stream that paused for so long has no more for now.
     const PAUSE: Duration = Duration::from_millis(5);

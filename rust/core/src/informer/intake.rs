@@ -1,15 +1,18 @@
 //! What comes in: list pages and watch frames become staged objects and deltas.
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::bookmark::bookmark;
-use super::staged::Staged;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
 use super::{Config, Counters, Transform};
 use crate::decode::{
     DecodeError, Frame, FrameDecoder, FrameKind, ListMeta, PageDecoder, RawObject,
 };
 use crate::delta_fifo::{DeltaFifo, DeltaObject};
+use crate::json::read::Value;
 use crate::object::{Builder, Key, Object, ObjectError};
 use crate::store::Store;
 
@@ -31,6 +34,9 @@ pub struct WatchProgress {
     /// The `Status` of an ERROR frame, as JSON. What follows it is not read.
     pub error: Option<String>,
 }
+
+/// How far the heap is grown at a time; a larger block would not be taken from it.
+const ROOM: usize = 96 << 10;
 
 pub(super) struct Intake {
     builder: Builder,
@@ -291,4 +297,92 @@ fn count_error<T>(counters: &Counters, result: Result<T, DecodeError>) -> Result
         counters.decode_errors.fetch_add(1, Ordering::Relaxed);
     }
     result
+}
+
+/// Note a bookmark, and tell whether it ends the initial events; None if it does not speak of them.
+fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counters) -> Option<bool> {
+    let metadata = object.get("metadata").unwrap_or(Value("null"));
+    let version = metadata
+        .get("resourceVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !version.is_empty() {
+        if is_older(&version, resource_version) {
+            // Going on from there would bring events a second time; the newer version stands.
+            counters.backward_bookmarks.fetch_add(1, Ordering::Relaxed);
+        } else {
+            resource_version.clear();
+            resource_version.push_str(&version);
+        }
+    }
+    let annotations = metadata.get("annotations").unwrap_or(Value("null"));
+    annotations
+        .get("k8s.io/initial-events-end")
+        .map(|value| value.as_str().is_some_and(|value| value == "true"))
+}
+
+/// Whether both are well-formed resource versions and the first is the smaller one. Others can not be compared.
+fn is_older(version: &str, than: &str) -> bool {
+    let formed = |text: &str| {
+        !text.is_empty()
+            && !text.starts_with('0')
+            && text.len() <= 39
+            && text.bytes().all(|b| b.is_ascii_digit())
+    };
+    formed(version) && formed(than) && (version.len(), version) < (than.len(), than)
+}
+
+/// Objects in the order in which their keys came first; of two of one key the last counts.
+#[derive(Debug, Default)]
+struct Staged {
+    /// None where an object was staged and deleted again.
+    objects: Vec<Option<Arc<Object>>>,
+    places: HashMap<Key, usize, RandomState>,
+    /// Bytes of objects since room was made for more.
+    grown: usize,
+}
+
+impl Staged {
+    fn insert(&mut self, object: Arc<Object>) {
+        self.grown += object.memory();
+        if self.grown >= ROOM {
+            make_room();
+            self.grown = 0;
+        }
+        let place = *self
+            .places
+            .entry_ref(object.key())
+            .or_insert(self.objects.len());
+        match self.objects.get_mut(place) {
+            Some(slot) => *slot = Some(object),
+            None => self.objects.push(Some(object)),
+        }
+    }
+
+    fn remove(&mut self, key: &str) {
+        if let Some(slot) = self
+            .places
+            .remove(key)
+            .and_then(|place| self.objects.get_mut(place))
+        {
+            *slot = None;
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn into_objects(self) -> Vec<(Key, Arc<Object>)> {
+        let keyed = |object: Arc<Object>| (object.key().clone(), object);
+        self.objects.into_iter().flatten().map(keyed).collect()
+    }
+}
+
+/// Have the heap grow for the objects to come.
+///
+/// Away from a process's first thread glibc grows it by no more than what is missing, which is a system call for each
+/// object of a list. What was asked for and given back stays, up to somewhat more than this.
+fn make_room() {
+    drop(black_box(Vec::<u8>::with_capacity(ROOM)));
 }

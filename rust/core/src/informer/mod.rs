@@ -4,12 +4,9 @@
 //! something beyond the border is called, except `process` itself, which keeps handlers from being added in the middle
 //! of a batch: one that is added late hears of every object once, neither twice nor never.
 
-mod bookmark;
-mod config;
 mod follow;
 mod intake;
 mod registry;
-mod staged;
 mod stats;
 
 use std::sync::Arc;
@@ -17,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-pub use config::{Config, Transform};
 pub use follow::{FollowError, Followed};
 use intake::Intake;
 pub use intake::WatchProgress;
@@ -29,10 +25,38 @@ pub use stats::Stats;
 use crate::decode::{DecodeError, ListMeta};
 use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped};
 use crate::handlers::Change;
+use crate::object::{Object, Projection};
 use crate::store::{Store, Write};
 
 /// Keys that are processed together: one lock of the store, one lock of each queue.
 const BATCH: usize = 1_000;
+
+/// Changes an object before it is cached; must keep its key, uid and resource version.
+pub trait Transform: Send + Sync {
+    /// The object to cache; None keeps the object as it is, whose reason the transform has reported.
+    fn apply(&self, object: &Arc<Object>) -> Option<Arc<Object>>;
+}
+
+/// What an informer is of, and how it keeps its objects.
+#[derive(Clone)]
+pub struct Config {
+    /// What errors call the resource, for example `pods`.
+    pub resource: String,
+    /// Stamped on objects whose list items carry none; objects of another one are skipped.
+    pub api_version: String,
+    /// Likewise.
+    pub kind: String,
+    /// The kind of a list; of built-in kinds `kind` and `List` unless told otherwise, of custom ones not known.
+    pub list_kind: Option<String>,
+    /// Which part of each object is kept; None for all of it.
+    pub projection: Option<Projection>,
+    /// Applied once to each object that comes in.
+    pub transform: Option<Arc<dyn Transform>>,
+    /// The largest object that is taken.
+    pub max_object_bytes: usize,
+    /// Seconds after which handlers that ask for no period of their own want a resync; 0 is never.
+    pub resync: f64,
+}
 
 /// See the module.
 pub struct SharedInformer {

@@ -3,10 +3,41 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::members::{LastOfName, key_of, value_of};
-use super::{Key, Object, ObjectError, Place, Projection, Types};
-use crate::json::scan::{Member, Scan, Shape};
-use crate::json::text::quote_into;
+use hashbrown::HashMap;
+
+use super::{Key, Object, Place, Projection, Types};
+use crate::json::read::Value;
+use crate::json::scan::{Member, Scan, ScanError, Shape};
+use crate::json::text::{key_is, quote_into};
+
+/// Why bytes are no object that can be kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// Not JSON.
+    #[error("not JSON at byte {}: {}", .0.at, .0.what)]
+    Json(ScanError),
+    /// The bytes end in the middle of the value.
+    #[error("not JSON: the text ends too early")]
+    Short,
+    /// Something follows the value.
+    #[error("not JSON: something follows the object at byte {0}")]
+    Trailing(usize),
+    /// Valid JSON of another kind.
+    #[error("not a JSON object")]
+    NotAnObject,
+    /// Not UTF-8.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// `metadata.name` is missing, empty, no string or has a slash.
+    #[error("metadata.name is missing, empty or no name")]
+    NoName,
+    /// The object is of another kind than the watched one.
+    #[error("the object is a {0}")]
+    OtherKind(String),
+    /// Larger than the text's offsets can say.
+    #[error("the object is too large")]
+    TooLarge,
+}
 
 /// Builds objects of one resource; keeps its scratch memory.
 #[derive(Debug)]
@@ -282,4 +313,47 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &m
 /// Offsets beyond 4 GiB are refused once the text is complete, so the value used until then does not matter.
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+fn key_of<'a>(text: &'a str, member: &Member) -> Cow<'a, str> {
+    Value(
+        text.get(member.key.start..member.key.end)
+            .unwrap_or_default(),
+    )
+    .as_str()
+    .unwrap_or_default()
+}
+
+fn value_of<'a>(text: &'a str, member: &Member) -> Value<'a> {
+    Value(
+        text.get(member.value.start..member.value.end)
+            .unwrap_or_default(),
+    )
+}
+
+/// Of several members of one name the last counts; the others are dropped.
+enum LastOfName<'a> {
+    /// Objects have few members as a rule: looking at those that follow is cheaper than a table.
+    Few(&'a str, &'a [Member]),
+    Many(HashMap<Cow<'a, str>, usize>),
+}
+
+impl<'a> LastOfName<'a> {
+    fn new(text: &'a str, members: &'a [Member]) -> Self {
+        if members.len() <= 32 {
+            return Self::Few(text, members);
+        }
+        let named = |(index, member)| (key_of(text, member), index);
+        Self::Many(members.iter().enumerate().map(named).collect())
+    }
+
+    fn holds(&self, index: usize, key: &str) -> bool {
+        match self {
+            Self::Few(text, members) => !members
+                .iter()
+                .skip(index + 1)
+                .any(|later| key_is(later.key.of(text.as_bytes()), key)),
+            Self::Many(table) => table.get(key) == Some(&index),
+        }
+    }
 }

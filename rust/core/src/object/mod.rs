@@ -1,16 +1,13 @@
 //! One cached object: its JSON text and what the index needs, shared and never changed.
 
 mod build;
-mod error;
-mod members;
 mod owner;
 mod project;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use build::Builder;
-pub use error::ObjectError;
+pub use build::{Builder, ObjectError};
 pub use owner::{Owner, OwnerReference};
 pub use project::Projection;
 

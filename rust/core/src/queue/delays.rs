@@ -1,8 +1,8 @@
 //! Keys that wait for their time: a binary heap whose entries know their places, so that a deadline can move.
 
-use super::key::QueueKey;
 use super::slab::{NONE, Slab, Slot};
 use crate::clock::Tick;
+use crate::key::QueueKey;
 
 /// One delayed add.
 #[derive(Clone, Copy, Debug)]

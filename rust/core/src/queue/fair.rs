@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use super::key::QueueKey;
 use super::list::{Line, List};
 use super::slab::{Slab, Slot};
+use crate::key::QueueKey;
 
 /// The names of the groups that some key is queued, or waits, for. Group 0 is the one of queues that are not fair.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Doubly linked lists through the slab: no memory of their own, and anything can leave from the middle.
 
-use super::key::QueueKey;
 use super::slab::{Entry, NONE, Slab, Slot};
+use crate::key::QueueKey;
 
 /// The ends of a list.
 #[derive(Clone, Copy, Debug)]

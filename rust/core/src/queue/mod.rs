@@ -6,25 +6,24 @@
 
 mod delays;
 mod fair;
-mod key;
 mod list;
-mod locked;
+mod ops;
 mod ready;
 mod slab;
-mod sleepers;
 mod snapshot;
 mod state;
+mod waiters;
 mod waits;
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub use key::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
-pub use locked::Locked;
+pub use ops::Locked;
 pub use snapshot::{DelayedKey, HeldKey, QueuedKey, Snapshot};
 pub use waits::{Drained, Woken};
 
 use crate::clock::{Clock, TimeListener};
+use crate::key::{IntoKey, QueueKey};
 use crate::metrics::Scrape;
 use crate::ratelimit::{LimiterError, RateLimiter};
 use crate::sync::{Condvar, Mutex};

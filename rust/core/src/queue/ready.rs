@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::fair::Ring;
-use super::key::QueueKey;
 use super::list::{Age, Line, List};
 use super::slab::{Slab, Slot};
 use crate::clock::Tick;
+use crate::key::QueueKey;
 
 /// How many levels stay when they are empty, so that a steady load builds none.
 const KEEP: usize = 16;

@@ -3,8 +3,8 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as TableEntry;
 
-use super::key::{IntoKey, KeyRef, QueueKey};
 use crate::clock::Tick;
+use crate::key::{IntoKey, KeyRef, QueueKey};
 
 /// Where an entry stands in the slab.
 pub(super) type Slot = u32;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::key::QueueKey;
 use super::slab::{NONE, Stage};
 use super::state::State;
 use crate::clock::Tick;
+use crate::key::QueueKey;
 
 /// A key in line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,13 +2,13 @@
 
 use super::delays::{Delays, NewDelay};
 use super::fair::Groups;
-use super::key::{IntoKey, KeyRef, QueueKey};
 use super::list::{Age, List};
 use super::ready::Ready;
 use super::slab::{NONE, Slab, Slot, Stage};
-use super::sleepers::Sleepers;
+use super::waiters::Sleepers;
 use super::{Options, Taken};
 use crate::clock::Tick;
+use crate::key::{IntoKey, KeyRef, QueueKey};
 use crate::metrics::QueueMetrics;
 
 /// Everything under the lock.

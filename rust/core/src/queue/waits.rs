@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::key::QueueKey;
-use super::locked::Locked;
-use super::sleepers::Sleeper;
+use super::ops::Locked;
+use super::waiters::Sleeper;
 use super::{Taken, WorkQueue};
 use crate::clock::Tick;
+use crate::key::QueueKey;
 use crate::sync::{Condvar, sleep};
 
 /// Why a wait for a key ended.

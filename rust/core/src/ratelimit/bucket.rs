@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::{LimiterError, RateLimiter};
 use crate::clock::{Clock, SystemClock, Tick, seconds};
-use crate::queue::KeyRef;
+use crate::key::KeyRef;
 
 /// Tokens, as of a point in time. Fewer than none are tokens that were promised.
 struct Level {

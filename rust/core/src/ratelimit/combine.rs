@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{LimiterError, RateLimiter};
 use crate::clock::Clock;
-use crate::queue::KeyRef;
+use crate::key::KeyRef;
 
 /// The longest wait of several limiters, all of which are asked.
 pub struct MaxOfRateLimiter<K> {

@@ -8,7 +8,7 @@ use hashbrown::hash_table::Entry;
 use parking_lot::Mutex;
 
 use super::{LimiterError, RateLimiter};
-use crate::queue::{KeyRef, QueueKey};
+use crate::key::{KeyRef, QueueKey};
 
 /// How often each key was asked about since it was forgotten.
 struct Counts<K> {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::WorkQueue;
-use super::key::{IntoKey, KeyRef, QueueKey};
 use super::slab::{NONE, Stage};
 use super::state::{DelayedAdd, State};
 use super::{Taken, snapshot::Snapshot};
 use crate::clock::Tick;
+use crate::key::{IntoKey, KeyRef, QueueKey};
 use crate::metrics::{QueueMetrics, Scrape};
 use crate::sync::MutexGuard;
 

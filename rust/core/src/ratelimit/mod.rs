@@ -12,7 +12,7 @@ pub use combine::{MaxOfRateLimiter, WithMaxWaitRateLimiter};
 pub use counts::{ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter};
 
 use crate::clock::Clock;
-use crate::queue::{KeyRef, QueueKey};
+use crate::key::{KeyRef, QueueKey};
 
 /// What a limiter from outside failed with.
 pub type LimiterError = Box<dyn std::error::Error + Send + Sync>;

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctrlhost_core::body::{Body, Socket};
 use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
 use ctrlhost_core::informer::{Config, FollowError, Handler, Resync, SharedInformer};
 use ctrlhost_core::store::Store;
+use ctrlhost_core::stream::{Body, Socket};
 use parking_lot::Mutex;
 
 const CODED: &[u8] = b"5;x=y\r\nhello\r\n1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\nafter";
