@@ -3,7 +3,6 @@
 //! Plain Rust without Python. Every time is read through a [`clock`], so tests never sleep.
 #![forbid(unsafe_code)]
 
-pub mod cel;
 pub mod clock;
 pub mod decode;
 pub mod delta;
@@ -15,7 +14,6 @@ pub mod json;
 pub mod key;
 pub mod metrics;
 pub mod object;
-pub mod pattern;
 pub mod queue;
 pub mod ratelimit;
 pub mod store;

@@ -10,7 +10,6 @@
 )]
 
 mod body;
-mod cel;
 mod clock;
 mod delta_fifo;
 mod errors;
@@ -29,7 +28,6 @@ mod measured;
 mod object;
 mod object_input;
 mod owner_reference;
-mod pattern;
 mod progress;
 mod queue;
 mod queue_arguments;
@@ -41,6 +39,7 @@ mod queue_snapshot;
 mod queue_waits;
 mod ratelimit;
 mod reentry;
+mod schema;
 mod scratch;
 mod store;
 mod tombstone;
@@ -89,7 +88,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<informer::SharedInformer>()?;
     module.add_class::<body::Body>()?;
     module.add_class::<listener::Listener>()?;
-    module.add_class::<pattern::Pattern>()?;
-    module.add_class::<cel::CelValidator>()?;
+    module.add_class::<schema::Pattern>()?;
+    module.add_class::<schema::CelValidator>()?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Validation rules: what they give for values, and that nothing which they say costs more than it may.
 
-use ctrlhost_core::cel::Validator;
+use ctrlhost_schema::cel::Validator;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 

@@ -1,6 +1,6 @@
 //! Running the rules of a schema over an object.
 
-use crate::json::read;
+use ctrlhost_core::json::read;
 
 use super::EvalError;
 use super::compile::{Compiler, Node, Problem};

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ctrlhost_core::cel::{Problem, Validator};
+use ctrlhost_schema::cel::{Problem, Validator};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 

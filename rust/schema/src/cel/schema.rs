@@ -9,7 +9,7 @@ use super::primaries::RESERVED;
 use super::times;
 use super::types::{ObjectType, Type};
 use super::value::{Key, List, ListKind, Value};
-use crate::json::read;
+use ctrlhost_core::json::read;
 
 /// How the values of a schema look in rules.
 #[derive(Debug)]

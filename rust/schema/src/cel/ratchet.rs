@@ -1,6 +1,6 @@
 //! What a value was before an update, if that can be told.
 
-use crate::json::read;
+use ctrlhost_core::json::read;
 
 /// A new value and what it was.
 pub(super) type Pair<'j> = (read::Value<'j>, read::Value<'j>);

@@ -1,6 +1,6 @@
 //! Patterns mean what they mean in Go, and none takes long.
 
-use ctrlhost_core::pattern::Pattern;
+use ctrlhost_schema::pattern::Pattern;
 
 fn matches(pattern: &str, text: &str) -> bool {
     Pattern::new(pattern)
