@@ -227,7 +227,7 @@ impl Object {
 
     /// Give the object as JSON, as it is cached.
     fn to_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.0.text().as_bytes())
+        PyBytes::new(py, self.0.value().0.as_bytes())
     }
 
     /// Make a `msgspec.Struct` of the object; msgspec.ValidationError where it does not fit.

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::json::read::Value;
 use crate::object::{Object, Owner};
 use crate::store::Store;
 
@@ -115,15 +114,14 @@ impl Mapping {
             }
             Self::Label { name, namespace } => {
                 for object in [old, new].into_iter().flatten() {
-                    let label = |key: &str| object.labels().get(key).and_then(Value::as_str);
                     let place = match namespace {
                         LabelNamespace::Same => Some(Cow::Borrowed(object.namespace())),
-                        LabelNamespace::Label(key) => label(key),
+                        LabelNamespace::Label(key) => object.label(key),
                         LabelNamespace::Cluster => Some(none()),
                     };
                     // A label may be there and empty, which names nothing.
                     if let (Some(name), Some(place)) =
-                        (label(name).filter(|name| !name.is_empty()), place)
+                        (object.label(name).filter(|name| !name.is_empty()), place)
                     {
                         push(name, place, none());
                     }
@@ -203,8 +201,8 @@ mod tests {
 
     impl IndexFunc for Uses {
         fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
-            let uses = object.labels().get("uses").and_then(Value::as_str);
-            Ok(uses
+            Ok(object
+                .label("uses")
                 .map(|name| Arc::from(format!("x/{name}")))
                 .into_iter()
                 .collect())

@@ -1,6 +1,5 @@
 //! Which objects a handler is for: the part of a wider informer that a narrower one would have.
 
-use crate::json::read::Value;
 use crate::object::Object;
 
 /// A condition on one label.
@@ -39,8 +38,7 @@ impl Selection {
 
 impl LabelRequirement {
     fn is_met_by(&self, object: &Object) -> bool {
-        let value = object.labels().get(&self.key);
-        let found = match (value.and_then(Value::as_str), &self.values) {
+        let found = match (object.label(&self.key), &self.values) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(value), Some(values)) => values.iter().any(|one| *one == value),

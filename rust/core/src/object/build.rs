@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::{Key, Object, Place, Projection, Types};
+use super::{Body, Key, Object, Place, Projection, Types};
 use crate::json::read::Value;
 use crate::json::scan::{Member, Scan, ScanError, Shape};
 use crate::json::text::{key_is, quote_into};
@@ -171,7 +171,7 @@ impl Builder {
     ) -> Result<Object, ObjectError> {
         let types = self.type_of(text, root)?;
         let mut object = Object {
-            text: Box::default(),
+            body: Body::Json(Box::default()),
             namespace_len: u32::try_from(key.rfind('/').unwrap_or(0))
                 .map_err(|_| ObjectError::TooLarge)?,
             key,
@@ -228,9 +228,8 @@ impl Builder {
         }
         out.push(b'}');
         let built = u32::try_from(out.len()).map_err(|_| ObjectError::TooLarge);
-        object.text = std::str::from_utf8(&out)
-            .map_err(|_| ObjectError::NotUtf8)?
-            .into();
+        let text = std::str::from_utf8(&out).map_err(|_| ObjectError::NotUtf8)?;
+        object.body = Body::Json(text.into());
         self.scratch = out;
         built.map(|_| object)
     }
@@ -289,10 +288,7 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &m
         out.extend_from_slice(member.key.of(text.as_bytes()));
         out.push(b':');
         let value = value_of(text, member);
-        let place = Place {
-            start: offset(out.len()),
-            end: offset(out.len() + value.0.len()),
-        };
+        let place = Place::new(out.len(), out.len() + value.0.len());
         out.extend_from_slice(value.0.as_bytes());
         let slot = match &*key {
             "uid" => &mut object.uid,
@@ -304,15 +300,7 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &m
         *slot = place;
     }
     out.push(b'}');
-    object.metadata = Place {
-        start: offset(opened - 1),
-        end: offset(out.len()),
-    };
-}
-
-/// Offsets beyond 4 GiB are refused once the text is complete, so the value used until then does not matter.
-fn offset(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+    object.metadata = Place::new(opened - 1, out.len());
 }
 
 fn key_of<'a>(text: &'a str, member: &Member) -> Cow<'a, str> {

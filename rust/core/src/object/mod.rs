@@ -1,5 +1,6 @@
 //! One cached object: its JSON text and what the index needs, shared and never changed.
 
+mod body;
 mod build;
 mod owner;
 mod project;
@@ -7,6 +8,8 @@ mod project;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use body::Body;
+pub use body::Place;
 pub use build::{Builder, ObjectError};
 pub use owner::{Owner, OwnerReference};
 pub use project::Projection;
@@ -16,26 +19,10 @@ use crate::json::read::{Kind, Value};
 /// The key of an object in a store: `namespace/name`, or the name alone.
 pub type Key = Arc<str>;
 
-/// Where a metadata field lies in the text; both 0 where the object has none.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    start: u32,
-    end: u32,
-}
-
-impl Place {
-    fn of(self, text: &str) -> Value<'_> {
-        Value(
-            text.get(self.start as usize..self.end as usize)
-                .unwrap_or_default(),
-        )
-    }
-}
-
 /// An immutable object: valid JSON text with `apiVersion` and `kind` first, without `metadata.managedFields`.
 #[derive(Debug)]
 pub struct Object {
-    text: Box<str>,
+    body: Body,
     key: Key,
     types: Arc<Types>,
     namespace_len: u32,
@@ -56,14 +43,19 @@ struct Types {
 }
 
 impl Object {
-    /// The object's JSON, `apiVersion` and `kind` included.
-    pub fn text(&self) -> &str {
-        &self.text
+    /// The whole object, `apiVersion` and `kind` included.
+    pub fn value(&self) -> Value<'_> {
+        self.body.value()
     }
 
-    /// The whole object as a value.
-    pub fn value(&self) -> Value<'_> {
-        Value(&self.text)
+    /// Return the place of `value`, which must be a part of this object.
+    pub fn place_of(&self, value: Value<'_>) -> Place {
+        self.body.place_of(value)
+    }
+
+    /// Return the value at a place of this object.
+    pub fn at(&self, place: Place) -> Value<'_> {
+        self.body.at(place)
     }
 
     /// `namespace/name`, or the name alone.
@@ -98,15 +90,12 @@ impl Object {
 
     /// `metadata.uid`, empty where there is none.
     pub fn uid(&self) -> Cow<'_, str> {
-        self.uid.of(&self.text).as_str().unwrap_or_default()
+        self.at(self.uid).as_str().unwrap_or_default()
     }
 
     /// `metadata.resourceVersion`, empty where there is none.
     pub fn resource_version(&self) -> Cow<'_, str> {
-        self.resource_version
-            .of(&self.text)
-            .as_str()
-            .unwrap_or_default()
+        self.at(self.resource_version).as_str().unwrap_or_default()
     }
 
     /// `metadata.generation`, 0 where there is none.
@@ -116,8 +105,7 @@ impl Object {
     }
 
     fn in_metadata(&self, name: &str) -> Value<'_> {
-        let metadata = self.metadata.of(&self.text);
-        metadata.get(name).unwrap_or(Value(""))
+        self.at(self.metadata).get(name).unwrap_or(Value(""))
     }
 
     /// `metadata.deletionTimestamp` as sent.
@@ -127,7 +115,12 @@ impl Object {
 
     /// `metadata.labels`.
     pub fn labels(&self) -> Value<'_> {
-        self.labels.of(&self.text)
+        self.at(self.labels)
+    }
+
+    /// Return the value of a label, if the object has it.
+    pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.labels().get(key).and_then(Value::as_str)
     }
 
     /// `metadata.annotations`.
@@ -144,8 +137,7 @@ impl Object {
 
     /// `metadata.ownerReferences`, those that have a kind and a name.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
-        self.owner_references
-            .of(&self.text)
+        self.at(self.owner_references)
             .elements()
             .filter_map(OwnerReference::read)
     }
@@ -164,13 +156,13 @@ impl Object {
 
     /// Bytes that the object takes, allocations included and allocator overhead not.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.text.len() + self.key.len() + 4 * size_of::<usize>()
+        size_of::<Self>() + self.body.len() + self.key.len() + 4 * size_of::<usize>()
     }
 }
 
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.body == other.body
     }
 }
 

@@ -22,27 +22,19 @@ pub(crate) use map::MapView;
 #[derive(Clone)]
 pub(crate) struct Window {
     object: Arc<object::Object>,
-    start: usize,
-    end: usize,
+    place: object::Place,
 }
 
 impl Window {
     pub(crate) fn new(object: &Arc<object::Object>, value: Value<'_>) -> Self {
-        let start = value.offset_in(object.text());
         Self {
             object: object.clone(),
-            start,
-            end: start + value.0.len(),
+            place: object.place_of(value),
         }
     }
 
     pub(crate) fn value(&self) -> Value<'_> {
-        Value(
-            self.object
-                .text()
-                .get(self.start..self.end)
-                .unwrap_or_default(),
-        )
+        self.object.at(self.place)
     }
 }
 
@@ -100,11 +92,11 @@ fn no_change(what: &str) -> PyErr {
 /// Whether both say the same; the other side may be a view too.
 pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let other = if let Ok(object) = other.cast::<Object>() {
-        let text = object.get().object().text();
-        if text == mine.0 {
+        let value = object.get().object().value();
+        if value == mine {
             return Ok(true);
         }
-        to_python(py, Value(text))?
+        to_python(py, value)?
     } else if let Ok(view) = other.cast::<MapView>() {
         to_python(py, view.get().value())?
     } else if let Ok(view) = other.cast::<ListView>() {
