@@ -4,6 +4,7 @@
 //! key whose deltas are being processed counts as queued, or a resync could bring back a state that is just being replaced.
 
 mod comparison;
+mod delta;
 mod state;
 
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 pub use comparison::KnownObjects;
+pub use delta::{Delta, DeltaObject, DeltaType};
 
-pub use crate::delta::{Delta, DeltaObject, DeltaType};
 use crate::object::{Key, Object};
 use state::State;
 
