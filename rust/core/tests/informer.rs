@@ -8,9 +8,9 @@ use ctrlhost_core::informer::{Config, Handler, Resync, SharedInformer, Transform
 use ctrlhost_core::object::Object;
 use ctrlhost_core::store::Store;
 
-struct Nobody;
+struct Discard;
 
-impl RequestSink for Nobody {
+impl RequestSink for Discard {
     fn add_requests(&self, _: &[RequestRef<'_>], _: Option<i32>) {}
 }
 
@@ -29,24 +29,13 @@ impl Transform for Slow {
 
 fn informer(transform: Slow) -> SharedInformer {
     let config = Config {
-        resource: "pods".to_owned(),
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        list_kind: None,
-        projection: None,
         transform: Some(Arc::new(transform)),
-        max_object_bytes: 1 << 20,
         resync: 1.0,
+        ..Config::new("pods", "v1", "Pod")
     };
     let informer = SharedInformer::new(config, Arc::new(Store::new()));
-    let handler = Handler::Queue(QueueHandler {
-        sink: Arc::new(Nobody),
-        mapping: Mapping::Object,
-        predicates: Vec::new(),
-        priority: None,
-        low_priority: None,
-    });
-    informer.add_handler(handler, Resync::Informer, 0.0);
+    let handler = QueueHandler::new(Arc::new(Discard), Mapping::Object);
+    informer.add_handler(Handler::Queue(handler), Resync::Informer, 0.0);
     informer
 }
 

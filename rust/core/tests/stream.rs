@@ -86,25 +86,10 @@ impl RequestSink for Names {
 }
 
 fn watching() -> (SharedInformer, Arc<Names>) {
-    let config = Config {
-        resource: "pods".into(),
-        api_version: "v1".into(),
-        kind: "Pod".into(),
-        list_kind: None,
-        projection: None,
-        transform: None,
-        max_object_bytes: 1 << 20,
-        resync: 0.0,
-    };
+    let config = Config::new("pods", "v1", "Pod");
     let informer = SharedInformer::new(config, Arc::new(Store::new()));
     let names = Arc::new(Names::default());
-    let handler = QueueHandler {
-        sink: names.clone(),
-        mapping: Mapping::Object,
-        predicates: Vec::new(),
-        priority: None,
-        low_priority: None,
-    };
+    let handler = QueueHandler::new(names.clone(), Mapping::Object);
     informer.add_handler(Handler::Queue(handler), Resync::Never, 0.0);
     (informer, names)
 }

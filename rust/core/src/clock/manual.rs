@@ -15,7 +15,7 @@ const UNIX_TIME_OF_ZERO: f64 = 1_767_225_600.0;
 #[derive(Default)]
 pub struct ManualClock {
     now: AtomicU64,
-    asleep: AtomicUsize,
+    waiting: AtomicUsize,
     listeners: Mutex<Vec<Weak<dyn TimeListener>>>,
 }
 
@@ -49,7 +49,7 @@ impl ManualClock {
 
     /// How many threads sleep until this clock, or somebody else, wakes them.
     pub fn waiters(&self) -> usize {
-        self.asleep.load(Ordering::SeqCst)
+        self.waiting.load(Ordering::SeqCst)
     }
 }
 
@@ -72,12 +72,12 @@ impl Clock for ManualClock {
         known.push(listener);
     }
 
-    fn fall_asleep(&self) {
-        self.asleep.fetch_add(1, Ordering::SeqCst);
+    fn begin_wait(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn wake_up(&self) {
-        self.asleep.fetch_sub(1, Ordering::SeqCst);
+    fn end_wait(&self) {
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -85,12 +85,12 @@ pub trait Clock: Send + Sync {
     /// How long to sleep in real time for `deadline` to come; `None` if only a step of the clock brings it.
     fn real_wait(&self, deadline: Tick) -> Option<Duration>;
 
-    /// Tells `listener` whenever the clock is stepped. A clock that runs by itself forgets it at once.
-    fn listen(&self, listener: Weak<dyn TimeListener>);
+    /// Call `listener` whenever the clock is stepped. A clock that runs by itself ignores it.
+    fn listen(&self, _listener: Weak<dyn TimeListener>) {}
 
-    /// One more thread sleeps until this clock, or somebody else, wakes it.
-    fn fall_asleep(&self);
+    /// Note that one more thread waits.
+    fn begin_wait(&self) {}
 
-    /// A thread that fell asleep woke up.
-    fn wake_up(&self);
+    /// Note that one thread no longer waits.
+    fn end_wait(&self) {}
 }

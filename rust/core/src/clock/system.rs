@@ -1,9 +1,8 @@
 //! The machine's clock.
 
-use std::sync::Weak;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Clock, Tick, TimeListener};
+use super::{Clock, Tick};
 
 /// The machine's monotonic clock; setting the wall clock changes nothing but [`Clock::unix_time`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,10 +66,4 @@ impl Clock for SystemClock {
     fn real_wait(&self, deadline: Tick) -> Option<Duration> {
         Some(deadline.since(self.now()))
     }
-
-    fn listen(&self, _listener: Weak<dyn TimeListener>) {}
-
-    fn fall_asleep(&self) {}
-
-    fn wake_up(&self) {}
 }

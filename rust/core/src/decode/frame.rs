@@ -185,7 +185,7 @@ fn read<'a>(text: &'a str, scan: &'a Scan) -> Option<Frame<'a>> {
     let find = |name| {
         let is = |member: &&Member| key_is(member.key.of(text.as_bytes()), name);
         let member = scan.members(0).iter().rfind(is)?;
-        text.get(member.value.start..member.value.end).map(Value)
+        Some(member.value.value(text))
     };
     let type_text = find("type").filter(|value| value.kind() == Kind::String)?;
     let kind = match type_text.as_str().as_deref() {

@@ -65,13 +65,7 @@ impl DeltaFifo {
                 .and_then(Option::as_ref)
                 .is_some_and(|known| Arc::ptr_eq(known, &object));
             if !(skip_same && same) || state.holds(&key) || in_flight.contains_key(&key) {
-                state.push(
-                    key,
-                    Delta {
-                        kind,
-                        object: DeltaObject::Live(object),
-                    },
-                );
+                state.push(key, Delta::live(kind, object));
             }
         }
         let mut gone: Vec<(Key, Option<Arc<Object>>)> = Vec::new();
@@ -111,13 +105,8 @@ impl DeltaFifo {
         gone[queued_gone..].sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let expected = listed.len() + gone.len();
         for (key, object) in gone {
-            state.push(
-                key,
-                Delta {
-                    kind: DeltaType::Deleted,
-                    object: DeltaObject::Tombstone(object),
-                },
-            );
+            let (kind, object) = (DeltaType::Deleted, DeltaObject::Tombstone(object));
+            state.push(key, Delta { kind, object });
         }
         if !state.populated {
             state.populated = true;
@@ -139,13 +128,7 @@ impl DeltaFifo {
                 && !state.holds(&key)
                 && !in_flight.contains_key(&key)
             {
-                state.push(
-                    key,
-                    Delta {
-                        kind: DeltaType::Sync,
-                        object: DeltaObject::Live(object),
-                    },
-                );
+                state.push(key, Delta::live(DeltaType::Sync, object));
             }
         }
         drop(state);

@@ -46,3 +46,13 @@ pub struct Delta {
     /// To which object.
     pub object: DeltaObject,
 }
+
+impl Delta {
+    /// A change to a state that the server sent.
+    pub fn live(kind: DeltaType, object: Arc<Object>) -> Self {
+        Self {
+            kind,
+            object: DeltaObject::Live(object),
+        }
+    }
+}

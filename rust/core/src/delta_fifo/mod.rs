@@ -73,13 +73,7 @@ impl DeltaFifo {
             return;
         }
         state.populated = true;
-        state.push(
-            key,
-            Delta {
-                kind,
-                object: DeltaObject::Live(object),
-            },
-        );
+        state.push(key, Delta::live(kind, object));
         drop(state);
         self.changed.notify_one();
     }
@@ -93,13 +87,8 @@ impl DeltaFifo {
         }
         state.populated = true;
         if exists || state.holds(&key) {
-            state.push(
-                key,
-                Delta {
-                    kind: DeltaType::Deleted,
-                    object,
-                },
-            );
+            let kind = DeltaType::Deleted;
+            state.push(key, Delta { kind, object });
             drop(state);
             self.changed.notify_one();
         }

@@ -72,17 +72,10 @@ mod tests {
     use super::*;
     use crate::delta_fifo::DeltaObject;
     use crate::handlers::{COALESCE_AFTER, Listener, Next};
-    use crate::object::{Builder, Object};
+    use crate::object::Object;
 
     fn pod(name: &str, version: usize) -> Arc<Object> {
-        let text = format!(
-            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#
-        );
-        Arc::new(
-            Builder::new("v1", "Pod")
-                .parse(text.as_bytes())
-                .expect("a pod"),
-        )
+        crate::handlers::pod(&format!(r#""name":"{name}","resourceVersion":"{version}""#))
     }
 
     fn add(object: &Arc<Object>, initial: bool) -> Change {

@@ -67,6 +67,16 @@ pub(super) struct Mapped<'a> {
     pub(super) cluster: Cow<'a, str>,
 }
 
+impl<'a> Mapped<'a> {
+    fn new(name: impl Into<Cow<'a, str>>, namespace: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            name: name.into(),
+            namespace: namespace.into(),
+            cluster: Cow::Borrowed(""),
+        }
+    }
+}
+
 impl Mapping {
     /// Append the requests of a change, each once.
     pub(super) fn collect<'a>(
@@ -76,25 +86,15 @@ impl Mapping {
         out: &mut Vec<Mapped<'a>>,
     ) {
         let begin = out.len();
-        let mut push = |name: Cow<'a, str>, namespace: Cow<'a, str>, cluster: Cow<'a, str>| {
-            let request = Mapped {
-                name,
-                namespace,
-                cluster,
-            };
+        let mut push = |request: Mapped<'a>| {
             if !out.iter().skip(begin).any(|seen| *seen == request) {
                 out.push(request);
             }
         };
-        let none = || Cow::Borrowed("");
         match self {
             Self::Object => {
                 if let Some(object) = new.or(old) {
-                    push(
-                        Cow::Borrowed(object.name()),
-                        Cow::Borrowed(object.namespace()),
-                        none(),
-                    );
+                    push(Mapped::new(object.name(), object.namespace()));
                 }
             }
             Self::Owner(owner) => {
@@ -108,7 +108,7 @@ impl Mapping {
                         } else {
                             object.namespace()
                         };
-                        push(reference.name, Cow::Borrowed(namespace), none());
+                        push(Mapped::new(reference.name, namespace));
                     }
                 }
             }
@@ -117,13 +117,13 @@ impl Mapping {
                     let place = match namespace {
                         LabelNamespace::Same => Some(Cow::Borrowed(object.namespace())),
                         LabelNamespace::Label(key) => object.label(key),
-                        LabelNamespace::Cluster => Some(none()),
+                        LabelNamespace::Cluster => Some(Cow::Borrowed("")),
                     };
                     // A label may be there and empty, which names nothing.
                     if let (Some(name), Some(place)) =
                         (object.label(name).filter(|name| !name.is_empty()), place)
                     {
-                        push(name, place, none());
+                        push(Mapped::new(name, place));
                     }
                 }
             }
@@ -132,20 +132,16 @@ impl Mapping {
                 let key = new.or(old).map(|object| object.key());
                 let found = key.and_then(|key| store.by_index(index, key).ok());
                 for object in found.unwrap_or_default() {
-                    push(
-                        Cow::Owned(object.name().to_owned()),
-                        Cow::Owned(object.namespace().to_owned()),
-                        none(),
-                    );
+                    let (name, namespace) = (object.name(), object.namespace());
+                    push(Mapped::new(name.to_owned(), namespace.to_owned()));
                 }
             }
             Self::Custom(func) => {
                 for request in func.requests(old, new) {
-                    push(
-                        Cow::Owned(request.name),
-                        Cow::Owned(request.namespace),
-                        Cow::Owned(request.cluster),
-                    );
+                    push(Mapped {
+                        cluster: request.cluster.into(),
+                        ..Mapped::new(request.name, request.namespace)
+                    });
                 }
             }
         }
@@ -156,17 +152,11 @@ impl Mapping {
 mod tests {
     use super::*;
     use crate::index::{IndexFailed, IndexFunc, Values};
-    use crate::object::Builder;
 
     fn pod(name: &str, labels: &str) -> Arc<Object> {
-        let text = format!(
-            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"x","labels":{labels}}}}}"#
-        );
-        Arc::new(
-            Builder::new("v1", "Pod")
-                .parse(text.as_bytes())
-                .expect("a pod"),
-        )
+        crate::handlers::pod(&format!(
+            r#""name":"{name}","namespace":"x","labels":{labels}"#
+        ))
     }
 
     fn requests(mapping: &Mapping, old: Option<&Arc<Object>>, new: &Arc<Object>) -> Vec<String> {

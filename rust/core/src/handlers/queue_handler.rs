@@ -20,6 +20,17 @@ pub struct QueueHandler {
 }
 
 impl QueueHandler {
+    /// A handler of all changes, without priorities.
+    pub fn new(sink: Arc<dyn RequestSink>, mapping: Mapping) -> Self {
+        Self {
+            sink,
+            mapping,
+            predicates: Vec::new(),
+            priority: None,
+            low_priority: None,
+        }
+    }
+
     /// Add what the changes mean.
     pub fn handle<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
         let mut mapped: Vec<Mapped<'_>> = Vec::new();

@@ -53,17 +53,11 @@ mod tests {
 
     use super::*;
     use crate::handlers::Predicate;
-    use crate::object::Builder;
 
     fn pod(namespace: &str, labels: &str) -> Arc<Object> {
-        let text = format!(
-            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"{namespace}","labels":{labels}}}}}"#
-        );
-        Arc::new(
-            Builder::new("v1", "Pod")
-                .parse(text.as_bytes())
-                .expect("a pod"),
-        )
+        crate::handlers::pod(&format!(
+            r#""name":"a","namespace":"{namespace}","labels":{labels}"#
+        ))
     }
 
     fn label(key: &str, values: Option<&[&str]>, negated: bool) -> LabelRequirement {

@@ -150,9 +150,7 @@ mod from_socket {
             }
             followed
         }
-    }
 
-    impl SharedInformer {
         /// Take what comes of a list page, for `linger` at most once something came.
         ///
         /// # Errors

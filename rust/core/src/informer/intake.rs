@@ -264,7 +264,7 @@ fn take_in(
     store: &Store,
     raw: RawObject<'_>,
 ) -> Result<Arc<Object>, ObjectError> {
-    let identity = Builder::identify(raw.text, raw.metadata)?;
+    let identity = Builder::identify(raw)?;
     let known = store.get(&identity.key);
     if let Some(known) =
         known.filter(|known| known.same_state(&identity.uid, &identity.resource_version))
@@ -272,7 +272,7 @@ fn take_in(
         counters.unchanged.fetch_add(1, Ordering::Relaxed);
         return Ok(known);
     }
-    let object = Arc::new(builder.build(identity.key, raw.text, raw.root, raw.metadata)?);
+    let object = Arc::new(builder.build(identity.key, raw)?);
     let Some(transform) = transform else {
         return Ok(object);
     };

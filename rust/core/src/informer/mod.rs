@@ -22,7 +22,7 @@ pub use registry::{Handler, HandlerId, Resync};
 pub(crate) use stats::Counters;
 pub use stats::Stats;
 
-use crate::decode::{DecodeError, ListMeta};
+use crate::decode::{DecodeError, ListMeta, MAX_OBJECT_BYTES};
 use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped};
 use crate::handlers::Change;
 use crate::object::{Object, Projection};
@@ -56,6 +56,22 @@ pub struct Config {
     pub max_object_bytes: usize,
     /// Seconds after which handlers that ask for no period of their own want a resync; 0 is never.
     pub resync: f64,
+}
+
+impl Config {
+    /// An informer of whole objects without a transform and without resyncs.
+    pub fn new(resource: &str, api_version: &str, kind: &str) -> Self {
+        Self {
+            resource: resource.to_owned(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            list_kind: None,
+            projection: None,
+            transform: None,
+            max_object_bytes: MAX_OBJECT_BYTES,
+            resync: 0.0,
+        }
+    }
 }
 
 /// See the module.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::{Body, Key, Object, Place, Projection, Types};
-use crate::json::read::Value;
+use crate::decode::RawObject;
 use crate::json::scan::{Member, Scan, ScanError, Shape};
 use crate::json::text::{key_is, quote_into};
 
@@ -125,27 +125,18 @@ impl Builder {
         if !text.trim_ascii_start().starts_with('{') {
             return Err(ObjectError::NotAnObject);
         }
-        let key = Self::identify(text, scan.members(1))?.key;
-        self.build(key, text, scan.members(0), scan.members(1))
+        let raw = RawObject {
+            text,
+            root: scan.members(0),
+            metadata: scan.members(1),
+        };
+        self.build(Self::identify(raw)?.key, raw)
     }
 
-    /// Who the object is; the members are those that the scan of `text` found.
-    pub(crate) fn identify<'a>(
-        text: &'a str,
-        metadata: &[Member],
-    ) -> Result<Identity<'a>, ObjectError> {
-        let (mut name, mut namespace) = (Cow::Borrowed(""), Cow::Borrowed(""));
-        let (mut uid, mut resource_version) = (Cow::Borrowed(""), Cow::Borrowed(""));
-        for member in metadata {
-            let string = || value_of(text, member).as_str().unwrap_or_default();
-            match &*key_of(text, member) {
-                "name" => name = string(),
-                "namespace" => namespace = string(),
-                "uid" => uid = string(),
-                "resourceVersion" => resource_version = string(),
-                _ => {}
-            }
-        }
+    /// Return key and state of an object.
+    pub(crate) fn identify(raw: RawObject<'_>) -> Result<Identity<'_>, ObjectError> {
+        let names = ["name", "namespace", "uid", "resourceVersion"];
+        let [name, namespace, uid, resource_version] = strings(raw.text, raw.metadata, names);
         if name.is_empty() || name.contains('/') || namespace.contains('/') {
             return Err(ObjectError::NoName);
         }
@@ -162,13 +153,12 @@ impl Builder {
     }
 
     /// Copy what is kept and note where the metadata lies in the copy.
-    pub(crate) fn build(
-        &mut self,
-        key: Key,
-        text: &str,
-        root: &[Member],
-        metadata: &[Member],
-    ) -> Result<Object, ObjectError> {
+    pub(crate) fn build(&mut self, key: Key, raw: RawObject<'_>) -> Result<Object, ObjectError> {
+        let RawObject {
+            text,
+            root,
+            metadata,
+        } = raw;
         let types = self.type_of(text, root)?;
         let mut object = Object {
             body: Body::Json(Box::default()),
@@ -211,7 +201,7 @@ impl Builder {
                 }
                 _ if !last.holds(index, &key) => {}
                 _ => {
-                    let value = value_of(text, member);
+                    let value = member.value.value(text);
                     if let Some(projection) = &self.projection {
                         projection.write(&mut out, &key, value);
                     } else {
@@ -235,15 +225,7 @@ impl Builder {
     }
 
     fn type_of(&self, text: &str, root: &[Member]) -> Result<Arc<Types>, ObjectError> {
-        let (mut api_version, mut kind) = (Cow::Borrowed(""), Cow::Borrowed(""));
-        for member in root {
-            let string = || value_of(text, member).as_str().unwrap_or_default();
-            match &*key_of(text, member) {
-                "apiVersion" => api_version = string(),
-                "kind" => kind = string(),
-                _ => {}
-            }
-        }
+        let [mut api_version, mut kind] = strings(text, root, ["apiVersion", "kind"]);
         // The server names metadata-only objects after their form; the cache names them after what they are.
         let metadata_only = kind == "PartialObjectMetadata" && self.projection.is_some();
         if api_version.is_empty() || metadata_only {
@@ -287,7 +269,7 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &m
         }
         out.extend_from_slice(member.key.of(text.as_bytes()));
         out.push(b':');
-        let value = value_of(text, member);
+        let value = member.value.value(text);
         let place = Place::new(out.len(), out.len() + value.0.len());
         out.extend_from_slice(value.0.as_bytes());
         let slot = match &*key {
@@ -304,19 +286,23 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &m
 }
 
 fn key_of<'a>(text: &'a str, member: &Member) -> Cow<'a, str> {
-    Value(
-        text.get(member.key.start..member.key.end)
-            .unwrap_or_default(),
-    )
-    .as_str()
-    .unwrap_or_default()
+    member.key.value(text).as_str().unwrap_or_default()
 }
 
-fn value_of<'a>(text: &'a str, member: &Member) -> Value<'a> {
-    Value(
-        text.get(member.value.start..member.value.end)
-            .unwrap_or_default(),
-    )
+/// Return the strings of these members; empty for a missing member and for another type.
+fn strings<'a, const N: usize>(
+    text: &'a str,
+    members: &[Member],
+    names: [&str; N],
+) -> [Cow<'a, str>; N] {
+    let mut found = [const { Cow::Borrowed("") }; N];
+    for member in members {
+        let key = key_of(text, member);
+        for (slot, _) in found.iter_mut().zip(names).filter(|(_, name)| *name == key) {
+            *slot = member.value.value(text).as_str().unwrap_or_default();
+        }
+    }
+    found
 }
 
 /// Of several members of one name the last counts; the others are dropped.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::WorkQueue;
-use super::slab::{NONE, Stage};
+use super::slab::NONE;
 use super::state::{DelayedAdd, State};
 use super::{Taken, snapshot::Snapshot};
 use crate::clock::Tick;
@@ -69,26 +69,19 @@ impl<K: QueueKey> Locked<'_, K> {
         if let Some(metrics) = &mut self.state.metrics {
             metrics.retries += 1;
         }
-        self.add_at(
-            key,
-            DelayedAdd {
-                due: now.after(delay),
-                priority,
-                group,
-                back_off: false,
-            },
-            now,
-        )
-    }
-
-    fn add_at<A: IntoKey<K>>(&mut self, key: A, delay: DelayedAdd<'_>, now: Tick) -> Option<A> {
-        if delay.due <= now {
-            return self.state.add(key, delay.priority, delay.group, now);
-        }
-        if delay.due == Tick::NEVER {
+        let due = now.after(delay);
+        if due == Tick::NEVER {
             return Some(key);
         }
-        self.state.add_at(key, &delay)
+        let (slot, known) = self.state.slab.find_or_insert(key);
+        let delay = DelayedAdd {
+            due,
+            priority,
+            group,
+            back_off: false,
+        };
+        self.state.add_at(slot, &delay, now);
+        known
     }
 
     /// Begins a rate-limited add: asks the caller to ask the limiter, without the lock, and to finish.
@@ -141,8 +134,7 @@ impl<K: QueueKey> Locked<'_, K> {
             group,
             back_off: true,
         };
-        // The key is in the slab, so it is not taken, only found again.
-        self.add_at(Held(key), delay, now);
+        self.state.add_at(slot, &delay, now);
         self.state.remove_unused(slot)
     }
 
@@ -235,38 +227,5 @@ impl<K: QueueKey> Locked<'_, K> {
         if self.state.ready.len() > 0 {
             self.state.sleepers.call_one();
         }
-    }
-
-    /// Whether the key is handed out and not done.
-    pub fn is_processing(&self, key: &(impl KeyRef<K> + ?Sized)) -> bool {
-        let stage = self
-            .state
-            .slab
-            .find(key)
-            .map(|slot| self.state.slab.get(slot).stage);
-        matches!(stage, Some(Stage::Processing | Stage::ProcessingDirty))
-    }
-}
-
-/// A key that is known to be held.
-struct Held<'a, Q: ?Sized>(&'a Q);
-
-impl<K, Q: KeyRef<K> + ?Sized> KeyRef<K> for Held<'_, Q> {
-    fn hash64(&self) -> u64 {
-        self.0.hash64()
-    }
-
-    fn matches(&self, key: &K) -> bool {
-        self.0.matches(key)
-    }
-
-    fn content(&self) -> K {
-        self.0.content()
-    }
-}
-
-impl<K, Q: KeyRef<K> + ?Sized> IntoKey<K> for Held<'_, Q> {
-    fn into_key(self) -> K {
-        self.0.content()
     }
 }

@@ -1,6 +1,6 @@
 //! What a queue is, and every way in which it changes. All of it happens under the queue's lock.
 
-use super::delays::{Delays, NewDelay};
+use super::delays::{Delay, Delays};
 use super::fair::Groups;
 use super::list::{Age, List};
 use super::ready::Ready;
@@ -67,13 +67,18 @@ impl<K: QueueKey> State<K> {
             return Some(key);
         }
         let (slot, known) = self.slab.find_or_insert(key);
+        self.add_slot(slot, priority, group, now);
+        known
+    }
+
+    #[inline]
+    fn add_slot(&mut self, slot: Slot, priority: Option<i32>, group: &str, now: Tick) {
         if matches!(self.slab.get(slot).stage, Stage::Idle | Stage::Processing) {
             let group = self.groups.as_mut().map_or(0, |groups| groups.enter(group));
             self.need_work(slot, priority.unwrap_or(0), group, now);
         } else if let Some(priority) = priority {
             self.raise(slot, priority);
         }
-        known
     }
 
     /// A key that nobody waits for needs work: it comes into line, or does so once it is done.
@@ -181,24 +186,30 @@ impl<K: QueueKey> State<K> {
         unused
     }
 
-    /// Adds a key after a delay that ends at `due`, which is later than now.
-    pub(super) fn add_at<A: IntoKey<K>>(&mut self, key: A, delay: &DelayedAdd<'_>) -> Option<A> {
-        let (slot, known) = self.slab.find_or_insert(key);
-        let place = self.slab.get(slot).delayed;
+    /// Add the key of a slot at `delay.due`: at once if that is no later than `now`, never for [`Tick::NEVER`].
+    pub(super) fn add_at(&mut self, slot: Slot, delay: &DelayedAdd<'_>, now: Tick) {
         let DelayedAdd {
             due,
             priority,
             back_off,
             group,
         } = *delay;
-        let mut new = NewDelay {
+        if due <= now {
+            return self.add_slot(slot, priority, group, now);
+        }
+        if due == Tick::NEVER {
+            return;
+        }
+        let mut new = Delay {
             slot,
             due,
+            number: 0,
             group: 0,
             priority,
             back_off,
         };
         let earliest = self.delays.next_due();
+        let place = self.slab.get(slot).delayed;
         if place == NONE {
             new.group = self.groups.as_mut().map_or(0, |groups| groups.enter(group));
             self.delays.insert(&mut self.slab, new);
@@ -208,7 +219,6 @@ impl<K: QueueKey> State<K> {
         if self.delays.next_due() != earliest {
             self.sleepers.call_timekeeper();
         }
-        known
     }
 
     /// Brings what is due into line.

@@ -154,21 +154,15 @@ impl<K: QueueKey> Locked<'_, K> {
     fn sleep(&mut self, condvar: &Condvar, until: Option<Tick>, limit: Option<Duration>) {
         let clock = &self.queue.clock;
         let real = until.and_then(|until| clock.real_wait(until));
-        let limit = match (real, limit) {
-            (Some(real), Some(limit)) => Some(real.min(limit)),
-            (real, limit) => real.or(limit),
-        };
+        let limit = earlier(real, limit);
         // Under the lock that the sleep gives up: whoever sees a sleeper and steps the clock finds it asleep.
-        clock.fall_asleep();
+        clock.begin_wait();
         sleep(condvar, &mut self.state, limit);
-        clock.wake_up();
+        clock.end_wait();
         self.now = None;
     }
 }
 
-fn earlier(one: Option<Tick>, other: Option<Tick>) -> Option<Tick> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+fn earlier<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    one.into_iter().chain(other).min()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub use bucket::BucketRateLimiter;
 pub use combine::{MaxOfRateLimiter, WithMaxWaitRateLimiter};
-pub use counts::{ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter};
+pub use counts::{ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, ItemRateLimiter};
 
 use crate::clock::Clock;
 use crate::key::{KeyRef, QueueKey};

@@ -26,14 +26,12 @@ impl BodyError {
 /// How the end of a body is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// So many bytes are missing.
-    Length(u64),
+    /// So many bytes of the body, or of a chunk, are missing.
+    Payload { missing: u64, chunked: bool },
     /// The end of the connection.
     Connection,
     /// Chunked: a line with a size, or of the trailer, comes next.
     Line { trailer: bool },
-    /// Chunked: so many bytes of a chunk are missing.
-    Chunk(u64),
     /// Chunked: the line end after a chunk, of which so many bytes were seen.
     ChunkEnd(usize),
     /// Everything came.
@@ -58,7 +56,10 @@ impl Body {
     pub fn of_length(length: Option<u64>) -> Self {
         Self::framed(match length {
             Some(0) => Framing::Done,
-            Some(length) => Framing::Length(length),
+            Some(missing) => Framing::Payload {
+                missing,
+                chunked: false,
+            },
             None => Framing::Connection,
         })
     }
@@ -92,25 +93,13 @@ impl Body {
                     on_payload(rest);
                     return Ok(());
                 }
-                Framing::Length(missing) => {
+                Framing::Payload { missing, chunked } => {
                     let (payload, after) = split(rest, missing);
                     on_payload(payload);
-                    let missing = missing - payload.len() as u64;
-                    self.framing = if missing == 0 {
-                        Framing::Done
-                    } else {
-                        Framing::Length(missing)
-                    };
-                    after
-                }
-                Framing::Chunk(missing) => {
-                    let (payload, after) = split(rest, missing);
-                    on_payload(payload);
-                    let missing = missing - payload.len() as u64;
-                    self.framing = if missing == 0 {
-                        Framing::ChunkEnd(0)
-                    } else {
-                        Framing::Chunk(missing)
+                    self.framing = match (missing - payload.len() as u64, chunked) {
+                        (0, true) => Framing::ChunkEnd(0),
+                        (0, false) => Framing::Done,
+                        (missing, _) => Framing::Payload { missing, chunked },
                     };
                     after
                 }
@@ -166,7 +155,10 @@ impl Body {
         } else {
             match size_of(line).ok_or_else(|| BodyError::new("a chunk's size is no number"))? {
                 0 => Framing::Line { trailer: true },
-                size => Framing::Chunk(size),
+                missing => Framing::Payload {
+                    missing,
+                    chunked: true,
+                },
             }
         };
         Ok(after)
@@ -180,7 +172,10 @@ impl Body {
         match self.framing {
             Framing::Done => {}
             Framing::Connection => self.framing = Framing::Done,
-            Framing::Length(missing) => {
+            Framing::Payload {
+                missing,
+                chunked: false,
+            } => {
                 return Err(BodyError(format!(
                     "the connection was cut {missing} bytes before the end"
                 )));

@@ -17,7 +17,6 @@ mod functions;
 mod lexer;
 mod macros;
 mod operators;
-mod overloads;
 mod parser;
 mod primaries;
 mod quantity;

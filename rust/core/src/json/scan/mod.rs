@@ -8,6 +8,7 @@ mod nesting;
 mod skim;
 
 use super::MAX_DEPTH;
+use super::read::Value;
 use super::text::{StringEnd, skip_string, valid_number};
 
 /// Levels whose members can be remembered: a frame, the object in it, the object's metadata.
@@ -27,6 +28,11 @@ impl Span {
     /// The bytes that the span covers.
     pub fn of<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// The value that the span covers in accepted text.
+    pub fn value<'a>(&self, text: &'a str) -> Value<'a> {
+        Value(text.get(self.start..self.end).unwrap_or_default())
     }
 }
 

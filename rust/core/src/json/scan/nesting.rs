@@ -24,12 +24,6 @@ impl Scan {
                 what: "nested too deep",
             });
         }
-        let (word, bit) = (self.depth / 64, 1_u64 << (self.depth % 64));
-        if object {
-            self.objects[word] |= bit;
-        } else {
-            self.objects[word] &= !bit;
-        }
         if self.depth < LEVELS {
             let wanted =
                 object && (self.depth == 0 || self.wanted[self.depth] && self.descend[self.depth]);
@@ -39,13 +33,24 @@ impl Scan {
                 self.members[self.depth].clear();
             }
         }
-        self.depth += 1;
+        self.push(object);
         self.state = if object {
             State::FirstKey
         } else {
             State::FirstItem
         };
         Ok(())
+    }
+
+    /// Note one more open container.
+    pub(super) fn push(&mut self, object: bool) {
+        let (word, bit) = (self.depth / 64, 1_u64 << (self.depth % 64));
+        if object {
+            self.objects[word] |= bit;
+        } else {
+            self.objects[word] &= !bit;
+        }
+        self.depth += 1;
     }
 
     pub(super) fn close(&mut self, at: usize) -> bool {

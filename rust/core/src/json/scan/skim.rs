@@ -91,13 +91,7 @@ impl Scan {
 
     /// Go into a container inside an unwanted one.
     fn enter(&mut self, object: bool) {
-        let (word, bit) = (self.depth / 64, 1_u64 << (self.depth % 64));
-        if object {
-            self.objects[word] |= bit;
-        } else {
-            self.objects[word] &= !bit;
-        }
-        self.depth += 1;
+        self.push(object);
         if let Some(wanted) = self.wanted.get_mut(self.depth) {
             *wanted = false;
         }
