@@ -279,56 +279,26 @@ impl Pair {
         let (queue, twin) = (&self.queue, &self.twin);
         let mut snapshot = queue.lock().snapshot(|key| *key);
         snapshot.sort();
-        let mut queued: Vec<_> = snapshot
-            .queued
-            .iter()
-            .map(|line| (line.key, line.priority))
-            .collect();
-        let mut expected: Vec<_> = twin
-            .line
-            .iter()
-            .map(|line| (line.key, line.priority))
-            .collect();
-        queued.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(queued, expected);
-        let mut held: Vec<_> = snapshot
-            .processing
-            .iter()
-            .map(|held| (held.key, held.again))
-            .collect();
-        let mut expected: Vec<_> = twin
-            .held
-            .iter()
-            .map(|held| (held.0, held.1.map(|again| again.0)))
-            .collect();
-        held.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(held, expected);
-        let mut delayed: Vec<_> = snapshot
-            .delayed
-            .iter()
-            .map(|delayed| {
-                (
-                    delayed.key,
-                    delayed.due_in.as_millis(),
-                    delayed.priority,
-                    delayed.back_off,
-                )
-            })
-            .collect();
-        let in_twin = |delayed: &Delayed| {
-            (
-                delayed.key,
-                u128::from(delayed.due - twin.now),
-                delayed.priority,
-                delayed.back_off,
-            )
-        };
-        let mut expected: Vec<_> = twin.delayed.iter().map(in_twin).collect();
-        delayed.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(delayed, expected);
+        assert_same(
+            snapshot.queued.iter().map(|one| (one.key, one.priority)),
+            twin.line.iter().map(|one| (one.key, one.priority)),
+        );
+        assert_same(
+            snapshot.processing.iter().map(|one| (one.key, one.again)),
+            twin.held
+                .iter()
+                .map(|(key, again)| (*key, again.map(|again| again.0))),
+        );
+        assert_same(
+            snapshot.delayed.iter().map(|one| {
+                let due = one.due_in.as_millis();
+                (one.key, due, one.priority, one.back_off)
+            }),
+            twin.delayed.iter().map(|one| {
+                let due = u128::from(one.due - twin.now);
+                (one.key, due, one.priority, one.back_off)
+            }),
+        );
         let known: std::collections::HashSet<u64> = (twin.line.iter().map(|line| line.key))
             .chain(twin.held.iter().map(|held| held.0))
             .chain(twin.delayed.iter().map(|delayed| delayed.key))
@@ -347,25 +317,29 @@ impl Pair {
             (twin.adds, twin.retries)
         );
         for &(priority, depth) in scrape.counted.depth.by_priority() {
-            let line = twin
-                .line
-                .iter()
-                .filter(|line| line.priority == priority)
-                .count();
-            let again = twin
-                .held
-                .iter()
-                .filter(|held| held.1.is_some_and(|again| again.0 == priority))
-                .count();
+            let queued = twin.line.iter().map(|line| line.priority);
+            let again = twin.held.iter().filter_map(|held| Some(held.1?.0));
+            let expected = queued.chain(again).filter(|one| *one == priority).count();
             assert_eq!(
                 usize::try_from(depth),
-                Ok(line + again),
+                Ok(expected),
                 "depth of priority {priority}"
             );
         }
         let started: Duration = snapshot.processing.iter().map(|held| held.running).sum();
         assert_eq!(scrape.unfinished, started);
     }
+}
+
+/// Assert that both have the same items, in any order.
+fn assert_same<T: Ord + std::fmt::Debug>(
+    found: impl Iterator<Item = T>,
+    expected: impl Iterator<Item = T>,
+) {
+    let (mut found, mut expected): (Vec<T>, Vec<T>) = (found.collect(), expected.collect());
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
 }
 
 proptest! {

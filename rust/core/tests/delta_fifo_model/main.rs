@@ -249,72 +249,71 @@ fn batches(fifo: &DeltaFifo, max: usize) -> Vec<(Vec<String>, Vec<bool>)> {
 // behaviour: informers/RF21
 // behaviour: informers/RF23
 #[test]
-fn a_batch_holds_different_keys_and_each_says_whether_it_is_of_the_first_list() {
-    let listed = |both: &mut Both, names: &[u8]| both.run(&Step::Replace(names.to_vec()));
-    let updated = |both: &mut Both, name| both.run(&Step::Update(name));
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2, 3]);
-    let keys = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(
-        batches(&both.fifo, usize::MAX),
-        [(keys(&["k1@1", "k2@2", "k3@3"]), vec![true; 3])]
-    );
-
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2]);
-    updated(&mut both, 3);
-    updated(&mut both, 4);
-    let expected = [
-        (keys(&["k1@1", "k2@2"]), vec![true; 2]),
-        (keys(&["k3@3", "k4@4"]), vec![false; 2]),
+fn a_batch_holds_different_keys_and_each_item_says_whether_it_is_of_the_first_list() {
+    type Batch<'a> = (&'a [&'a str], &'a [bool]);
+    let cases: [(&[u8], &[u8], usize, &[Batch<'_>]); 7] = [
+        (
+            &[1, 2, 3],
+            &[],
+            usize::MAX,
+            &[(&["k1@1", "k2@2", "k3@3"], &[true; 3])],
+        ),
+        (
+            &[1, 2],
+            &[3, 4],
+            2,
+            &[
+                (&["k1@1", "k2@2"], &[true; 2]),
+                (&["k3@3", "k4@4"], &[false; 2]),
+            ],
+        ),
+        (&[1], &[1, 1], usize::MAX, &[(&["k1@3"], &[true])]),
+        (
+            &[1, 2],
+            &[2, 3],
+            usize::MAX,
+            &[(&["k1@1", "k2@3", "k3@4"], &[true, true, false])],
+        ),
+        (
+            &[1, 2, 3],
+            &[],
+            2,
+            &[(&["k1@1", "k2@2"], &[true; 2]), (&["k3@3"], &[true])],
+        ),
+        (
+            &[1, 2, 3],
+            &[4],
+            2,
+            &[
+                (&["k1@1", "k2@2"], &[true; 2]),
+                (&["k3@3", "k4@4"], &[true, false]),
+            ],
+        ),
+        (
+            &[],
+            &[1, 2, 3],
+            2,
+            &[(&["k1@1", "k2@2"], &[false; 2]), (&["k3@3"], &[false])],
+        ),
     ];
-    assert_eq!(batches(&both.fifo, 2), expected);
-
-    let mut both = Both::new();
-    listed(&mut both, &[1]);
-    updated(&mut both, 1);
-    updated(&mut both, 1);
-    assert_eq!(
-        batches(&both.fifo, usize::MAX),
-        [(keys(&["k1@3"]), vec![true])]
-    );
-
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2]);
-    updated(&mut both, 2);
-    updated(&mut both, 3);
-    assert_eq!(
-        batches(&both.fifo, usize::MAX),
-        [(keys(&["k1@1", "k2@3", "k3@4"]), vec![true, true, false])]
-    );
-
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2, 3]);
-    let expected = [
-        (keys(&["k1@1", "k2@2"]), vec![true; 2]),
-        (keys(&["k3@3"]), vec![true]),
-    ];
-    assert_eq!(batches(&both.fifo, 2), expected);
-
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2, 3]);
-    updated(&mut both, 4);
-    let expected = [
-        (keys(&["k1@1", "k2@2"]), vec![true, true]),
-        (keys(&["k3@3", "k4@4"]), vec![true, false]),
-    ];
-    assert_eq!(batches(&both.fifo, 2), expected);
-
-    let mut both = Both::new();
-    listed(&mut both, &[]);
-    for name in 1..4 {
-        updated(&mut both, name);
+    for (listed, updated, max, expected) in cases {
+        let mut both = Both::new();
+        both.run(&Step::Replace(listed.to_vec()));
+        for name in updated {
+            both.run(&Step::Update(*name));
+        }
+        let found = batches(&both.fifo, max);
+        let expected: Vec<(Vec<String>, Vec<bool>)> = expected
+            .iter()
+            .map(|(keys, flags)| {
+                (
+                    keys.iter().map(ToString::to_string).collect(),
+                    flags.to_vec(),
+                )
+            })
+            .collect();
+        assert_eq!(found, expected);
     }
-    let expected = [
-        (keys(&["k1@1", "k2@2"]), vec![false; 2]),
-        (keys(&["k3@3"]), vec![false]),
-    ];
-    assert_eq!(batches(&both.fifo, 2), expected);
 }
 
 /// An update of a listed key that was not taken yet is the last delta of its item, which upstream gives in a batch of

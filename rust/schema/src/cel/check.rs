@@ -1,11 +1,12 @@
 //! Whether a rule can be run: every name is known, every operator and function takes what it is given.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::pattern::Pattern;
 
 use super::CompileError;
-use super::ast::{Ast, Expr, Id};
+use super::ast::{Ast, Comprehension, Expr, Fold, Id};
 use super::check_operators::{
     self as operators, Found, literal, no_overload, require, shown_call, undeclared,
 };
@@ -41,17 +42,17 @@ pub(super) fn check(ast: &Ast, self_type: &Type, old_type: &Type) -> Result<Chec
     })
 }
 
-pub(super) struct Checker<'a> {
+struct Checker<'a> {
     ast: &'a Ast,
     self_type: &'a Type,
     old_type: &'a Type,
-    pub(super) locals: Vec<(&'a str, Type)>,
+    locals: Vec<(&'a str, Type)>,
     uses_old_self: bool,
     patterns: HashMap<Id, Pattern>,
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn of(&mut self, id: Id) -> Found {
+    fn of(&mut self, id: Id) -> Found {
         let Some(node) = self.ast.nodes.get(id) else {
             return Ok(Type::Dyn);
         };
@@ -241,6 +242,74 @@ impl<'a> Checker<'a> {
         ))
     }
 
+    fn opt_map(&mut self, flat: bool, of: Id, var: &'a str, body: Id, at: usize) -> Found {
+        let inner = match self.of(of)? {
+            Type::Optional(inner) => (*inner).clone(),
+            Type::Dyn => Type::Dyn,
+            other => return Err(no_overload(at, "optMap", &[other])),
+        };
+        self.locals.push((var, inner));
+        let body = self.of(body);
+        self.locals.pop();
+        match body? {
+            found if !flat => Ok(Type::optional(found)),
+            found if found.is_dyn() || matches!(found, Type::Optional(_)) => Ok(found),
+            other => Err(no_overload(at, "optFlatMap", &[other])),
+        }
+    }
+
+    fn fold(&mut self, fold: &'a Comprehension, at: usize) -> Found {
+        let over = self.of(fold.over)?;
+        let (key, value) = match &over {
+            Type::List(item) => (Type::Int, (**item).clone()),
+            Type::Map(key, value) => ((**key).clone(), (**value).clone()),
+            Type::Dyn => (Type::Dyn, Type::Dyn),
+            other => {
+                let why = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                return Err(CompileError::at(self.at(fold.over), why));
+            }
+        };
+        let depth = self.locals.len();
+        match &fold.second {
+            Some(second) => self.locals.extend([
+                (fold.var.as_str(), key.clone()),
+                (second.as_str(), value.clone()),
+            ]),
+            None if matches!(over, Type::Map(..)) => self.locals.push((&fold.var, key.clone())),
+            None => self.locals.push((&fold.var, value.clone())),
+        }
+        if let Some(filter) = fold.filter {
+            let given = self.of(filter)?;
+            require(given.fits(&Type::Bool), at, "_?_:_", &[given])?;
+        }
+        let body = self.of(fold.body)?;
+        self.locals.truncate(depth);
+        match fold.fold {
+            Fold::All | Fold::Exists | Fold::ExistsOne | Fold::Filter => {
+                let name = match fold.fold {
+                    Fold::All => "_&&_",
+                    Fold::Exists => "_||_",
+                    _ => "_?_:_",
+                };
+                require(body.fits(&Type::Bool), at, name, &[body])?;
+                Ok(match over {
+                    _ if fold.fold != Fold::Filter => Type::Bool,
+                    Type::Map(key, _) => Type::List(key),
+                    found => found,
+                })
+            }
+            Fold::Map | Fold::TransformList => Ok(Type::list(body)),
+            Fold::TransformMap => Ok(Type::map(key, body)),
+            Fold::TransformMapEntry => match body {
+                found if found.is_dyn() || matches!(found, Type::Map(..)) => Ok(found),
+                other => Err(no_overload(at, "transformMapEntry", &[other])),
+            },
+            Fold::SortBy => Ok(Type::List(Arc::new(value))),
+        }
+    }
+
     /// The type of an element or entry; a `?` before it takes the optional away.
     fn element(&mut self, id: Id, optional: bool) -> Found {
         match self.of(id)? {
@@ -273,7 +342,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn at(&self, id: Id) -> usize {
+    fn at(&self, id: Id) -> usize {
         self.ast.nodes.get(id).map_or(0, |node| node.at)
     }
 }

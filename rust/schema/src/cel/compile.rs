@@ -17,6 +17,13 @@ const REFUSED_SIZE: usize = 1 << 20;
 /// Levels of a schema that are looked at.
 const MAX_DEPTH: usize = 100;
 
+pub(super) const REASONS: [&str; 4] = [
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+];
+
 /// What is wrong with a rule of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -47,7 +54,7 @@ pub(super) struct Node {
 }
 
 pub(super) struct Compiler {
-    pub(super) problems: Vec<Problem>,
+    problems: Vec<Problem>,
     size: usize,
 }
 
@@ -235,13 +242,60 @@ impl Compiler {
         Some(Rule::new(json, program, message_program, below))
     }
 
-    pub(super) fn problem(
-        &mut self,
-        field: &str,
-        reason: &'static str,
-        value: String,
-        message: &str,
-    ) {
+    /// Check the parts of a rule that are not expressions.
+    fn form(&mut self, schema: &Json, json: &Json, field: &str) {
+        let raw = |name: &str| json.get(name).and_then(Json::as_str).unwrap_or_default();
+        let (rule, message) = (raw("rule").trim(), raw("message").trim());
+        let broken = |text: &str| text.contains(['\n', '\r']);
+        let mut problem = |name: &str, reason: &'static str, why: &str| {
+            let value = match reason {
+                "FieldValueRequired" => String::new(),
+                _ => Json::from(raw(name)).to_string(),
+            };
+            self.problem(&format!("{field}.{name}"), reason, value, why);
+        };
+        let (invalid, required) = ("FieldValueInvalid", "FieldValueRequired");
+        let (empty, line_breaks) = (
+            "must be non-empty if specified",
+            "must not contain line breaks",
+        );
+        if rule.is_empty() {
+            problem("rule", required, "rule is not specified");
+        } else if !raw("message").is_empty() && message.is_empty() {
+            problem("message", invalid, empty);
+        } else if broken(message) {
+            problem("message", invalid, line_breaks);
+        } else if broken(rule) && message.is_empty() {
+            let why = "message must be specified if rule contains line breaks";
+            problem("message", required, why);
+        }
+        if !raw("messageExpression").is_empty() && raw("messageExpression").trim().is_empty() {
+            let why = "messageExpression must be non-empty if specified";
+            problem("messageExpression", required, why);
+        }
+        if let Some(reason) = json.get("reason").and_then(Json::as_str)
+            && !REASONS.contains(&reason)
+        {
+            let supported = REASONS.map(|reason| format!("\"{reason}\"")).join(", ");
+            let why = format!("supported values: {supported}");
+            problem("reason", "FieldValueNotSupported", &why);
+        }
+        let path = raw("fieldPath");
+        if path.is_empty() {
+            return;
+        }
+        if path.trim().is_empty() {
+            problem("fieldPath", invalid, empty);
+        }
+        if path.contains('\n') {
+            problem("fieldPath", invalid, line_breaks);
+        }
+        if field_path(schema, path).is_none() {
+            problem("fieldPath", invalid, "must be a valid path");
+        }
+    }
+
+    fn problem(&mut self, field: &str, reason: &'static str, value: String, message: &str) {
         self.problems.push(Problem {
             field: field.to_owned(),
             reason,

@@ -40,7 +40,7 @@ pub(super) fn equals(a: &Value, b: &Value, budget: &mut Budget) -> Result<bool, 
             }
             return match &a.kind {
                 ListKind::Atomic => all(a.items.iter().zip(&b.items), budget),
-                ListKind::Set | ListKind::Map(_) => in_any_order(&a.items, &b.items, budget),
+                ListKind::Set | ListKind::Map(_) => covers(&b.items, &a.items, budget),
             };
         }
         (Value::Map(a), Value::Map(b)) => {
@@ -73,9 +73,14 @@ fn all<'a>(
     pairs.try_fold(true, |same, (a, b)| Ok(same && equals(a, b, budget)?))
 }
 
-fn in_any_order(a: &[Value], b: &[Value], budget: &mut Budget) -> Result<bool, EvalError> {
-    for item in a {
-        if position(b, item, budget)?.is_none() {
+/// Whether all of `wanted` are among `items`.
+pub(super) fn covers(
+    items: &[Value],
+    wanted: &[Value],
+    budget: &mut Budget,
+) -> Result<bool, EvalError> {
+    for item in wanted {
+        if position(items, item, budget)?.is_none() {
             return Ok(false);
         }
     }

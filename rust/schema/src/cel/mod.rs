@@ -5,7 +5,6 @@
 
 mod ast;
 mod check;
-mod check_folds;
 mod check_operators;
 mod compile;
 mod convert;
@@ -20,9 +19,7 @@ mod operators;
 mod parser;
 mod primaries;
 mod quantity;
-mod ratchet;
 mod rule;
-mod rule_form;
 mod schema;
 mod semver;
 mod signatures;

@@ -13,12 +13,8 @@ pub(super) fn overflow() -> EvalError {
     EvalError::because("integer overflow")
 }
 
-fn division() -> EvalError {
-    EvalError::because("division by zero")
-}
-
-fn modulus() -> EvalError {
-    EvalError::because("modulus by zero")
+fn checked<T>(result: Option<T>, value: impl FnOnce(T) -> Value) -> Evaluated {
+    result.map(value).ok_or_else(overflow)
 }
 
 /// Apply an operator.
@@ -39,34 +35,26 @@ pub(super) fn apply(
         Binary::Add => add(left, right, budget),
         Binary::Subtract => subtract(left, right),
         Binary::Multiply => match (left, right) {
-            (Value::Int(a), Value::Int(b)) => {
-                a.checked_mul(*b).map(Value::Int).ok_or_else(overflow)
-            }
-            (Value::Uint(a), Value::Uint(b)) => {
-                a.checked_mul(*b).map(Value::Uint).ok_or_else(overflow)
-            }
+            (Value::Int(a), Value::Int(b)) => checked(a.checked_mul(*b), Value::Int),
+            (Value::Uint(a), Value::Uint(b)) => checked(a.checked_mul(*b), Value::Uint),
             (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a * b)),
             _ => Err(EvalError::no_overload()),
         },
         Binary::Divide => match (left, right) {
-            (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => Err(division()),
-            (Value::Int(a), Value::Int(b)) => {
-                a.checked_div(*b).map(Value::Int).ok_or_else(overflow)
+            (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => {
+                Err(EvalError::because("division by zero"))
             }
-            (Value::Uint(a), Value::Uint(b)) => {
-                a.checked_div(*b).map(Value::Uint).ok_or_else(overflow)
-            }
+            (Value::Int(a), Value::Int(b)) => checked(a.checked_div(*b), Value::Int),
+            (Value::Uint(a), Value::Uint(b)) => checked(a.checked_div(*b), Value::Uint),
             (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a / b)),
             _ => Err(EvalError::no_overload()),
         },
         Binary::Modulo => match (left, right) {
-            (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => Err(modulus()),
-            (Value::Int(a), Value::Int(b)) => {
-                a.checked_rem(*b).map(Value::Int).ok_or_else(overflow)
+            (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => {
+                Err(EvalError::because("modulus by zero"))
             }
-            (Value::Uint(a), Value::Uint(b)) => {
-                a.checked_rem(*b).map(Value::Uint).ok_or_else(overflow)
-            }
+            (Value::Int(a), Value::Int(b)) => checked(a.checked_rem(*b), Value::Int),
+            (Value::Uint(a), Value::Uint(b)) => checked(a.checked_rem(*b), Value::Uint),
             _ => Err(EvalError::no_overload()),
         },
     }
@@ -90,8 +78,8 @@ fn compare(operator: Binary, left: &Value, right: &Value) -> Evaluated {
 
 pub(super) fn add(left: &Value, right: &Value, budget: &mut Budget) -> Evaluated {
     match (left, right) {
-        (Value::Int(a), Value::Int(b)) => a.checked_add(*b).map(Value::Int).ok_or_else(overflow),
-        (Value::Uint(a), Value::Uint(b)) => a.checked_add(*b).map(Value::Uint).ok_or_else(overflow),
+        (Value::Int(a), Value::Int(b)) => checked(a.checked_add(*b), Value::Int),
+        (Value::Uint(a), Value::Uint(b)) => checked(a.checked_add(*b), Value::Uint),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a + b)),
         (Value::String(a), Value::String(b)) => {
             budget.charge(left.weight() + right.weight())?;
@@ -102,9 +90,7 @@ pub(super) fn add(left: &Value, right: &Value, budget: &mut Budget) -> Evaluated
             Ok(Value::Bytes([a.as_ref(), b.as_ref()].concat().into()))
         }
         (Value::List(a), Value::List(b)) => join(a, b, budget),
-        (Value::Duration(a), Value::Duration(b)) => {
-            a.checked_add(*b).map(Value::Duration).ok_or_else(overflow)
-        }
+        (Value::Duration(a), Value::Duration(b)) => checked(a.checked_add(*b), Value::Duration),
         (Value::Timestamp(time), Value::Duration(span))
         | (Value::Duration(span), Value::Timestamp(time)) => {
             times::in_range(time + i128::from(*span)).ok_or_else(overflow)
@@ -115,15 +101,13 @@ pub(super) fn add(left: &Value, right: &Value, budget: &mut Budget) -> Evaluated
 
 fn subtract(left: &Value, right: &Value) -> Evaluated {
     match (left, right) {
-        (Value::Int(a), Value::Int(b)) => a.checked_sub(*b).map(Value::Int).ok_or_else(overflow),
-        (Value::Uint(a), Value::Uint(b)) => a.checked_sub(*b).map(Value::Uint).ok_or_else(overflow),
+        (Value::Int(a), Value::Int(b)) => checked(a.checked_sub(*b), Value::Int),
+        (Value::Uint(a), Value::Uint(b)) => checked(a.checked_sub(*b), Value::Uint),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a - b)),
-        (Value::Duration(a), Value::Duration(b)) => {
-            a.checked_sub(*b).map(Value::Duration).ok_or_else(overflow)
+        (Value::Duration(a), Value::Duration(b)) => checked(a.checked_sub(*b), Value::Duration),
+        (Value::Timestamp(a), Value::Timestamp(b)) => {
+            checked(i64::try_from(a - b).ok(), Value::Duration)
         }
-        (Value::Timestamp(a), Value::Timestamp(b)) => i64::try_from(a - b)
-            .map(Value::Duration)
-            .map_err(|_| overflow()),
         (Value::Timestamp(time), Value::Duration(span)) => {
             times::in_range(time - i128::from(*span)).ok_or_else(overflow)
         }

@@ -9,6 +9,25 @@ const MAX_TEXT: usize = 64 << 10;
 /// Expressions that may stand in each other: what bounds the stack of all that recurses over them.
 const MAX_DEPTH: usize = 160;
 
+/// Operators with two sides by precedence, the weakest first.
+const LEVELS: [&[(&str, Binary)]; 3] = [
+    &[
+        ("==", Binary::Equal),
+        ("!=", Binary::NotEqual),
+        ("<", Binary::Less),
+        ("<=", Binary::LessEqual),
+        (">", Binary::Greater),
+        (">=", Binary::GreaterEqual),
+        ("in", Binary::In),
+    ],
+    &[("+", Binary::Add), ("-", Binary::Subtract)],
+    &[
+        ("*", Binary::Multiply),
+        ("/", Binary::Divide),
+        ("%", Binary::Modulo),
+    ],
+];
+
 /// Parse a rule.
 pub(super) fn parse(text: &str) -> Result<Ast, CompileError> {
     if text.len() > MAX_TEXT {
@@ -179,58 +198,31 @@ impl Parser {
         if sign == "||" {
             self.chain("&&")
         } else {
-            self.relation()
+            self.binary(0)
         }
     }
 
-    fn relation(&mut self) -> Parsed {
-        let mut left = self.sum()?;
+    /// Parse the operators of a level of [`LEVELS`] and of those that bind more.
+    fn binary(&mut self, level: usize) -> Parsed {
+        let operand = |parser: &mut Self| match level + 1 {
+            next if next < LEVELS.len() => parser.binary(next),
+            _ => parser.unary(),
+        };
+        let mut left = operand(self)?;
         loop {
             let at = self.at();
-            let operator = match self.peek() {
-                Token::Sign("==") => Binary::Equal,
-                Token::Sign("!=") => Binary::NotEqual,
-                Token::Sign("<") => Binary::Less,
-                Token::Sign("<=") => Binary::LessEqual,
-                Token::Sign(">") => Binary::Greater,
-                Token::Sign(">=") => Binary::GreaterEqual,
-                Token::Ident(name) if name == "in" => Binary::In,
+            let written = match self.peek() {
+                Token::Sign(sign) => sign,
+                Token::Ident(name) => name.as_str(),
                 _ => return Ok(left),
             };
-            self.next += 1;
-            let right = self.sum()?;
-            left = self.add(at, Expr::Binary(operator, left, right))?;
-        }
-    }
-
-    fn sum(&mut self) -> Parsed {
-        let mut left = self.product()?;
-        loop {
-            let at = self.at();
-            let operator = match self.peek() {
-                Token::Sign("+") => Binary::Add,
-                Token::Sign("-") => Binary::Subtract,
-                _ => return Ok(left),
+            let Some((_, operator)) = LEVELS[level].iter().find(|(sign, _)| *sign == written)
+            else {
+                return Ok(left);
             };
             self.next += 1;
-            let right = self.product()?;
-            left = self.add(at, Expr::Binary(operator, left, right))?;
-        }
-    }
-
-    fn product(&mut self) -> Parsed {
-        let mut left = self.unary()?;
-        loop {
-            let at = self.at();
-            let operator = match self.peek() {
-                Token::Sign("*") => Binary::Multiply,
-                Token::Sign("/") => Binary::Divide,
-                Token::Sign("%") => Binary::Modulo,
-                _ => return Ok(left),
-            };
-            self.next += 1;
-            let right = self.unary()?;
-            left = self.add(at, Expr::Binary(operator, left, right))?;
+            let right = operand(self)?;
+            left = self.add(at, Expr::Binary(*operator, left, right))?;
         }
     }
 

@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::EvalError;
 use super::ast::Ast;
 use super::check::{Checked, check};
+use super::compile::REASONS;
 use super::equality::Budget;
 use super::eval::Evaluation;
 use super::parser::parse;
@@ -107,23 +108,18 @@ impl Rule {
         field: String,
     ) -> Self {
         let text = |name: &str| {
-            json.get(name)
-                .and_then(Json::as_str)
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
+            let text = json.get(name).and_then(Json::as_str);
+            text.unwrap_or_default().trim().to_owned()
         };
         Self {
             program,
             text: text("rule"),
             message: text("message"),
             message_program,
-            reason: match json.get("reason").and_then(Json::as_str) {
-                Some("FieldValueForbidden") => "FieldValueForbidden",
-                Some("FieldValueRequired") => "FieldValueRequired",
-                Some("FieldValueDuplicate") => "FieldValueDuplicate",
-                _ => "FieldValueInvalid",
-            },
+            reason: REASONS
+                .into_iter()
+                .find(|reason| json.get("reason").and_then(Json::as_str) == Some(reason))
+                .unwrap_or("FieldValueInvalid"),
             field,
             optional_old: super::schema::flag(json, "optionalOldSelf"),
         }

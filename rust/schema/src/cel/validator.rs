@@ -1,10 +1,12 @@
 //! Running the rules of a schema over an object.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
 use ctrlhost_core::json::read;
 
 use super::EvalError;
 use super::compile::{Compiler, Node, Problem};
-use super::ratchet::{Ratchet, by_keys, identity};
 use super::rule::{Program, Rule};
 use super::value::Value;
 
@@ -74,7 +76,7 @@ impl Validator {
             current: old.map(|old| (object, old)),
             parent: None,
         };
-        run.node(root, "", object, old, ratchet);
+        let _ = run.node(root, "", object, old, ratchet);
         run.found
     }
 }
@@ -84,12 +86,11 @@ struct Run {
     left: u64,
 }
 
-/// Whether rules are left to be run.
-#[derive(PartialEq)]
-enum Goes {
-    On,
-    NoFurther,
-}
+/// Whether to run the rules that are left.
+type Flow = ControlFlow<()>;
+
+const CONTINUE: Flow = ControlFlow::Continue(());
+const BREAK: Flow = ControlFlow::Break(());
 
 impl Run {
     fn node<'j>(
@@ -99,14 +100,12 @@ impl Run {
         value: read::Value<'j>,
         old: Option<read::Value<'j>>,
         ratchet: Ratchet<'j>,
-    ) -> Goes {
+    ) -> Flow {
         if value.kind() == read::Kind::Null {
-            return Goes::On;
+            return CONTINUE;
         }
         let old = old.filter(|old| old.kind() != read::Kind::Null);
-        if self.rules(node, path, value, old, ratchet) == Goes::NoFurther {
-            return Goes::NoFurther;
-        }
+        self.rules(node, path, value, old, ratchet)?;
         for (name, member) in value.members() {
             let name = name.as_str().unwrap_or_default();
             let (child, at) = match (node.properties.get(name.as_ref()), &node.additional) {
@@ -126,9 +125,7 @@ impl Run {
             } else {
                 ratchet.below(member, old)
             };
-            if self.node(child, &at, member, old, ratchet) == Goes::NoFurther {
-                return Goes::NoFurther;
-            }
+            self.node(child, &at, member, old, ratchet)?;
         }
         if let Some(items) = &node.items {
             let before = node
@@ -141,14 +138,12 @@ impl Run {
                     .as_ref()
                     .and_then(|(keys, before)| before.get(&identity(keys, item)).copied());
                 let ratchet = ratchet.below(item, old);
-                if self.node(items, &format!("{path}[{index}]"), item, old, ratchet)
-                    == Goes::NoFurther
-                {
-                    return Goes::NoFurther;
+                if self.node(items, &format!("{path}[{index}]"), item, old, ratchet) == BREAK {
+                    return BREAK;
                 }
             }
         }
-        Goes::On
+        CONTINUE
     }
 
     fn rules<'j>(
@@ -158,9 +153,9 @@ impl Run {
         value: read::Value<'j>,
         old: Option<read::Value<'j>>,
         ratchet: Ratchet<'j>,
-    ) -> Goes {
+    ) -> Flow {
         let Some(shape) = node.shape.as_ref().filter(|_| !node.rules.is_empty()) else {
-            return Goes::On;
+            return CONTINUE;
         };
         let this = shape.value(value);
         let uses_old = node.rules.iter().any(|rule| {
@@ -182,11 +177,9 @@ impl Run {
             } else {
                 before.as_ref()
             };
-            if self.rule(rule, node, path, value, (&this, before), ratchet) == Goes::NoFurther {
-                return Goes::NoFurther;
-            }
+            self.rule(rule, node, path, value, (&this, before), ratchet)?;
         }
-        Goes::On
+        CONTINUE
     }
 
     fn rule(
@@ -197,15 +190,15 @@ impl Run {
         value: read::Value<'_>,
         (this, old): (&Value, Option<&Value>),
         ratchet: Ratchet<'_>,
-    ) -> Goes {
+    ) -> Flow {
         let limited = self.left;
         let (result, left) = rule.program.run(this, old, self.left);
         self.left = left;
         let failed = match result {
-            Ok(Value::Bool(true)) => return Goes::On,
+            Ok(Value::Bool(true)) => return CONTINUE,
             Ok(_) => None,
             Err(EvalError::TooCostly) if left == 0 || limited == 0 => {
-                Some((OUT_OF_BUDGET.to_owned(), Goes::NoFurther))
+                Some((OUT_OF_BUDGET.to_owned(), BREAK))
             }
             Err(EvalError::TooCostly) => {
                 let why = format!(
@@ -213,17 +206,17 @@ impl Run {
                     EvalError::TooCostly,
                     rule.name()
                 );
-                Some((why, Goes::NoFurther))
+                Some((why, BREAK))
             }
             Err(EvalError::Failed(why)) if why.starts_with("no such overload") => {
                 let why = format!(
                     "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {}",
                     rule.name()
                 );
-                Some((why, Goes::On))
+                Some((why, CONTINUE))
             }
             Err(EvalError::Failed(why)) => {
-                Some((format!("{why} evaluating rule: {}", rule.name()), Goes::On))
+                Some((format!("{why} evaluating rule: {}", rule.name()), CONTINUE))
             }
         };
         if let Some((message, goes)) = failed {
@@ -246,7 +239,7 @@ impl Run {
                     message,
                     warning: false,
                 });
-                return Goes::NoFurther;
+                return BREAK;
             }
         };
         let whole = matches!(value.kind(), read::Kind::Object | read::Kind::Array);
@@ -261,7 +254,7 @@ impl Run {
             message,
             warning: !rule.program.uses_old_self() && ratchet.unchanged(),
         });
-        Goes::On
+        CONTINUE
     }
 
     /// The message that the rule makes, None if it makes none that can be used; an error if it takes too long.
@@ -297,4 +290,49 @@ fn joined(path: &str, below: &str) -> String {
         (_, "") => path.to_owned(),
         _ => format!("{path}.{below}"),
     }
+}
+
+/// A new value and what it was.
+type Pair<'j> = (read::Value<'j>, read::Value<'j>);
+
+/// What a value was before, or what the nearest part above was that can be told.
+#[derive(Clone, Copy)]
+struct Ratchet<'j> {
+    current: Option<Pair<'j>>,
+    parent: Option<Pair<'j>>,
+}
+
+impl<'j> Ratchet<'j> {
+    /// Whether nothing changed, so that what is wrong was wrong before.
+    fn unchanged(self) -> bool {
+        self.current
+            .or(self.parent)
+            .is_some_and(|(new, old)| new.0 == old.0)
+    }
+
+    fn below(self, new: read::Value<'j>, old: Option<read::Value<'j>>) -> Self {
+        match self.current {
+            None => self,
+            Some(_) => Self {
+                current: old.map(|old| (new, old)),
+                parent: self.current,
+            },
+        }
+    }
+}
+
+/// What tells an element of a list that is a map from the others.
+fn identity<'j>(keys: &[String], item: read::Value<'j>) -> Vec<Option<&'j str>> {
+    keys.iter()
+        .map(|key| item.get(key).map(|value| value.0))
+        .collect()
+}
+
+fn by_keys<'j>(
+    keys: &[String],
+    list: read::Value<'j>,
+) -> BTreeMap<Vec<Option<&'j str>>, read::Value<'j>> {
+    list.elements()
+        .map(|item| (identity(keys, item), item))
+        .collect()
 }

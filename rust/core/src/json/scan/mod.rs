@@ -52,8 +52,6 @@ pub enum Shape {
     Object,
     /// A watch frame: its own members, those of `object`, and those of `object.metadata`.
     Frame,
-    /// Any value: the members of the value itself, if it is an object.
-    Value,
 }
 
 /// Why the bytes are not JSON, and where.

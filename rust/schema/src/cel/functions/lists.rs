@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::super::EvalError;
-use super::super::equality::{Budget, equals, position};
+use super::super::equality::{Budget, covers, equals, position};
 use super::super::eval::Evaluated;
 use super::super::operators;
 use super::super::value::{List, Value};
@@ -198,13 +198,4 @@ fn flatten(items: &[Value], depth: i64, budget: &mut Budget) -> Evaluated {
         found = next;
     }
     Ok(Value::list(found))
-}
-
-fn covers(items: &[Value], wanted: &[Value], budget: &mut Budget) -> Result<bool, EvalError> {
-    for item in wanted {
-        if position(items, item, budget)?.is_none() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -98,22 +98,8 @@ pub(super) fn call(
 }
 
 fn is_conversion(name: &str) -> bool {
-    matches!(
-        name,
-        "size"
-            | "type"
-            | "dyn"
-            | "int"
-            | "uint"
-            | "double"
-            | "string"
-            | "bytes"
-            | "bool"
-            | "duration"
-            | "timestamp"
-            | "optional.of"
-            | "optional.ofNonZeroValue"
-    )
+    const TYPES: &str = "size type dyn int uint double string bytes bool duration timestamp";
+    name.starts_with("optional.of") || TYPES.split(' ').any(|known| known == name)
 }
 
 fn none(name: &str) -> Evaluated {
