@@ -1,34 +1,34 @@
-//! What a queue needs to know of its keys.
+//! The keys of queues.
 
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
-/// A key as its owner holds it.
+/// A key as the queue keeps it.
 pub trait QueueKey: Eq {
-    /// The hash of the content. Equal keys have equal hashes, however they were made.
+    /// Return the hash of the content. Equal keys have equal hashes, however they were made.
     fn hash64(&self) -> u64;
 
-    /// A copy of the content alone, without whatever else the key keeps alive.
+    /// Return a copy of the content, without anything else that the key keeps alive.
     #[must_use]
     fn content(&self) -> Self;
 }
 
-/// A key as a caller shows it, perhaps only borrowed: enough to find the one that is held.
+/// A key in a call, perhaps borrowed: enough to find the kept one.
 pub trait KeyRef<K> {
-    /// As [`QueueKey::hash64`].
+    /// Like [`QueueKey::hash64`].
     fn hash64(&self) -> u64;
 
-    /// Whether `key` is the same key.
+    /// Return whether `key` is the same key.
     fn matches(&self, key: &K) -> bool;
 
-    /// A key of this content to hold.
+    /// Return a key of this content to keep.
     fn content(&self) -> K;
 }
 
-/// A key as it is added: turned into one to hold only if the queue does not hold an equal one.
+/// A key to add: converted into one to keep only if the queue has no equal one.
 pub trait IntoKey<K>: KeyRef<K> {
-    /// The key to hold.
+    /// Return the key to keep.
     fn into_key(self) -> K;
 }
 
@@ -52,11 +52,11 @@ impl<K: QueueKey> IntoKey<K> for K {
     }
 }
 
-/// The seed is fixed: names in a cluster are chosen by those who may create objects there, who have cheaper ways to
-/// make work than to search for collisions, and the host's memory is theirs to fill anyway.
+/// The seed is fixed: those who choose names in a cluster may create objects there. They have cheaper ways to make
+/// work than a search for collisions, and can fill the host's memory anyway.
 const HASHER: FixedState = FixedState::with_seed(0x0063_7472_6c68_6f73);
 
-/// The hash of bytes that keys are made of.
+/// Return the hash of a key's bytes.
 #[inline]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     let mut hasher = HASHER.build_hasher();
@@ -64,7 +64,7 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The hash of a number that is a key.
+/// Return the hash of a key that is a number.
 #[inline]
 pub fn hash_number(number: u64) -> u64 {
     let mut hasher = HASHER.build_hasher();

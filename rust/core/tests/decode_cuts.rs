@@ -40,7 +40,7 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The object as it is cached: without managed fields.
+/// Return the object as it is cached: without managed fields.
 fn kept(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {

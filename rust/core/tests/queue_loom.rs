@@ -58,7 +58,7 @@ impl Runs {
     }
 }
 
-/// Processes keys until the queue is over.
+/// Process keys until the queue is over.
 fn consume(queue: &Queue, runs: &Runs) {
     loop {
         match queue.get(None, |key| *key) {

@@ -24,7 +24,7 @@ fn compiled(rule: &str) -> Validator {
     found
 }
 
-/// What is said against an object, nothing if the rule holds.
+/// Return what is said against an object, nothing if the rule holds.
 fn said(rule: &str, object: &Json) -> String {
     let found = compiled(rule).validate(&object.to_string(), None);
     found.into_iter().map(|found| found.message).collect()

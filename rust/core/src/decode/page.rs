@@ -1,4 +1,4 @@
-//! List pages: `{"kind": …, "metadata": …, "items": […]}`, the members in any order, the items handed over one by one.
+//! List pages: `{"kind": …, "metadata": …, "items": […]}`, the members in any order, the items passed on one by one.
 
 use super::{DecodeError, MAX_OBJECT_BYTES, RawObject, SHOWN};
 use crate::json::read::{Kind, Value};
@@ -19,34 +19,34 @@ enum State {
     Done,
 }
 
-/// What a page says beside its items.
+/// The content of a page besides its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListMeta {
     /// The resource version of the whole list.
     pub resource_version: String,
-    /// Asks for the next page; empty on the last one.
+    /// The token for the next page; empty on the last one.
     pub continue_token: String,
-    /// How many items later pages hold, where the server says.
+    /// The number of items on later pages, if the server sends it.
     pub remaining_item_count: Option<i64>,
-    /// Items on this page.
+    /// The number of items on this page.
     pub count: u64,
 }
 
-/// Decodes one list page at a time; holds at most one unfinished item.
+/// Decodes one list page at a time; holds at most one incomplete item.
 #[derive(Debug)]
 pub struct PageDecoder {
     max_object_bytes: usize,
     list_kind: Option<Box<str>>,
     state: State,
-    /// Bytes not consumed yet.
+    /// Bytes not yet consumed.
     held: Vec<u8>,
-    /// How many of the bytes that are being read are consumed.
+    /// How many of the current bytes are consumed.
     pos: usize,
-    /// Bytes of the page before them.
+    /// Bytes of the page before the current ones.
     offset: u64,
     first_bytes: Vec<u8>,
     key: String,
-    /// The members beside the items, as text, and how many bytes they take.
+    /// The members besides the items, as text, and their total size.
     others: Vec<(String, String)>,
     others_len: usize,
     saw_items: bool,
@@ -55,11 +55,11 @@ pub struct PageDecoder {
     count: u64,
 }
 
-/// A larger chunk is worked off in pieces, so that no copy of a whole page is ever held.
+/// A larger chunk is processed in pieces, so that no copy of a whole page is ever held.
 const PIECE: usize = 256 << 10;
 
-/// An item that was cut is completed by so many bytes at a time.
-const BIT: usize = 8 << 10;
+/// A cut item is completed by so many bytes at a time.
+const COMPLETION: usize = 8 << 10;
 
 impl Default for PageDecoder {
     fn default() -> Self {
@@ -68,8 +68,8 @@ impl Default for PageDecoder {
 }
 
 impl PageDecoder {
-    /// A decoder at the start of a page. A page that says another kind than `list_kind` is refused; where that is not
-    /// known, a `Status` or a `Table`.
+    /// Create a decoder at the start of a page. It rejects a page of another kind than `list_kind`; if that is
+    /// unknown, a `Status` or a `Table`.
     pub fn new(max_object_bytes: usize, list_kind: Option<&str>) -> Self {
         Self {
             max_object_bytes,
@@ -103,10 +103,10 @@ impl PageDecoder {
         self.count = 0;
     }
 
-    /// Take more of the page and hand over the items that are complete.
+    /// Take more of the page and pass on the items that are complete.
     ///
     /// # Errors
-    /// The page is malformed, or an item is too large. Items before it were handed over.
+    /// The page is malformed, or an item is too large. The items before it were passed on.
     pub fn feed(
         &mut self,
         chunk: &[u8],
@@ -116,10 +116,10 @@ impl PageDecoder {
             let missing = SHOWN.saturating_sub(self.first_bytes.len());
             self.first_bytes.extend(piece.iter().take(missing));
             let mut rest = piece;
-            // What was cut is completed bit by bit, and all that follows it is read where it is.
+            // A cut item is completed step by step, and everything after it is read in place.
             while !self.held.is_empty() && !rest.is_empty() {
                 let cut = self.held.len();
-                let (bit, after) = rest.split_at(rest.len().min(BIT));
+                let (bit, after) = rest.split_at(rest.len().min(COMPLETION));
                 let mut held = std::mem::take(&mut self.held);
                 held.extend_from_slice(bit);
                 let used = self.read(&held, on_item)?;
@@ -144,7 +144,7 @@ impl PageDecoder {
         Ok(())
     }
 
-    /// Read on in `bytes`, which begin where the last call ended; gives how many of them are done with.
+    /// Continue in `bytes`, which begin where the last call ended. Return how many of them are consumed.
     fn read(
         &mut self,
         bytes: &[u8],
@@ -167,7 +167,7 @@ impl PageDecoder {
         )
     }
 
-    /// One step on; false when more bytes are needed.
+    /// Do one step; return false if more bytes are needed.
     fn step(
         &mut self,
         bytes: &[u8],
@@ -223,7 +223,7 @@ impl PageDecoder {
         }
     }
 
-    /// Scan the value at `pos`; its end within `held`, once it is there.
+    /// Scan the value at `pos`; return its end once it has arrived.
     fn scan_value(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         if !self.in_value {
             self.scan.restart();
@@ -287,10 +287,11 @@ impl PageDecoder {
         Ok(true)
     }
 
-    /// The page is complete.
+    /// Note the end of the page.
     ///
     /// # Errors
-    /// It is not: the body was cut. Or it is no list of the expected kind, but for example a `Status`.
+    /// The page is incomplete: the body was cut. Or it is not a list of the expected kind, but for example a
+    /// `Status`.
     pub fn finish(&mut self) -> Result<ListMeta, DecodeError> {
         if self.state != State::Done {
             let at = self.held.len();
@@ -314,7 +315,7 @@ impl PageDecoder {
             error.status = (kind == "Status").then(|| self.joined());
             return Err(error);
         }
-        // Every list has the member, empty or null. A body without one must not be taken for "nothing is left".
+        // Every list has the member, empty or null. A body without it must not be mistaken for an empty list.
         if !self.saw_items {
             return Err(self.error(0, "a list was expected, the body has no items"));
         }

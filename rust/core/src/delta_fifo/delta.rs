@@ -15,7 +15,7 @@ pub enum DeltaType {
     Deleted,
     /// The object was in a relist.
     Replaced,
-    /// The object was in a resync, which says nothing new.
+    /// The object was in a resync; nothing changed.
     Sync,
 }
 
@@ -24,12 +24,12 @@ pub enum DeltaType {
 pub enum DeltaObject {
     /// A state that the server sent.
     Live(Arc<Object>),
-    /// The object vanished while nobody watched; its last known state, if there is one.
+    /// The object vanished during a gap in the watch; its last known state, if there is one.
     Tombstone(Option<Arc<Object>>),
 }
 
 impl DeltaObject {
-    /// The last known state.
+    /// Return the last known state.
     pub fn object(&self) -> Option<&Arc<Object>> {
         match self {
             Self::Live(object) => Some(object),
@@ -43,12 +43,12 @@ impl DeltaObject {
 pub struct Delta {
     /// What happened.
     pub kind: DeltaType,
-    /// To which object.
+    /// The object to which it happened.
     pub object: DeltaObject,
 }
 
 impl Delta {
-    /// A change to a state that the server sent.
+    /// Create a change to a state that the server sent.
     pub fn live(kind: DeltaType, object: Arc<Object>) -> Self {
         Self {
             kind,

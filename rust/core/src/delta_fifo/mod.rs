@@ -1,7 +1,8 @@
-//! The delta FIFO: what happened to each key since it was last handed out, keys in the order in which they first changed.
+//! The delta FIFO: the changes of each key since it was last handed out, keys in the order of their first change.
 //!
-//! Upstream's `DeltaFIFO` with two changes: no lock is held while deltas are processed, and `replace` is one step. So a
-//! key whose deltas are being processed counts as queued, or a resync could bring back a state that is just being replaced.
+//! Upstream's `DeltaFIFO` with two changes: no lock is held while deltas are processed, and `replace` is one step. So
+//! a key counts as queued while its deltas are processed; otherwise a resync could bring back a state that is just
+//! being replaced.
 
 mod comparison;
 mod delta;
@@ -18,18 +19,18 @@ pub use delta::{Delta, DeltaObject, DeltaType};
 use crate::object::{Key, Object};
 use state::State;
 
-/// One key that was handed out.
+/// A key that was handed out.
 #[derive(Debug)]
 pub struct Popped {
     /// The key.
     pub key: Key,
-    /// What happened to it, oldest first; never empty.
+    /// Its changes, oldest first; never empty.
     pub deltas: Vec<Delta>,
     /// Whether it belongs to the first list.
     pub is_initial: bool,
 }
 
-/// What [`DeltaFifo::take`] found.
+/// The result of [`DeltaFifo::take`].
 #[derive(Debug)]
 pub enum Taken {
     /// Keys to process; [`DeltaFifo::finish`] must be called afterwards.
@@ -48,7 +49,7 @@ pub struct DeltaFifo {
 }
 
 impl DeltaFifo {
-    /// A FIFO that says `Replaced` for the objects of a list, or `Sync` if not `emit_replaced`.
+    /// Create a FIFO that emits `Replaced` for the objects of a list, or `Sync` if not `emit_replaced`.
     pub fn new(emit_replaced: bool) -> Self {
         Self {
             state: Mutex::default(),
@@ -57,12 +58,12 @@ impl DeltaFifo {
         }
     }
 
-    /// The object is new.
+    /// Add a new object.
     pub fn add(&self, key: Key, object: Arc<Object>) {
         self.enqueue(key, DeltaType::Added, object);
     }
 
-    /// The object changed.
+    /// Update an object.
     pub fn update(&self, key: Key, object: Arc<Object>) {
         self.enqueue(key, DeltaType::Updated, object);
     }
@@ -78,7 +79,7 @@ impl DeltaFifo {
         self.changed.notify_one();
     }
 
-    /// The object is gone. Ignored if nobody knows the key: neither the queue nor the known objects.
+    /// Delete an object. Ignored if neither the queue nor the known objects have the key.
     pub fn delete(&self, key: Key, object: DeltaObject, known: Option<&dyn KnownObjects>) {
         let exists = known.is_some_and(|known| known.get_by_key(&key).is_some());
         let mut state = self.state.lock();
@@ -94,8 +95,8 @@ impl DeltaFifo {
         }
     }
 
-    /// Take up to `max` keys, waiting for one until the deadline (None: for ever). While one caller has not called
-    /// `finish`, the others wait.
+    /// Take up to `max` keys, and wait for one until the deadline (None: for ever). Other callers wait until this one
+    /// calls `finish`.
     pub fn take(&self, max: usize, deadline: Option<Instant>) -> Taken {
         let mut state = self.state.lock();
         loop {
@@ -117,8 +118,8 @@ impl DeltaFifo {
         }
     }
 
-    /// Take up to `max` keys if there are any, waiting only for others to finish. [`DeltaFifo::finish`] must be called
-    /// unless nothing came.
+    /// Take up to `max` keys if there are any, and wait only for others to finish. [`DeltaFifo::finish`] must be
+    /// called unless the result is empty.
     pub fn take_ready(&self, max: usize) -> Vec<Popped> {
         let mut state = self.state.lock();
         while state.taken || state.comparing > 0 {
@@ -130,7 +131,7 @@ impl DeltaFifo {
         state.hand_out(max)
     }
 
-    /// What was taken is processed, or its processing failed: either way it is not queued again.
+    /// Finish the taken keys. They are not queued again, even if their processing failed.
     pub fn finish(&self) {
         let mut state = self.state.lock();
         state.in_flight.clear();
@@ -142,40 +143,40 @@ impl DeltaFifo {
         self.changed.notify_all();
     }
 
-    /// Whether everything of the first list was processed, or the first thing that came in was no list.
+    /// Return whether everything of the first list was processed, or the first input was not a list.
     pub fn has_synced(&self) -> bool {
         let state = self.state.lock();
         state.populated && state.initial == 0
     }
 
-    /// Take nothing in any more; whoever waits is woken once the queue is empty.
+    /// Ignore all further input, and wake all waiting threads once the queue is empty.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Whether it was closed.
+    /// Return whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// How many keys are queued.
+    /// Return how many keys are queued.
     pub fn len(&self) -> usize {
         self.state.lock().queue.len()
     }
 
-    /// Whether no key is queued.
+    /// Return whether no key is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether no key is queued and none is being processed.
+    /// Return whether no key is queued and none is being processed.
     pub fn is_idle(&self) -> bool {
         let state = self.state.lock();
         state.queue.is_empty() && !state.taken
     }
 
-    /// The queued keys, in order.
+    /// Return the queued keys, in order.
     pub fn keys(&self) -> Vec<Key> {
         self.state.lock().queue.iter().cloned().collect()
     }

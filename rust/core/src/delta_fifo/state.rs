@@ -1,4 +1,4 @@
-//! What the delta FIFO holds under its lock.
+//! The state of the delta FIFO, under its lock.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use super::{Delta, DeltaObject, DeltaType, Popped};
 use crate::object::Key;
 
-/// The memory for so many keys is kept for the next burst.
+/// Memory for so many keys is kept for the next burst.
 const KEEP: usize = 4096;
 
 #[derive(Default)]
@@ -16,23 +16,23 @@ pub(super) struct State {
     /// A key is in `queue` exactly when it is in `items`, once.
     pub(super) items: HashMap<Key, Vec<Delta>, RandomState>,
     pub(super) queue: VecDeque<Key>,
-    /// Keys that were handed out and are not finished, with their newest delta.
+    /// Keys handed out and not finished, with their newest delta.
     pub(super) in_flight: HashMap<Key, Delta, RandomState>,
-    /// Whether anything ever came in.
+    /// Whether there was any input.
     pub(super) populated: bool,
     /// Keys of the first list that are not processed yet.
     pub(super) initial: usize,
     /// How many of `initial` are in flight.
     pub(super) initial_in_flight: usize,
-    /// Somebody processes; others wait with `take`.
+    /// Keys are being processed; other calls of `take` wait.
     pub(super) taken: bool,
-    /// Comparisons with the known objects that are under way; nothing is handed out meanwhile.
+    /// Running comparisons with the known objects; nothing is handed out meanwhile.
     pub(super) comparing: usize,
     pub(super) closed: bool,
 }
 
 impl State {
-    /// Whether the key is queued or being processed.
+    /// Return whether the key is queued or being processed.
     pub(super) fn holds(&self, key: &str) -> bool {
         self.items.contains_key(key) || self.in_flight.contains_key(key)
     }
@@ -44,7 +44,7 @@ impl State {
                 .filter(|_| delta.kind == DeltaType::Deleted)
                 && last.kind == DeltaType::Deleted
             {
-                // Of two deletions the one that says more stays: a tombstone only guesses the last state.
+                // The deletion with more information stays: a tombstone only guesses the last state.
                 if matches!(last.object, DeltaObject::Tombstone(_)) {
                     *last = delta;
                 }
@@ -52,7 +52,7 @@ impl State {
             }
             deltas.push(delta);
         } else {
-            // Most keys see one or two deltas, so the second one costs no second allocation.
+            // Most keys get one or two deltas, so the second one needs no second allocation.
             let mut deltas = Vec::with_capacity(2);
             deltas.push(delta);
             self.queue.push_back(key.clone());
@@ -60,7 +60,7 @@ impl State {
         }
     }
 
-    /// Give back the memory of a list, once it was worked off.
+    /// Release the memory of a list after it was processed.
     pub(super) fn release(&mut self) {
         if self.queue.is_empty() && self.queue.capacity() > KEEP {
             self.items = HashMap::default();
@@ -79,7 +79,7 @@ impl State {
             if let Some(newest) = deltas.last() {
                 self.in_flight.insert(key.clone(), newest.clone());
             }
-            // The flag is that of before the key was taken; nothing is synced before the first population.
+            // The flag from before the key was taken; nothing is synced before the first input.
             let is_initial = self.initial > self.initial_in_flight;
             self.initial_in_flight += usize::from(is_initial);
             popped.push(Popped {

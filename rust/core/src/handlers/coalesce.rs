@@ -1,11 +1,11 @@
-//! Fewer notifications that say the same: those of one object become one, or two where it was deleted and made anew.
+//! Coalescing of notifications: those of one object become one, or two if it was deleted and created again.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::Change;
 use crate::object::Key;
 
-/// The notifications with those of each object merged, where the earlier ones stood.
+/// Merge the notifications of each object, in the place of the earlier ones.
 pub(super) fn coalesced(pending: VecDeque<Change>) -> VecDeque<Change> {
     let before = pending.len();
     let mut kept: Vec<Option<Change>> = Vec::with_capacity(before);
@@ -40,7 +40,7 @@ enum Merged {
     Both(Change, Change),
 }
 
-/// Make one change of two that follow each other for one object, where its handler loses no more than states between.
+/// Merge two successive changes of one object, so that its handler misses only states in between.
 fn merge(earlier: Change, later: Change) -> Merged {
     match (earlier, later) {
         (
@@ -50,16 +50,16 @@ fn merge(earlier: Change, later: Change) -> Merged {
             object: new,
             initial,
         }),
-        // The handler never heard of it.
+        // The handler never saw it.
         (Change::Add { .. }, Change::Delete { .. }) => Merged::Nothing,
         (
             Change::Update { old, .. },
             Change::Update { new, .. } | Change::Add { object: new, .. },
         ) => Merged::One(Change::Update { old, new }),
         (Change::Update { .. }, later @ Change::Delete { .. }) => Merged::One(later),
-        // The first one knows more: the second is of something that was gone already.
+        // The first one knows more: the second is of an object that was already gone.
         (earlier @ Change::Delete { .. }, Change::Delete { .. }) => Merged::One(earlier),
-        // Two objects of one name are two.
+        // Two objects of one name are different objects.
         (earlier, later) => Merged::Both(earlier, later),
     }
 }
@@ -99,18 +99,18 @@ mod tests {
         }
     }
 
-    fn told(listener: &Listener) -> Vec<String> {
+    fn drain(listener: &Listener) -> Vec<String> {
         let Next::Batch(batch) = listener.next(usize::MAX, Some(Instant::now())) else {
             return Vec::new();
         };
         let version = |object: Option<&Arc<Object>>| {
             object.map_or_else(String::new, |object| object.resource_version().into_owned())
         };
-        let tell = |change: &Change| {
+        let show = |change: &Change| {
             let (old, new) = change.states();
             format!("{} {}>{}", change.key(), version(old), version(new))
         };
-        batch.iter().map(tell).collect()
+        batch.iter().map(show).collect()
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         let events = 100 * COALESCE_AFTER;
         let mut known = [pod("a", 0), pod("b", 0), pod("c", 0)];
         listener.push([add(&known[0], true)].iter());
-        assert_eq!(told(&listener), ["a >0"]);
+        assert_eq!(drain(&listener), ["a >0"]);
         for version in 1..events {
             let at = version % 3;
             let new = pod(["a", "b", "c"][at], version);
@@ -133,8 +133,8 @@ mod tests {
             assert!(listener.pending() <= COALESCE_AFTER);
         }
         assert!(listener.merged() > (events - 2 * COALESCE_AFTER) as u64);
-        let all = told(&listener);
-        // Nothing lies between what the handler knew and what it hears first, nor between two things that it hears.
+        let all = drain(&listener);
+        // There is no gap between the handler's state and its first notification, nor between any two.
         for (name, first) in [("a", "0"), ("b", ""), ("c", "")] {
             let mut last = first.to_owned();
             for change in all.iter().filter(|one| one.starts_with(name)) {
@@ -156,7 +156,7 @@ mod tests {
         let (a, b, again) = (pod("a", 1), pod("b", 2), pod("a", 9));
         listener.informer_synced();
         listener.push([add(&a, true), add(&b, true)].iter());
-        assert_eq!(told(&listener), ["a >1", "b >2"]);
+        assert_eq!(drain(&listener), ["a >1", "b >2"]);
         let short = pod("short", 3);
         let mut changes = vec![
             add(&short, true),
@@ -172,9 +172,9 @@ mod tests {
         listener.push(changes.iter());
         assert_eq!(listener.pending(), 4);
         listener.done();
-        // The initial add that was merged away keeps nobody waiting.
+        // The merged initial add no longer blocks the sync.
         assert!(listener.has_synced());
-        assert_eq!(told(&listener), ["a 1>", "a >9", "b 5>", "noise >6"]);
+        assert_eq!(drain(&listener), ["a 1>", "a >9", "b 5>", "noise >6"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From a changed object to the requests that it means.
+//! Mappings from a changed object to requests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::object::{Object, Owner};
 use crate::store::Store;
 
-/// A request that a mapping made up.
+/// A request made by a mapping function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedRequest {
     /// The object's name, or whatever names the unit of work.
@@ -19,47 +19,47 @@ pub struct OwnedRequest {
 
 /// A mapping from beyond the border.
 pub trait MapFunc: Send + Sync {
-    /// The requests of a change; none where it fails, which it has reported.
+    /// Return the requests of a change; none if the function fails, which it has reported.
     fn requests(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> Vec<OwnedRequest>;
 }
 
-/// Where the object is that a label names.
+/// The namespace of the object that a label names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelNamespace {
-    /// In the namespace of the object that has the label.
+    /// The namespace of the object with the label.
     Same,
-    /// In the namespace that another label names; without that label there is no request.
+    /// The namespace that another label names; without that label there is no request.
     Label(Box<str>),
-    /// In none.
+    /// None: the object is cluster-scoped.
     Cluster,
 }
 
-/// Which requests a change means.
+/// The requests that a change causes.
 #[derive(Clone)]
 pub enum Mapping {
     /// The object itself.
     Object,
     /// Its owner of a kind: that of the old state too, in case the owner changed.
     Owner(Owner),
-    /// What a label names: of the old state too, in case the label changed.
+    /// The object that a label names: of the old state too, in case the label changed.
     Label {
         /// The key of the label that has the name.
         name: Box<str>,
-        /// Where that is.
+        /// The namespace of that object.
         namespace: LabelNamespace,
     },
     /// The objects that an index of this store has under the object's key.
     Index {
-        /// What the requests are for.
+        /// The store of the objects to request.
         store: Arc<Store>,
         /// The index of that store.
         index: Box<str>,
     },
-    /// Whatever it says.
+    /// The result of a function.
     Custom(Arc<dyn MapFunc>),
 }
 
-/// A request whose texts are borrowed from the object where they stand there unescaped.
+/// A request with texts borrowed from the object where they are not escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapped<'a> {
     pub(super) name: Cow<'a, str>,
@@ -119,7 +119,7 @@ impl Mapping {
                         LabelNamespace::Label(key) => object.label(key),
                         LabelNamespace::Cluster => Some(Cow::Borrowed("")),
                     };
-                    // A label may be there and empty, which names nothing.
+                    // A label may exist and be empty, which names nothing.
                     if let (Some(name), Some(place)) =
                         (object.label(name).filter(|name| !name.is_empty()), place)
                     {
@@ -128,7 +128,7 @@ impl Mapping {
                 }
             }
             Self::Index { store, index } => {
-                // An index that is not there finds nothing; whoever made the mapping added it before.
+                // A missing index finds nothing; whoever made the mapping added the index before.
                 let key = new.or(old).map(|object| object.key());
                 let found = key.and_then(|key| store.by_index(index, key).ok());
                 for object in found.unwrap_or_default() {

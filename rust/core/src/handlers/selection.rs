@@ -1,4 +1,4 @@
-//! Which objects a handler is for: the part of a wider informer that a narrower one would have.
+//! Selections: the part of a wider informer that a narrower one would have.
 
 use crate::object::Object;
 
@@ -7,25 +7,25 @@ use crate::object::Object;
 pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
-    /// The values that meet it; None asks for the key alone.
+    /// The values that match; None requires only the key.
     pub values: Option<Vec<String>>,
-    /// Turned round: a missing key meets it.
+    /// Inverted: a missing key matches.
     pub negated: bool,
 }
 
-/// Objects by namespace, name and labels. The default chooses all.
+/// Objects by namespace, name and labels. The default selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// One of these; None for any.
     pub namespaces: Option<Vec<String>>,
     /// This name; None for any.
     pub name: Option<String>,
-    /// All of these.
+    /// All of these match.
     pub labels: Vec<LabelRequirement>,
 }
 
 impl Selection {
-    /// Whether the object is chosen.
+    /// Return whether the object is selected.
     pub fn selects(&self, object: &Object) -> bool {
         let here = self
             .namespaces

@@ -1,4 +1,4 @@
-//! What comes in: list pages and watch frames become staged objects and deltas.
+//! The input of an informer: list pages and watch frames become staged objects and deltas.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::json::read::Value;
 use crate::object::{Builder, Key, Object, ObjectError};
 use crate::store::Store;
 
-/// What a piece of a watch stream brought.
+/// The content of a piece of a watch stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchProgress {
     /// Objects that were added, modified or deleted.
     pub events: u64,
     /// Bookmarks.
     pub bookmarks: u64,
-    /// Bookmarks that say nothing about initial events, neither that they ended nor that they did not.
+    /// Bookmarks without any statement on initial events.
     pub plain_bookmarks: u64,
-    /// Frames that were left out since no cache can hold what they say.
+    /// Frames that were skipped since no cache can hold their content.
     pub skipped: u64,
-    /// The resource version to go on from, after this piece.
+    /// The resource version at which to continue after this piece.
     pub resource_version: String,
-    /// The bookmark came that ends the initial events of a streaming list.
+    /// The bookmark that ends the initial events of a streaming list has come.
     pub initial_events_end: bool,
-    /// The `Status` of an ERROR frame, as JSON. What follows it is not read.
+    /// The `Status` of an ERROR frame, as JSON. Frames after it are not read.
     pub error: Option<String>,
 }
 
-/// How far the heap is grown at a time; a larger block would not be taken from it.
-const ROOM: usize = 96 << 10;
+/// The heap grows by so much at a time; a larger block would not come from the heap.
+const HEAP_STEP: usize = 96 << 10;
 
 pub(super) struct Intake {
     builder: Builder,
@@ -44,19 +44,19 @@ pub(super) struct Intake {
     counters: Arc<Counters>,
     pages: PageDecoder,
     frames: FrameDecoder,
-    /// The list that is being read.
+    /// The list in progress.
     staged: Option<Staged>,
     resource_version: String,
     /// The version of the last bookmark among staged events, and of what came after the end of the initial ones.
     staged_version: String,
-    /// The initial events are complete; what is staged after them came in one piece with their end.
+    /// The initial events are complete; anything staged after that came in one piece with their end.
     initial_over: bool,
     last_skip: String,
 }
 
 impl Intake {
     pub(super) fn new(config: &Config, counters: Arc<Counters>) -> Self {
-        // The lists of built-in kinds are named after them; a custom resource may name its list as it likes.
+        // The lists of built-in kinds are named after them; a custom resource may name its list freely.
         let custom = config.api_version.contains('.');
         let implied = || (!custom).then(|| format!("{}List", config.kind));
         let list_kind = config.list_kind.clone().or_else(implied);
@@ -123,7 +123,7 @@ impl Intake {
         let staged = staged.get_or_insert_default();
         let result = pages.feed(chunk, &mut |item| {
             counters.listed.fetch_add(1, Ordering::Relaxed);
-            match take_in(builder, transform.as_ref(), counters, store, item) {
+            match build(builder, transform.as_ref(), counters, store, item) {
                 Ok(object) => {
                     staged.insert(object);
                 }
@@ -182,7 +182,7 @@ impl Intake {
             last_skip,
             ..
         } = self;
-        // What is staged is not the content yet, so it moves no version but its own.
+        // Staged objects are not the content yet, so they change only their own version.
         let resource_version = if staged.is_some() {
             staged_version
         } else {
@@ -215,7 +215,7 @@ impl Intake {
                 }
                 FrameKind::Added | FrameKind::Modified | FrameKind::Deleted => {}
             }
-            let object = match take_in(builder, transform.as_ref(), counters, store, frame.object) {
+            let object = match build(builder, transform.as_ref(), counters, store, frame.object) {
                 Ok(object) => object,
                 Err(error) => {
                     skip(counters, last_skip, "the object of a watch frame", &error);
@@ -226,7 +226,7 @@ impl Intake {
             counters.events.fetch_add(1, Ordering::Relaxed);
             progress.events += 1;
             let key = object.key().clone();
-            // What a server streams first comes in any order of versions; a change after that is the newest there is.
+            // The initial events come in any order of versions; a change after them is the newest.
             if staged.is_none() || *initial_over {
                 let version = object.resource_version();
                 if !version.is_empty() {
@@ -256,8 +256,8 @@ impl Intake {
     }
 }
 
-/// The cached object, if it is the very same state; else a new one. Nothing is copied before that is known.
-fn take_in(
+/// Return the cached object if it is in the same state, otherwise a new one. Nothing is copied before that is known.
+fn build(
     builder: &mut Builder,
     transform: Option<&Arc<dyn Transform>>,
     counters: &Counters,
@@ -299,7 +299,7 @@ fn count_error<T>(counters: &Counters, result: Result<T, DecodeError>) -> Result
     result
 }
 
-/// Note a bookmark, and tell whether it ends the initial events; None if it does not speak of them.
+/// Note a bookmark. Return whether it ends the initial events; None if it says nothing about them.
 fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counters) -> Option<bool> {
     let metadata = object.get("metadata").unwrap_or(Value("null"));
     let version = metadata
@@ -308,7 +308,7 @@ fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counter
         .unwrap_or_default();
     if !version.is_empty() {
         if is_older(&version, resource_version) {
-            // Going on from there would bring events a second time; the newer version stands.
+            // The newer version stays: the older one would repeat events.
             counters.backward_bookmarks.fetch_add(1, Ordering::Relaxed);
         } else {
             resource_version.clear();
@@ -321,7 +321,7 @@ fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counter
         .map(|value| value.as_str().is_some_and(|value| value == "true"))
 }
 
-/// Whether both are well-formed resource versions and the first is the smaller one. Others can not be compared.
+/// Return whether both are well-formed resource versions and the first one is smaller. Others cannot be compared.
 fn is_older(version: &str, than: &str) -> bool {
     let formed = |text: &str| {
         !text.is_empty()
@@ -332,21 +332,21 @@ fn is_older(version: &str, than: &str) -> bool {
     formed(version) && formed(than) && (version.len(), version) < (than.len(), than)
 }
 
-/// Objects in the order in which their keys came first; of two of one key the last counts.
+/// Objects in the order in which their keys first came; the last object of a key counts.
 #[derive(Debug, Default)]
 struct Staged {
-    /// None where an object was staged and deleted again.
+    /// None for an object that was staged and deleted again.
     objects: Vec<Option<Arc<Object>>>,
     places: HashMap<Key, usize, RandomState>,
-    /// Bytes of objects since room was made for more.
+    /// Bytes of objects since the heap last grew.
     grown: usize,
 }
 
 impl Staged {
     fn insert(&mut self, object: Arc<Object>) {
         self.grown += object.memory();
-        if self.grown >= ROOM {
-            make_room();
+        if self.grown >= HEAP_STEP {
+            grow_heap();
             self.grown = 0;
         }
         let place = *self
@@ -379,10 +379,10 @@ impl Staged {
     }
 }
 
-/// Have the heap grow for the objects to come.
+/// Grow the heap for the objects to come.
 ///
-/// Away from a process's first thread glibc grows it by no more than what is missing, which is a system call for each
-/// object of a list. What was asked for and given back stays, up to somewhat more than this.
-fn make_room() {
-    drop(black_box(Vec::<u8>::with_capacity(ROOM)));
+/// Outside a process's first thread glibc grows it only by what is missing, which is a system call per object of a
+/// list. A block that was allocated and freed stays, up to somewhat more than this.
+fn grow_heap() {
+    drop(black_box(Vec::<u8>::with_capacity(HEAP_STEP)));
 }

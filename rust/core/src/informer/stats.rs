@@ -1,10 +1,10 @@
-//! What an informer counts.
+//! The counters of an informer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::SharedInformer;
 
-/// Counts since the informer began.
+/// Counts since the informer was created.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) events: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Stats {
 }
 
 impl SharedInformer {
-    /// What the informer has seen and holds.
+    /// Return what the informer has seen and what it holds.
     pub fn stats(&self) -> Stats {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counters = &*self.counters;

@@ -1,4 +1,4 @@
-//! Paths into an object, as indexes and projections name them: `spec.rules[*].host`.
+//! Paths into an object for indexes and projections: `spec.rules[*].host`.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path(pub Vec<Step>);
 
-/// The text is no path; says why.
+/// The text is not a valid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}` is no path: {why}")]
 pub struct PathError {
@@ -30,7 +30,7 @@ pub struct PathError {
 }
 
 impl Path {
-    /// Read a path.
+    /// Parse a path.
     ///
     /// # Errors
     /// An empty path or step, or a bracket that holds neither `*`, a position nor a quoted key.
@@ -96,7 +96,7 @@ impl Path {
         }
     }
 
-    /// The scalars that the path leads to, as text, in order and once each.
+    /// Return the scalars at the path as text, in order and once each.
     pub fn texts<'a>(&self, value: Value<'a>) -> Vec<Cow<'a, str>> {
         let mut found = Vec::new();
         collect(value, &self.0, &mut found);

@@ -1,4 +1,4 @@
-//! Making an [`Object`] from bytes that the scan has accepted.
+//! Building an [`Object`] from bytes that the scan has accepted.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::decode::RawObject;
 use crate::json::scan::{Member, Scan, ScanError, Shape};
 use crate::json::text::{key_is, quote_into};
 
-/// Why bytes are no object that can be kept.
+/// Why bytes cannot be kept as an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// Not JSON.
@@ -28,24 +28,24 @@ pub enum ObjectError {
     /// Not UTF-8.
     #[error("not UTF-8")]
     NotUtf8,
-    /// `metadata.name` is missing, empty, no string or has a slash.
+    /// `metadata.name` is missing, empty, not a string or contains a slash.
     #[error("metadata.name is missing, empty or no name")]
     NoName,
     /// The object is of another kind than the watched one.
     #[error("the object is a {0}")]
     OtherKind(String),
-    /// Larger than the text's offsets can say.
+    /// Larger than the offsets of places allow.
     #[error("the object is too large")]
     TooLarge,
 }
 
-/// Builds objects of one resource; keeps its scratch memory.
+/// Builds objects of one resource; reuses its buffer.
 #[derive(Debug)]
 pub struct Builder {
     types: Arc<Types>,
-    /// Objects that say another apiVersion or kind are refused.
+    /// Reject objects of another apiVersion or kind.
     strict: bool,
-    /// What is built is said to be a part, whatever it holds.
+    /// Mark all objects as partial, whatever they contain.
     partial: bool,
     projection: Option<Projection>,
     scratch: Vec<u8>,
@@ -59,7 +59,7 @@ pub(crate) struct Identity<'a> {
 }
 
 impl Builder {
-    /// A builder that stamps objects that carry no apiVersion or kind, as the items of lists do.
+    /// Create a builder that adds apiVersion and kind to objects without them, such as items of lists.
     pub fn new(api_version: &str, kind: &str) -> Self {
         Self {
             types: Arc::new(Types {
@@ -73,14 +73,14 @@ impl Builder {
         }
     }
 
-    /// Refuse objects that say another apiVersion or kind.
+    /// Reject objects of another apiVersion or kind.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Say of each object that only a part of it is here.
+    /// Mark all objects as partial.
     #[must_use]
     pub fn partial(mut self, partial: bool) -> Self {
         self.partial = partial;
@@ -94,16 +94,16 @@ impl Builder {
         self
     }
 
-    /// Make an object from its JSON text.
+    /// Build an object from its JSON text.
     ///
     /// # Errors
-    /// The bytes are no JSON object, or it has no name.
+    /// The bytes are not a JSON object, or it has no name.
     pub fn parse(&mut self, bytes: &[u8]) -> Result<Object, ObjectError> {
         let mut scan = Scan::new(Shape::Object);
         let end = match scan.advance(bytes) {
             Ok(Some(end)) => end,
             Ok(None) => {
-                // A bare number ends where the text ends, which the scan can not know.
+                // A bare number ends where the text ends, which the scan cannot know.
                 let object = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
                 return Err(if object || bytes.is_empty() {
                     ObjectError::Short
@@ -133,7 +133,7 @@ impl Builder {
         self.build(Self::identify(raw)?.key, raw)
     }
 
-    /// Return key and state of an object.
+    /// Return the key and the state of an object.
     pub(crate) fn identify(raw: RawObject<'_>) -> Result<Identity<'_>, ObjectError> {
         let names = ["name", "namespace", "uid", "resourceVersion"];
         let [name, namespace, uid, resource_version] = strings(raw.text, raw.metadata, names);
@@ -152,7 +152,7 @@ impl Builder {
         })
     }
 
-    /// Copy what is kept and note where the metadata lies in the copy.
+    /// Copy what is kept and record where the metadata lies in the copy.
     pub(crate) fn build(&mut self, key: Key, raw: RawObject<'_>) -> Result<Object, ObjectError> {
         let RawObject {
             text,
@@ -175,7 +175,7 @@ impl Builder {
         };
         let mut out = std::mem::take(&mut self.scratch);
         out.clear();
-        // Each member brings the comma before it; the first one gives way to the brace.
+        // Each member is written with the comma before it; the first comma becomes the brace.
         for (name, value) in [
             ("apiVersion", &object.types.api_version),
             ("kind", &object.types.kind),
@@ -226,7 +226,7 @@ impl Builder {
 
     fn type_of(&self, text: &str, root: &[Member]) -> Result<Arc<Types>, ObjectError> {
         let [mut api_version, mut kind] = strings(text, root, ["apiVersion", "kind"]);
-        // The server names metadata-only objects after their form; the cache names them after what they are.
+        // The server names metadata-only objects after their form; the cache names them after their content.
         let metadata_only = kind == "PartialObjectMetadata" && self.projection.is_some();
         if api_version.is_empty() || metadata_only {
             api_version = Cow::Borrowed(&self.types.api_version);
@@ -305,9 +305,9 @@ fn strings<'a, const N: usize>(
     found
 }
 
-/// Of several members of one name the last counts; the others are dropped.
+/// The last of several members of one name counts; the others are dropped.
 enum LastOfName<'a> {
-    /// Objects have few members as a rule: looking at those that follow is cheaper than a table.
+    /// Most objects have few members: a look at the following ones is cheaper than a table.
     Few(&'a str, &'a [Member]),
     Many(HashMap<Cow<'a, str>, usize>),
 }

@@ -1,4 +1,4 @@
-//! One cached object: its JSON text and what the index needs, shared and never changed.
+//! Cached objects: content and metadata, shared and immutable.
 
 mod body;
 mod build;
@@ -16,10 +16,10 @@ pub use project::Projection;
 
 use crate::json::read::{Kind, Value};
 
-/// The key of an object in a store: `namespace/name`, or the name alone.
+/// The key of an object in a store: `namespace/name`, or only the name.
 pub type Key = Arc<str>;
 
-/// An immutable object: valid JSON text with `apiVersion` and `kind` first, without `metadata.managedFields`.
+/// An immutable object, with `apiVersion` and `kind` first and without `metadata.managedFields`.
 #[derive(Debug)]
 pub struct Object {
     body: Body,
@@ -27,7 +27,7 @@ pub struct Object {
     types: Arc<Types>,
     namespace_len: u32,
     partial: bool,
-    /// What is read of every object has its place noted; the other fields are looked up in `metadata`.
+    /// The places of what is read of every object; other fields are looked up in `metadata`.
     metadata: Place,
     uid: Place,
     resource_version: Place,
@@ -35,7 +35,7 @@ pub struct Object {
     owner_references: Place,
 }
 
-/// What an object is, the same for all of an informer.
+/// The type of an object, shared by all objects of an informer.
 #[derive(Debug)]
 struct Types {
     api_version: Arc<str>,
@@ -43,7 +43,7 @@ struct Types {
 }
 
 impl Object {
-    /// The whole object, `apiVersion` and `kind` included.
+    /// Return the whole object, `apiVersion` and `kind` included.
     pub fn value(&self) -> Value<'_> {
         self.body.value()
     }
@@ -58,22 +58,22 @@ impl Object {
         self.body.at(place)
     }
 
-    /// `namespace/name`, or the name alone.
+    /// `namespace/name`, or only the name.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// `apiVersion`.
+    /// Return `apiVersion`.
     pub fn api_version(&self) -> &Arc<str> {
         &self.types.api_version
     }
 
-    /// `kind`.
+    /// Return `kind`.
     pub fn kind(&self) -> &Arc<str> {
         &self.types.kind
     }
 
-    /// `metadata.name`.
+    /// Return `metadata.name`.
     pub fn name(&self) -> &str {
         match self.namespace_len {
             0 => &self.key,
@@ -81,24 +81,24 @@ impl Object {
         }
     }
 
-    /// `metadata.namespace`, empty for a cluster-scoped object.
+    /// Return `metadata.namespace`, empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         self.key
             .get(..self.namespace_len as usize)
             .unwrap_or_default()
     }
 
-    /// `metadata.uid`, empty where there is none.
+    /// Return `metadata.uid`, or empty.
     pub fn uid(&self) -> Cow<'_, str> {
         self.at(self.uid).as_str().unwrap_or_default()
     }
 
-    /// `metadata.resourceVersion`, empty where there is none.
+    /// Return `metadata.resourceVersion`, or empty.
     pub fn resource_version(&self) -> Cow<'_, str> {
         self.at(self.resource_version).as_str().unwrap_or_default()
     }
 
-    /// `metadata.generation`, 0 where there is none.
+    /// Return `metadata.generation`, or 0.
     pub fn generation(&self) -> i64 {
         let generation = self.in_metadata("generation");
         generation.0.parse().unwrap_or(0)
@@ -108,12 +108,12 @@ impl Object {
         self.at(self.metadata).get(name).unwrap_or(Value(""))
     }
 
-    /// `metadata.deletionTimestamp` as sent.
+    /// Return `metadata.deletionTimestamp` as sent.
     pub fn deletion_timestamp(&self) -> Option<Cow<'_, str>> {
         self.in_metadata("deletionTimestamp").as_str()
     }
 
-    /// `metadata.labels`.
+    /// Return `metadata.labels`.
     pub fn labels(&self) -> Value<'_> {
         self.at(self.labels)
     }
@@ -123,38 +123,39 @@ impl Object {
         self.labels().get(key).and_then(Value::as_str)
     }
 
-    /// `metadata.annotations`.
+    /// Return `metadata.annotations`.
     pub fn annotations(&self) -> Value<'_> {
         self.in_metadata("annotations")
     }
 
-    /// `metadata.finalizers`.
+    /// Return `metadata.finalizers`.
     pub fn finalizers(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.in_metadata("finalizers")
             .elements()
             .filter_map(Value::as_str)
     }
 
-    /// `metadata.ownerReferences`, those that have a kind and a name.
+    /// Return `metadata.ownerReferences` that have a kind and a name.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         self.at(self.owner_references)
             .elements()
             .filter_map(OwnerReference::read)
     }
 
-    /// Whether only a part of the object is here (its metadata, or a projection), so that writing it back would erase.
+    /// Return whether the object is incomplete (only metadata, or a projection), so that writing it back would erase
+    /// fields.
     pub fn partial(&self) -> bool {
         self.partial
     }
 
-    /// Whether both are the same stored state: same uid, same resource version, and neither is empty.
+    /// Return whether this is the stored state with that uid and resource version, neither of them empty.
     pub fn same_state(&self, uid: &str, resource_version: &str) -> bool {
         !resource_version.is_empty()
             && self.resource_version() == resource_version
             && self.uid() == uid
     }
 
-    /// Bytes that the object takes, allocations included and allocator overhead not.
+    /// Return the bytes that the object takes, with allocations and without allocator overhead.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.body.len() + self.key.len() + 4 * size_of::<usize>()
     }
@@ -166,7 +167,7 @@ impl PartialEq for Object {
     }
 }
 
-/// Whether two string maps (labels, annotations) hold the same, in whatever order.
+/// Return whether two string maps (labels, annotations) are equal, in any order.
 pub fn same_map(old: Value<'_>, new: Value<'_>) -> bool {
     if old == new {
         return true;
@@ -185,7 +186,7 @@ pub fn same_map(old: Value<'_>, new: Value<'_>) -> bool {
         all.sort_unstable();
         all
     };
-    // `null`, an empty map and no map at all are the same.
+    // `null`, an empty map and a missing map are equal.
     let empty = |value: Value<'_>| value.kind() != Kind::Object || value.members().next().is_none();
     (empty(old) && empty(new)) || sorted(old) == sorted(new)
 }

@@ -1,15 +1,15 @@
-//! Keeping only a part of each object: its metadata, and the paths that somebody reads.
+//! Projections: the part of an object that is kept, its metadata and some paths.
 
 use std::collections::BTreeMap;
 
 use crate::json::path::{Path, PathError, Step};
 use crate::json::read::{Kind, Value};
 
-/// Which parts are kept beside `apiVersion`, `kind` and `metadata`.
+/// What is kept besides `apiVersion`, `kind` and `metadata`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Projection(Node);
 
-/// What to keep of a value; nothing named means all of it.
+/// What to keep of a value; all of it if nothing is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
     /// The members to keep of an object.
@@ -18,7 +18,7 @@ struct Node {
     each: Option<Box<Node>>,
 }
 
-/// One step of a path that is followed.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Member(Box<str>),
@@ -26,16 +26,16 @@ enum Part {
 }
 
 impl Projection {
-    /// Metadata only.
+    /// Keep only the metadata.
     pub fn metadata() -> Self {
         Self::default()
     }
 
-    /// The metadata and what the paths lead to. A path goes through members and, by `[*]`, through all elements of an
-    /// array; an array of which one element is named is kept whole.
+    /// Keep the metadata and the values at these paths. A path goes through members and, with `[*]`, through all
+    /// elements of an array; an array with one named element is kept whole.
     ///
     /// # Errors
-    /// One of the texts is no path.
+    /// A path is invalid.
     pub fn paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Self, PathError> {
         let mut root = Node::default();
         let mut whole: Vec<Vec<Part>> = Vec::new();
@@ -54,7 +54,7 @@ impl Projection {
         whole.sort();
         let mut last: Option<Vec<Part>> = None;
         for parts in whole {
-            // Sorted, so a path that is kept whole comes right before those that lead into it.
+            // In this order a path that is kept whole comes right before those that lead into it.
             if last.as_ref().is_some_and(|outer| parts.starts_with(outer)) {
                 continue;
             }

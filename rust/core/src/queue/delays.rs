@@ -1,4 +1,4 @@
-//! Keys that wait for their time: a binary heap whose entries know their places, so that a deadline can move.
+//! Delayed keys: a binary heap whose entries know their places, so that a deadline can move.
 
 use super::slab::{NONE, Slab, Slot};
 use crate::clock::Tick;
@@ -8,12 +8,12 @@ use crate::key::QueueKey;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delay {
     pub(super) due: Tick,
-    /// Settles ties: first inserted, first due. It stays when the deadline moves or the priority rises.
+    /// Breaks ties: first inserted, first due. It stays when the deadline moves or the priority rises.
     pub(super) number: u64,
     pub(super) slot: Slot,
     pub(super) group: u32,
     pub(super) priority: Option<i32>,
-    /// The wait was the limiter's, so a further failure meanwhile must not raise it (kubernetes/kubernetes#132805).
+    /// The limiter made the wait, so a further failure meanwhile must not raise it (kubernetes/kubernetes#132805).
     pub(super) back_off: bool,
 }
 
@@ -33,7 +33,7 @@ impl Delays {
         self.heap.len()
     }
 
-    /// When the next one is due.
+    /// Return when the next one is due.
     pub(super) fn next_due(&self) -> Option<Tick> {
         self.heap.first().map(|delay| delay.due)
     }
@@ -42,7 +42,7 @@ impl Delays {
         self.heap.get(place as usize)
     }
 
-    /// Inserts the delayed add of a key that has none.
+    /// Insert the delayed add of a key that has none.
     pub(super) fn insert<K: QueueKey>(&mut self, slab: &mut Slab<K>, mut delay: Delay) {
         delay.number = self.inserted;
         self.inserted += 1;
@@ -50,7 +50,7 @@ impl Delays {
         self.sift_up(slab, self.heap.len() - 1);
     }
 
-    /// Merges another delayed add of the same key into the one at `place`: the earlier time, the higher priority.
+    /// Merge another delayed add of the same key into the one at `place`: the earlier time, the higher priority.
     pub(super) fn merge<K: QueueKey>(&mut self, slab: &mut Slab<K>, place: u32, other: &Delay) {
         let place = place as usize;
         let delay = &mut self.heap[place];
@@ -62,7 +62,7 @@ impl Delays {
         }
     }
 
-    /// Takes out the first one if it is due.
+    /// Remove and return the first one if it is due.
     pub(super) fn pop_due<K: QueueKey>(&mut self, slab: &mut Slab<K>, now: Tick) -> Option<Delay> {
         let first = *self.heap.first().filter(|delay| delay.due <= now)?;
         self.heap.swap_remove(0);
@@ -76,7 +76,7 @@ impl Delays {
         Some(first)
     }
 
-    /// Takes out all of them, in no order.
+    /// Remove and return all of them, in no order.
     pub(super) fn clear<K: QueueKey>(&mut self, slab: &mut Slab<K>) -> Vec<Delay> {
         for delay in &self.heap {
             slab.get_mut(delay.slot).delayed = NONE;
@@ -116,7 +116,7 @@ impl Delays {
         self.record_place(slab, place);
     }
 
-    /// Tells the entry where its delayed add is now.
+    /// Record in the entry where its delayed add is now.
     fn record_place<K: QueueKey>(&self, slab: &mut Slab<K>, place: usize) {
         // There are no more delayed adds than slots, which are 32 bits wide.
         slab.get_mut(self.heap[place].slot).delayed = u32::try_from(place).unwrap_or(NONE);
@@ -127,7 +127,7 @@ fn before(one: &Delay, other: &Delay) -> bool {
     (one.due, one.number) < (other.due, other.number)
 }
 
-/// The higher priority, where none says "what the key has, 0 for a new one" and so beats what is below 0.
+/// Return the higher priority. None means "that of the key, 0 for a new key", and so beats what is below 0.
 fn higher(one: Option<i32>, other: Option<i32>) -> Option<i32> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.max(other)),

@@ -1,4 +1,4 @@
-//! One operation on a queue: the lock, taken.
+//! Operations on a locked queue.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::key::{IntoKey, KeyRef, QueueKey};
 use crate::metrics::{QueueMetrics, Scrape};
 use crate::sync::MutexGuard;
 
-/// A queue whose lock is held. Every operation first brings what is due into line.
+/// A locked queue. Every operation first queues the delayed keys that are due.
 ///
-/// Whatever gives a key back gives it to be dropped without the lock.
+/// Keys are returned to be dropped without the lock.
 pub struct Locked<'a, K> {
     pub(super) state: MutexGuard<'a, State<K>>,
     pub(super) queue: &'a WorkQueue<K>,
-    /// The time, once it was read: one reading does for all that happens under the lock.
+    /// The time, once it was read: one reading serves all operations under one lock.
     pub(super) now: Option<Tick>,
 }
 
 impl<K: QueueKey> Locked<'_, K> {
-    /// Reads the clock, as exactly as somebody will look, and brings what is due into line.
+    /// Read the clock as exactly as needed and queue what is due.
     #[inline]
     pub(super) fn tick(&mut self) -> Tick {
         if let Some(now) = self.now {
@@ -37,7 +37,7 @@ impl<K: QueueKey> Locked<'_, K> {
         now
     }
 
-    /// Reads the clock exactly, for deadlines, and brings what is due into line.
+    /// Read the clock exactly, for deadlines, and queue what is due.
     pub(super) fn exact_tick(&mut self) -> Tick {
         let now = self.queue.clock.now();
         self.state.promote(now);
@@ -45,16 +45,16 @@ impl<K: QueueKey> Locked<'_, K> {
         now
     }
 
-    /// Adds a key; no priority keeps what a queued key has and is 0 for a new one. Ignored after shutdown.
+    /// Add a key. Without a priority, a queued key keeps its own and a new key gets 0. Ignored after shutdown.
     ///
-    /// `group` is whose turn the key uses; it means something only in a fair queue. Gives the key back if it was known.
+    /// `group` is the group whose turn the key uses in a fair queue. Return the key if an equal one was known.
     #[inline]
     pub fn add<A: IntoKey<K>>(&mut self, key: A, priority: Option<i32>, group: &str) -> Option<A> {
         let now = self.tick();
         self.state.add(key, priority, group, now)
     }
 
-    /// Adds a key after a delay, zero being at once. Of two delayed adds of a key the earlier one stays.
+    /// Add a key after a delay; zero means at once. Of two delayed adds of a key the earlier one stays.
     pub fn add_after<A: IntoKey<K>>(
         &mut self,
         key: A,
@@ -84,11 +84,11 @@ impl<K: QueueKey> Locked<'_, K> {
         known
     }
 
-    /// Begins a rate-limited add: asks the caller to ask the limiter, without the lock, and to finish.
+    /// Begin a rate-limited add: the caller then asks the limiter without the lock, and finishes.
     ///
     /// # Errors
-    /// Gives the key back where there is nothing to do: after shutdown, or if the key still waits for an earlier
-    /// back-off, which must neither grow nor cost a token for being asked for again.
+    /// The key, if there is nothing to do: after shutdown, or if the key still waits for an earlier back-off, which
+    /// must neither grow nor take another token.
     pub fn begin_rate_limited<A: IntoKey<K>>(&mut self, key: A) -> Result<Option<A>, A> {
         self.tick();
         if self.state.shutting_down {
@@ -103,15 +103,15 @@ impl<K: QueueKey> Locked<'_, K> {
                 .at(entry.delayed)
                 .is_some_and(|delay| delay.back_off);
         match known {
-            Some(key) if waits || entry.asking => Err(key),
+            Some(key) if waits || entry.limiting => Err(key),
             known => {
-                self.state.slab.get_mut(slot).asking = true;
+                self.state.slab.get_mut(slot).limiting = true;
                 Ok(known)
             }
         }
     }
 
-    /// Ends a rate-limited add with what the limiter said; `None` if it failed, which adds nothing.
+    /// End a rate-limited add with the limiter's delay; None if the limiter failed, which adds nothing.
     pub fn finish_rate_limited(
         &mut self,
         key: &(impl KeyRef<K> + ?Sized),
@@ -120,7 +120,7 @@ impl<K: QueueKey> Locked<'_, K> {
         group: &str,
     ) -> Option<K> {
         let slot = self.state.slab.find(key)?;
-        self.state.slab.get_mut(slot).asking = false;
+        self.state.slab.get_mut(slot).limiting = false;
         let Some(delay) = delay.filter(|_| !self.state.shutting_down) else {
             return self.state.remove_unused(slot);
         };
@@ -138,7 +138,7 @@ impl<K: QueueKey> Locked<'_, K> {
         self.state.remove_unused(slot)
     }
 
-    /// Hands out the next key: what `show` makes of it, under the lock, and its priority.
+    /// Hand out the next key: the result of `show`, called under the lock, and the priority.
     #[inline]
     pub fn take<R>(&mut self, show: impl FnOnce(&K) -> R) -> Option<(R, Taken)> {
         if self.state.ready.len() == 0 && self.state.delays.is_empty() {
@@ -149,55 +149,55 @@ impl<K: QueueKey> Locked<'_, K> {
         Some((show(self.state.slab.key(slot)), taken))
     }
 
-    /// Ends the work on a key, which comes into line again if it was added meanwhile. Harmless for any other key.
+    /// End the work on a key, and queue it if it was added again meanwhile. Any other key is ignored.
     #[inline]
     pub fn done(&mut self, key: &(impl KeyRef<K> + ?Sized)) -> Option<K> {
-        // Without metrics nobody asks how long the work took.
+        // Only metrics need the time of the work.
         let timed = self.state.metrics.is_some() || !self.state.delays.is_empty();
         let now = if timed { self.tick() } else { Tick::ZERO };
         let unused = self.state.done(key, now);
-        if self.state.drainers > 0 && self.state.is_drained() {
+        if self.state.drains > 0 && self.state.is_drained() {
             self.queue.drained.notify_all();
         }
         unused
     }
 
-    /// How many keys are in line.
+    /// Return the number of queued keys.
     pub fn len(&mut self) -> usize {
         self.tick();
         self.state.ready.len()
     }
 
-    /// Whether no key is in line.
+    /// Return whether no key is queued.
     pub fn is_empty(&mut self) -> bool {
         self.len() == 0
     }
 
-    /// Whether `shut_down` or a drain was called.
+    /// Return whether `shut_down` or a drain was called.
     pub fn shutting_down(&self) -> bool {
         self.state.shutting_down
     }
 
-    /// Whether no key will ever be handed out again.
+    /// Return whether no key will ever be handed out again.
     pub fn is_over(&self) -> bool {
         self.state.is_over()
     }
 
-    /// Ends the intake: later adds are ignored, delayed ones that are not due are dropped. A drain that runs gives up.
+    /// Shut down: ignore later adds, drop delayed keys that are not due, and end a running drain.
     pub fn shut_down(&mut self) -> Vec<K> {
         self.tick();
-        self.state.forced += 1;
+        self.state.shut_down_calls += 1;
         self.queue.drained.notify_all();
         self.state.shut_down()
     }
 
-    /// All keys of this instant, each as `show` makes it under the lock.
+    /// Return all keys as of now, each as `show` returns it under the lock.
     pub fn snapshot<R>(&mut self, show: impl Fn(&K) -> R) -> Snapshot<R> {
         let now = self.exact_tick();
         Snapshot::of(&self.state, now, show)
     }
 
-    /// How many keys the queue knows, for whatever reason.
+    /// Return the number of keys that the queue knows, for whatever reason.
     pub fn known(&self) -> usize {
         self.state.slab.len()
     }
@@ -205,10 +205,11 @@ impl<K: QueueKey> Locked<'_, K> {
     pub(super) fn scrape(&mut self) -> Scrape {
         let now = self.exact_tick();
         let state = &*self.state;
-        let held = u128::try_from(state.held_count).unwrap_or(0);
-        let unfinished = (u128::from(now.as_nanos()) * held).saturating_sub(state.held_since);
+        let held = u128::try_from(state.processing_count).unwrap_or(0);
+        let unfinished = (u128::from(now.as_nanos()) * held).saturating_sub(state.started_sum);
         let age = |since: Option<Tick>| since.map_or(Duration::ZERO, |since| now.since(since));
-        let longest = (!state.held.is_empty()).then(|| state.slab.get(state.held.first).started);
+        let longest =
+            (!state.processing.is_empty()).then(|| state.slab.get(state.processing.first).started);
         Scrape {
             counted: state
                 .metrics
@@ -222,10 +223,10 @@ impl<K: QueueKey> Locked<'_, K> {
         }
     }
 
-    /// Calls another getter, for one that was called and leaves without looking.
+    /// Wake another getter, for one that was woken and leaves without a look at the queue.
     pub fn pass_on(&mut self) {
         if self.state.ready.len() > 0 {
-            self.state.sleepers.call_one();
+            self.state.waiters.wake_one();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Threads that wait for a key.
 //!
-//! Each sleeps on a condition variable of its own, so that one new key wakes one thread. Of all of them one, the
-//! timekeeper, sleeps no longer than until the next delayed add is due; that is why a queue needs no thread.
+//! Each waits on its own condition variable, so that one new key wakes one thread. One of them, the timekeeper, waits
+//! no longer than until the next delayed add is due; that is why a queue needs no thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,81 +9,81 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sync::Condvar;
 
-/// One thread that waits.
+/// One waiting thread.
 #[derive(Default)]
-pub(super) struct Sleeper {
+pub(super) struct Waiter {
     pub(super) condvar: Condvar,
-    /// Set when it was called for a key; touched under the queue's lock only.
-    called: AtomicBool,
+    /// Set when it was woken for a key; accessed under the queue's lock only.
+    woken: AtomicBool,
 }
 
-/// The threads that wait, the longest waiting first.
+/// The waiting threads, the longest waiting one first.
 #[derive(Default)]
-pub(super) struct Sleepers {
-    waiting: VecDeque<Arc<Sleeper>>,
-    timekeeper: Option<Arc<Sleeper>>,
+pub(super) struct Waiters {
+    all: VecDeque<Arc<Waiter>>,
+    timekeeper: Option<Arc<Waiter>>,
 }
 
-impl Sleepers {
-    /// Wakes one thread for one key. It is not asleep any more for the next key.
+impl Waiters {
+    /// Wake one thread for one key. It no longer counts as waiting.
     #[inline]
-    pub(super) fn call_one(&mut self) {
-        if let Some(sleeper) = self.waiting.pop_front() {
-            sleeper.called.store(true, Ordering::Relaxed);
-            sleeper.condvar.notify_one();
+    pub(super) fn wake_one(&mut self) {
+        if let Some(waiter) = self.all.pop_front() {
+            waiter.woken.store(true, Ordering::Relaxed);
+            waiter.condvar.notify_one();
         }
     }
 
-    /// Wakes everybody for good.
-    pub(super) fn call_all(&mut self) {
-        while !self.waiting.is_empty() {
-            self.call_one();
+    /// Wake all threads for good.
+    pub(super) fn wake_all(&mut self) {
+        while !self.all.is_empty() {
+            self.wake_one();
         }
     }
 
-    /// Makes everybody look at the time and at the queue.
-    pub(super) fn poke_all(&self) {
-        for sleeper in &self.waiting {
-            sleeper.condvar.notify_one();
+    /// Let all threads check the time and the queue.
+    pub(super) fn notify_all_waiting(&self) {
+        for waiter in &self.all {
+            waiter.condvar.notify_one();
         }
     }
 
-    /// The next delayed add is due at another time: whoever minds the time must look, or somebody must begin to.
-    pub(super) fn call_timekeeper(&self) {
-        if let Some(sleeper) = self.timekeeper.as_ref().or(self.waiting.front()) {
-            sleeper.condvar.notify_one();
+    /// Wake the timekeeper, or a thread to become it: the next delayed add is due at another time.
+    pub(super) fn wake_timekeeper(&self) {
+        if let Some(waiter) = self.timekeeper.as_ref().or(self.all.front()) {
+            waiter.condvar.notify_one();
         }
     }
 
-    /// The thread goes to sleep. Tells whether it is the timekeeper, which it becomes if `timed` and there is none.
-    pub(super) fn enter(&mut self, sleeper: &Arc<Sleeper>, timed: bool) -> bool {
-        sleeper.called.store(false, Ordering::Relaxed);
-        self.waiting.push_back(Arc::clone(sleeper));
+    /// Add a waiting thread. Return whether it is the timekeeper, which it becomes if `timed` and there is none.
+    pub(super) fn enter(&mut self, waiter: &Arc<Waiter>, timed: bool) -> bool {
+        waiter.woken.store(false, Ordering::Relaxed);
+        self.all.push_back(Arc::clone(waiter));
         if timed && self.timekeeper.is_none() {
-            self.timekeeper = Some(Arc::clone(sleeper));
+            self.timekeeper = Some(Arc::clone(waiter));
             return true;
         }
         false
     }
 
-    /// The thread woke up, for whatever reason.
-    pub(super) fn leave(&mut self, sleeper: &Arc<Sleeper>) {
-        if !sleeper.called.load(Ordering::Relaxed) {
-            self.waiting.retain(|other| !Arc::ptr_eq(other, sleeper));
+    /// Remove a thread that woke up, for whatever reason.
+    pub(super) fn leave(&mut self, waiter: &Arc<Waiter>) {
+        if !waiter.woken.load(Ordering::Relaxed) {
+            self.all.retain(|other| !Arc::ptr_eq(other, waiter));
         }
         if self
             .timekeeper
             .as_ref()
-            .is_some_and(|keeper| Arc::ptr_eq(keeper, sleeper))
+            .is_some_and(|keeper| Arc::ptr_eq(keeper, waiter))
         {
             self.timekeeper = None;
         }
     }
 
-    /// Finds another timekeeper when the last one has gone.
+    /// Find another timekeeper when the last one has left.
     pub(super) fn replace_timekeeper(&self) {
         if self.timekeeper.is_none() {
-            self.call_timekeeper();
+            self.wake_timekeeper();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Limiters made of others.
+//! Limiters made from others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct MaxOfRateLimiter<K> {
 }
 
 impl<K> MaxOfRateLimiter<K> {
-    /// Asks these; none at all makes no wait.
+    /// Combine limiters; without any there is no wait.
     pub fn new(limiters: Vec<Arc<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -29,7 +29,7 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 
     fn forget(&self, key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
-        // All of them, even if one fails; the first failure is told.
+        // All of them, even if one fails; the first error is returned.
         self.limiters
             .iter()
             .map(|limiter| limiter.forget(key))
@@ -57,14 +57,14 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// The wait of another limiter, at most a given one. A bucket inside still counts its full wait.
+/// The wait of another limiter, with a maximum. A bucket inside still counts its full wait.
 pub struct WithMaxWaitRateLimiter<K> {
     limiter: Arc<dyn RateLimiter<K>>,
     max_delay: Duration,
 }
 
 impl<K> WithMaxWaitRateLimiter<K> {
-    /// Bounds the waits of `limiter`.
+    /// Bound the waits of `limiter`.
     pub fn new(limiter: Arc<dyn RateLimiter<K>>, max_delay: Duration) -> Self {
         Self { limiter, max_delay }
     }

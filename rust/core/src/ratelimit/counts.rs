@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use super::{LimiterError, RateLimiter};
 use crate::key::{KeyRef, QueueKey};
 
-/// How often each key was asked about since it was forgotten.
+/// How often each key was asked for since it was forgotten.
 struct Counts<K> {
     table: Mutex<HashTable<(K, u64)>>,
-    /// How many keys the table has, to be read without the lock: most keys never fail.
+    /// The number of keys in the table, readable without the lock: most keys never fail.
     known: AtomicUsize,
 }
 
@@ -25,7 +25,7 @@ impl<K: QueueKey> Counts<K> {
         }
     }
 
-    /// Counts one more; gives how many there were before.
+    /// Count one more; return the count before.
     fn count(&self, key: &dyn KeyRef<K>) -> u64 {
         let mut table = self.table.lock();
         match table.entry(
@@ -69,7 +69,7 @@ impl<K: QueueKey> Counts<K> {
     }
 }
 
-/// How long a key waits after so many failures.
+/// The wait as a function of failures.
 pub trait Wait: Send + Sync {
     /// Return the wait after `failures` earlier failures.
     fn after(&self, failures: u64) -> Duration;
@@ -130,7 +130,7 @@ impl<K: QueueKey> Default for ItemExponentialFailureRateLimiter<K> {
 
 impl Wait for Exponential {
     fn after(&self, failures: u64) -> Duration {
-        // 2^failures as a multiplication that notices when it no longer fits.
+        // 2^failures as a checked multiplication.
         let factor = u32::try_from(failures)
             .ok()
             .and_then(|failures| 1_u128.checked_shl(failures));

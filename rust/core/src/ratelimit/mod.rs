@@ -1,4 +1,4 @@
-//! How long a key that failed has to wait: client-go's limiters.
+//! How long a failed key waits: client-go's limiters.
 
 mod bucket;
 mod combine;
@@ -14,39 +14,39 @@ pub use counts::{ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, Ite
 use crate::clock::Clock;
 use crate::key::{KeyRef, QueueKey};
 
-/// What a limiter from outside failed with.
+/// The error of a limiter from beyond the border.
 pub type LimiterError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Says how long a key has to wait. Called from any thread, never with a queue's lock.
+/// Decides how long a key waits. Called from any thread, never under the lock of a queue.
 pub trait RateLimiter<K>: Send + Sync {
-    /// How long the key has to wait this time; [`Duration::MAX`] is for ever.
+    /// Return how long the key has to wait this time; [`Duration::MAX`] means for ever.
     ///
     /// # Errors
-    /// A limiter from outside may fail; nothing is queued then.
+    /// A limiter from beyond the border may fail; the key is not added then.
     fn when(&self, key: &dyn KeyRef<K>) -> Result<Duration, LimiterError>;
 
-    /// The key is fine, or given up: its failures do not count any more.
+    /// Forget the failures of a key that succeeded or was given up.
     ///
     /// # Errors
     /// As for [`RateLimiter::when`].
     fn forget(&self, key: &dyn KeyRef<K>) -> Result<(), LimiterError>;
 
-    /// How often the key was asked about since it was last forgotten.
+    /// Return how often the key was asked for since it was last forgotten.
     ///
     /// # Errors
     /// As for [`RateLimiter::when`].
     fn num_requeues(&self, key: &dyn KeyRef<K>) -> Result<u64, LimiterError>;
 
-    /// Takes the clock of the queue that uses it, unless it was made with one or has one from another queue.
+    /// Adopt the clock of a queue, unless the limiter was created with one or has that of another queue.
     fn adopt_clock(&self, _clock: &Arc<dyn Clock>) {}
 
-    /// Whether there is nothing to forget of any key, which spares the search for one.
+    /// Return whether there is nothing to forget for any key, which saves the lookup.
     fn forgets_nothing(&self) -> bool {
         false
     }
 }
 
-/// What every controller of client-go gets: 5 ms to 1000 s by key, and ten keys a second over all, 100 at once.
+/// Create client-go's default for controllers: 5 ms to 1000 s per key, and ten keys per second over all, 100 at once.
 pub fn default_controller_rate_limiter<K: QueueKey + Send + 'static>(
     clock: Option<Arc<dyn Clock>>,
 ) -> MaxOfRateLimiter<K> {

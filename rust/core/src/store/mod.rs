@@ -1,7 +1,7 @@
 //! The indexed store: the last known state of every object of one informer.
 //!
-//! Index functions may call into Python, so they run before the lock is taken; a write looks again if an index was
-//! added meanwhile. Readers take the lock only to copy pointers.
+//! Index functions may call Python, so they run before the lock is taken; a write starts over if an index was added
+//! meanwhile. Readers take the lock only to copy pointers.
 
 mod state;
 
@@ -20,17 +20,17 @@ use state::{AllValues, State};
 pub enum Write {
     /// Add or replace the object of that key.
     Upsert(Key, Arc<Object>),
-    /// Remove the key; the object, where there is one, carries the resource version of the deletion.
+    /// Remove the key; the object, if there is one, has the resource version of the deletion.
     Delete(Key, Option<Arc<Object>>),
 }
 
-/// Why a store refuses.
+/// Why a store rejects a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// There is no index of that name.
     #[error("index with name {0} does not exist")]
     UnknownIndex(String),
-    /// There is an index of that name already.
+    /// There already is an index of that name.
     #[error("indexer conflict: there is an index named {0}")]
     IndexExists(String),
 }
@@ -47,7 +47,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// An empty store without indexes.
+    /// Create an empty store without indexes.
     pub fn new() -> Self {
         let state = State {
             items: HashMap::default(),
@@ -60,17 +60,17 @@ impl Store {
         }
     }
 
-    /// Add or replace an object; gives the one it replaces.
+    /// Add or replace an object; return the one it replaces.
     pub fn upsert(&self, key: Key, object: Arc<Object>) -> Option<Arc<Object>> {
         self.apply(vec![Write::Upsert(key, object)]).pop().flatten()
     }
 
-    /// Remove a key; gives the object that was there. An absent key is no error.
+    /// Remove a key; return the removed object. A missing key is no error.
     pub fn delete(&self, key: Key, object: Option<Arc<Object>>) -> Option<Arc<Object>> {
         self.apply(vec![Write::Delete(key, object)]).pop().flatten()
     }
 
-    /// Apply writes in order under one lock; gives for each the object that was there before.
+    /// Apply writes in order under one lock; return the former object of each.
     pub fn apply(&self, writes: Vec<Write>) -> Vec<Option<Arc<Object>>> {
         loop {
             let funcs = self.index_funcs();
@@ -93,7 +93,7 @@ impl Store {
         }
     }
 
-    /// Make the objects the whole content. Readers see the old or the new world, never a mixture.
+    /// Replace the whole content. Readers see the old content or the new one, never a mixture.
     pub fn replace(&self, objects: Vec<(Key, Arc<Object>)>, resource_version: Option<&str>) {
         loop {
             let funcs = self.index_funcs();
@@ -125,15 +125,15 @@ impl Store {
         resource_version.clone_into(&mut self.state.write().resource_version);
     }
 
-    /// The resource version of the last write, list or bookmark.
+    /// Return the resource version of the last write, list or bookmark.
     pub fn resource_version(&self) -> String {
         self.state.read().resource_version.clone()
     }
 
-    /// Add indexes; the items that are there are in them when the call returns.
+    /// Add indexes; they contain all current items when the call returns.
     ///
     /// # Errors
-    /// There is an index of one of the names; nothing was added then.
+    /// There already is an index of one of the names; nothing was added.
     pub fn add_indexes(&self, new: &[(Box<str>, Arc<dyn IndexFunc>)]) -> Result<(), StoreError> {
         let funcs: Vec<_> = new.iter().map(|(_, func)| func.clone()).collect();
         let mut computed: HashMap<Key, (Arc<Object>, AllValues), RandomState> = HashMap::default();
@@ -142,7 +142,7 @@ impl Store {
             return Err(StoreError::IndexExists(name.to_string()));
         }
         loop {
-            // What changed while the functions ran without the lock is computed in the next round.
+            // Items that changed while the functions ran without the lock are computed in the next round.
             let known = |key: &Key, object: &Arc<Object>| {
                 computed
                     .get(key)
@@ -185,17 +185,17 @@ impl Store {
         }
     }
 
-    /// The object of that key.
+    /// Return the object of that key.
     pub fn get(&self, key: &str) -> Option<Arc<Object>> {
         self.state.read().items.get(key).cloned()
     }
 
-    /// All objects, in no order.
+    /// Return all objects, in no order.
     pub fn list(&self) -> Vec<Arc<Object>> {
         self.state.read().items.values().cloned().collect()
     }
 
-    /// All objects with their keys, in no order.
+    /// Return all objects with their keys, in no order.
     pub fn entries(&self) -> Vec<(Key, Arc<Object>)> {
         self.state
             .read()
@@ -205,27 +205,27 @@ impl Store {
             .collect()
     }
 
-    /// All keys, in no order.
+    /// Return all keys, in no order.
     pub fn keys(&self) -> Vec<Key> {
         self.state.read().items.keys().cloned().collect()
     }
 
-    /// How many objects there are.
+    /// Return the number of objects.
     pub fn len(&self) -> usize {
         self.state.read().items.len()
     }
 
-    /// Whether there is no object.
+    /// Return whether there is no object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that the objects take.
+    /// Return the bytes that the objects take.
     pub fn bytes(&self) -> usize {
         self.state.read().bytes
     }
 
-    /// The names of the indexes.
+    /// Return the names of the indexes.
     pub fn index_names(&self) -> Vec<Box<str>> {
         self.state
             .read()
@@ -235,7 +235,7 @@ impl Store {
             .collect()
     }
 
-    /// The objects that share a value of that index with the object, which need not be stored.
+    /// Return the objects that share an index value with the object, which need not be stored.
     ///
     /// # Errors
     /// There is no index of that name.
@@ -252,7 +252,7 @@ impl Store {
             .collect())
     }
 
-    /// The objects under a value of that index.
+    /// Return the objects with that index value.
     ///
     /// # Errors
     /// There is no index of that name.
@@ -266,7 +266,7 @@ impl Store {
             .collect())
     }
 
-    /// The keys under a value of that index.
+    /// Return the keys with that index value.
     ///
     /// # Errors
     /// There is no index of that name.
@@ -274,7 +274,7 @@ impl Store {
         Ok(self.state.read().index(name)?.keys(value))
     }
 
-    /// The values of that index under which there is an object.
+    /// Return the values of that index that have an object.
     ///
     /// # Errors
     /// There is no index of that name.

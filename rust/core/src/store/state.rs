@@ -1,4 +1,4 @@
-//! What the store holds, under its lock.
+//! The content of the store, under its lock.
 
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use super::{StoreError, Write};
 use crate::index::{Index, Values};
 use crate::object::{Key, Object};
 
-/// For each index the values of one object.
+/// The values of one object for each index.
 pub(super) type AllValues = Vec<Option<Values>>;
 
 pub(super) struct State {
     pub(super) items: HashMap<Key, Arc<Object>, RandomState>,
     pub(super) indexes: Vec<Index>,
-    /// The resource version of the last object written, replaced list or bookmark; upstream's rule, no comparison.
+    /// The resource version of the last written object, replaced list or bookmark; upstream's rule, without a
+    /// comparison.
     pub(super) resource_version: String,
     pub(super) bytes: usize,
 }

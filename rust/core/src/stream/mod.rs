@@ -1,7 +1,7 @@
-//! The body of an HTTP/1.1 answer while it arrives: its framing taken off, without a copy.
+//! The body of an HTTP/1.1 response as it arrives: its framing is removed without a copy.
 //!
-//! A watch sends a small chunk or two for each event. What one read of the socket brings may hold many of them, and is
-//! handed on as the payloads in it.
+//! A watch sends a small chunk or two per event. One read of the socket may return many of them, and yields the
+//! payloads in it.
 
 #[cfg(unix)]
 mod socket;
@@ -9,10 +9,10 @@ mod socket;
 #[cfg(unix)]
 pub use socket::{Received, Socket};
 
-/// The longest line that says a chunk's size, with its extensions, and the longest line of a trailer.
+/// The longest line of a chunk size with its extensions, and of a trailer.
 const LONGEST_LINE: usize = 1024;
 
-/// The framing is broken, or the body was cut.
+/// The framing is invalid, or the body was cut.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BodyError(pub String);
@@ -28,31 +28,31 @@ impl BodyError {
 enum Framing {
     /// So many bytes of the body, or of a chunk, are missing.
     Payload { missing: u64, chunked: bool },
-    /// The end of the connection.
+    /// The body ends with the connection.
     Connection,
     /// Chunked: a line with a size, or of the trailer, comes next.
     Line { trailer: bool },
-    /// Chunked: the line end after a chunk, of which so many bytes were seen.
+    /// Chunked: the line end after a chunk, of which so many bytes were read.
     ChunkEnd(usize),
-    /// Everything came.
+    /// The body is complete.
     Done,
 }
 
-/// Takes the framing off a body, cut anywhere.
+/// Removes the framing of a body, which may be cut anywhere.
 #[derive(Debug)]
 pub struct Body {
     framing: Framing,
-    /// A line that was cut.
+    /// The beginning of a cut line.
     line: Vec<u8>,
 }
 
 impl Body {
-    /// A body in chunked transfer coding.
+    /// Create a body in chunked transfer coding.
     pub fn chunked() -> Self {
         Self::framed(Framing::Line { trailer: false })
     }
 
-    /// A body of so many bytes; None where the end of the connection is its end.
+    /// Create a body of so many bytes; None if it ends with the connection.
     pub fn of_length(length: Option<u64>) -> Self {
         Self::framed(match length {
             Some(0) => Framing::Done,
@@ -71,15 +71,15 @@ impl Body {
         }
     }
 
-    /// Whether all of it came.
+    /// Return whether the body is complete.
     pub fn is_done(&self) -> bool {
         self.framing == Framing::Done
     }
 
-    /// Take more bytes off the connection and hand on the payloads in them, in order. What follows the end is dropped.
+    /// Take more bytes of the connection and pass on their payloads in order. Bytes after the end are dropped.
     ///
     /// # Errors
-    /// The framing is broken. The payloads before that were handed on.
+    /// The framing is invalid. The payloads before that were passed on.
     pub fn feed(
         &mut self,
         piece: &[u8],
@@ -131,7 +131,7 @@ impl Body {
         if self.line.len() + part.len() > LONGEST_LINE {
             return Err(BodyError::new("a chunk's size is no number"));
         }
-        // As a rule the line is there as a whole, and is not copied.
+        // Usually the line is complete, and is not copied.
         let held;
         let line = if self.line.is_empty() && part.ends_with(b"\n") {
             part
@@ -164,7 +164,7 @@ impl Body {
         Ok(after)
     }
 
-    /// The connection ended.
+    /// Note the end of the connection.
     ///
     /// # Errors
     /// The body is not complete.
@@ -190,12 +190,12 @@ impl Body {
     }
 }
 
-/// The first `at` bytes, as far as there are so many, and the others.
+/// Split off the first `at` bytes, or all if there are fewer.
 fn split(bytes: &[u8], at: u64) -> (&[u8], &[u8]) {
     bytes.split_at(usize::try_from(at).map_or(bytes.len(), |at| at.min(bytes.len())))
 }
 
-/// The size that a line says, whose extensions mean nothing to us.
+/// Return the chunk size in a line; extensions are ignored.
 fn size_of(line: &[u8]) -> Option<u64> {
     let digits = line.split(|&byte| byte == b';').next()?.trim_ascii();
     let hexadecimal = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);

@@ -1,4 +1,4 @@
-//! A socket that is read without anybody's help.
+//! Non-blocking reads of a socket.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// The most that one read takes: the events that came while the last ones were worked off.
+/// The most that one read returns: the events that arrived while the last ones were processed.
 const PIECE: usize = 256 << 10;
 
-/// What came of waiting for bytes.
+/// The result of a wait for bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// These.
+    /// Bytes that arrived.
     Bytes(&'a [u8]),
-    /// The other side has ended the connection, or it was shut down here.
+    /// The peer has ended the connection, or it was shut down here.
     End,
-    /// Nothing in time.
+    /// Nothing arrived in time.
     Nothing,
 }
 
-/// A connected stream socket that does not block, with a buffer that is used over and over.
+/// A connected, non-blocking stream socket with a buffer that is reused.
 #[derive(Debug)]
 pub struct Socket {
     stream: TcpStream,
@@ -30,10 +30,10 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Read from that socket, whose duplicates may be shut down to end a wait.
+    /// Create a reader of a socket; a shutdown of one of its duplicates ends a wait.
     ///
     /// # Errors
-    /// It can not be told not to block.
+    /// The socket cannot be made non-blocking.
     pub fn new(fd: OwnedFd) -> std::io::Result<Self> {
         let stream = TcpStream::from(fd);
         stream.set_nonblocking(true)?;
@@ -43,7 +43,7 @@ impl Socket {
         })
     }
 
-    /// Take what is there, and wait for it `limit` at most if there is nothing.
+    /// Return what has arrived; if nothing has, wait for it, at most `limit`.
     ///
     /// # Errors
     /// The connection broke.
@@ -60,7 +60,7 @@ impl Socket {
                 Err(_) => {}
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            // What is longer than a kernel can count is for ever.
+            // A time too long for the kernel means for ever.
             let left = left.and_then(|left| Timespec::try_from(left).ok());
             let mut wanted = [PollFd::new(&self.stream, PollFlags::IN)];
             match poll(&mut wanted, left.as_ref()) {

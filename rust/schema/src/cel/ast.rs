@@ -40,7 +40,7 @@ pub(super) enum Binary {
 }
 
 impl Binary {
-    /// The name that compilers give it in messages.
+    /// Return the name that compilers give it in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Equal => "_==_",

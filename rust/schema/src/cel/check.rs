@@ -310,7 +310,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The type of an element or entry; a `?` before it takes the optional away.
+    /// Return the type of an element or entry; a `?` before it takes the optional away.
     fn element(&mut self, id: Id, optional: bool) -> Found {
         match self.of(id)? {
             Type::Optional(inner) if optional => Ok((*inner).clone()),
@@ -322,7 +322,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A list whose elements may be of different types, as nowhere else.
+    /// Return a list whose elements may be of different types, as nowhere else.
     fn mixed(&mut self, items: &'a [(Id, bool)]) -> Found {
         for (item, optional) in items {
             self.element(*item, *optional)?;

@@ -7,7 +7,7 @@ use super::value::Value;
 
 pub(super) type Found = Result<Type, CompileError>;
 
-/// An error unless what was given fits.
+/// Return an error unless what was given fits.
 pub(super) fn require(
     fits: bool,
     at: usize,
@@ -21,7 +21,7 @@ pub(super) fn require(
     }
 }
 
-/// The type of a field.
+/// Return the type of a field.
 pub(super) fn field(operand: Type, name: &str, optional: bool, at: usize) -> Found {
     let found = match operand {
         Type::Optional(inner) => {
@@ -86,7 +86,7 @@ pub(super) fn shown_call(member: bool, given: &[Type]) -> String {
     }
 }
 
-/// What an operator gives; None if it does not take these.
+/// Return what an operator gives; None if it does not take these.
 pub(super) fn binary(operator: Binary, left: &Type, right: &Type) -> Option<Type> {
     use Type::{Bool, Bytes, Double, Duration, Dyn, Int, List, Map, String, Timestamp, Uint};
     let number = |of: &Type| matches!(of, Int | Uint | Double);

@@ -314,7 +314,7 @@ fn array<'a>(schema: &'a Json, name: &str) -> impl Iterator<Item = &'a Json> {
         .flatten()
 }
 
-/// A rule as messages show it: all its parts, in the order and the escapes of the real server.
+/// Return a rule as messages show it: all its parts, in the order and the escapes of the real server.
 fn shown_rule(json: &Json) -> String {
     let text = |name: &str| {
         Json::from(json.get(name).and_then(Json::as_str).unwrap_or_default()).to_string()

@@ -5,12 +5,12 @@ use super::eval::Evaluated;
 use super::times;
 use super::value::Value;
 
-/// A duration in nanoseconds.
+/// Return a duration in nanoseconds.
 pub(super) fn duration(text: &str) -> Option<i64> {
     times::duration(text, false)
 }
 
-/// A time in nanoseconds since the epoch.
+/// Return a time in nanoseconds since the epoch.
 pub(super) fn timestamp(text: &str) -> Option<i128> {
     times::parse(text)
 }
@@ -154,7 +154,7 @@ pub(super) fn to_duration(value: &Value) -> Evaluated {
     }
 }
 
-/// A duration in seconds, as `1.5s`.
+/// Return a duration in seconds, as `1.5s`.
 pub(super) fn shown_duration(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let size = nanos.unsigned_abs();
@@ -163,7 +163,7 @@ pub(super) fn shown_duration(nanos: i64) -> String {
     format!("{sign}{}{fraction}s", size / 1_000_000_000)
 }
 
-/// A number with as few digits as tell it from every other one, with an exponent where it is large or small.
+/// Return a number with as few digits as tell it from every other one, with an exponent where it is large or small.
 pub(super) fn shown_double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

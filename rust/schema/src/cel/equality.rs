@@ -20,7 +20,7 @@ impl Budget {
     }
 }
 
-/// Whether both are the same; values of different types are not, but for numbers.
+/// Return whether both are the same; values of different types are not, but for numbers.
 pub(super) fn equals(a: &Value, b: &Value, budget: &mut Budget) -> Result<bool, EvalError> {
     budget.charge(a.weight().min(b.weight()))?;
     Ok(match (a, b) {
@@ -73,7 +73,7 @@ fn all<'a>(
     pairs.try_fold(true, |same, (a, b)| Ok(same && equals(a, b, budget)?))
 }
 
-/// Whether all of `wanted` are among `items`.
+/// Return whether all of `wanted` are among `items`.
 pub(super) fn covers(
     items: &[Value],
     wanted: &[Value],
@@ -87,7 +87,7 @@ pub(super) fn covers(
     Ok(true)
 }
 
-/// Where a value stands in a list.
+/// Return where a value stands in a list.
 pub(super) fn position(
     items: &[Value],
     wanted: &Value,
@@ -101,7 +101,7 @@ pub(super) fn position(
     Ok(None)
 }
 
-/// Whether two elements of a list that is a map have the same keys.
+/// Return whether two elements of a list that is a map have the same keys.
 pub(super) fn same_keys(
     keys: &[String],
     a: &Value,

@@ -181,7 +181,7 @@ impl<'p> Evaluation<'p> {
     }
 }
 
-/// An element of a literal: what a `?` before it stands for is there or not.
+/// Return an element of a literal: what a `?` before it stands for is there or not.
 fn given(value: Value, optional: bool) -> Result<Option<Value>, EvalError> {
     match value {
         Value::Optional(inner) if optional => Ok(inner.map(|inner| (*inner).clone())),

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-/// The path as causes write it; None if it leads nowhere, empty for an empty one.
+/// Return the path as causes write it; None if it leads nowhere, empty for an empty one.
 pub(super) fn field_path(mut schema: &Json, path: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = path;
@@ -35,7 +35,7 @@ pub(super) fn field_path(mut schema: &Json, path: &str) -> Option<String> {
     Some(out)
 }
 
-/// A name in quotes and brackets, whose beginning is read already.
+/// Return a name in quotes and brackets, whose beginning is read already.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();

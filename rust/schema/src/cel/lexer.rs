@@ -157,7 +157,7 @@ impl<'a> Lexer<'a> {
         Token::Int(digits)
     }
 
-    /// A string or bytes literal with its prefix, if one begins here.
+    /// Return a string or bytes literal with its prefix, if one begins here.
     fn string(&mut self) -> Result<Option<Token>, CompileError> {
         let rest = self.rest().as_bytes();
         let prefix = rest

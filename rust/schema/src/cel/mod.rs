@@ -44,7 +44,7 @@ impl CompileError {
         Self { at, why }
     }
 
-    /// The message with the line that it is about and a mark below the place.
+    /// Return the message with the line that it is about and a mark below the place.
     fn shown(&self, text: &str) -> String {
         let at = (0..=self.at.min(text.len()))
             .rev()

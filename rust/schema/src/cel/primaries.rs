@@ -120,7 +120,7 @@ impl Parser {
         }
     }
 
-    /// The name of a type that has dots in it, where a selection spells one.
+    /// Return the name of a type that has dots in it, where a selection spells one.
     fn type_name(&self, of: Id, field: &str) -> Option<String> {
         let before = match self.expr(of)? {
             Expr::Ident(name) => name.clone(),

@@ -67,7 +67,7 @@ impl Quantity {
         self
     }
 
-    /// The digits at a smaller exponent, None if there are too many.
+    /// Return the digits at a smaller exponent, None if there are too many.
     fn at(&self, exponent: i32) -> Option<i128> {
         let power = u32::try_from(self.exponent - exponent).ok()?;
         self.digits.checked_mul(10_i128.checked_pow(power)?)
@@ -99,7 +99,7 @@ impl Quantity {
         self.digits.signum().try_into().unwrap_or(0)
     }
 
-    /// The whole number that it is, if it is one that fits.
+    /// Return the whole number that it is, if it is one that fits.
     pub(super) fn integer(&self) -> Option<i64> {
         if self.exponent < 0 {
             return None;

@@ -125,7 +125,7 @@ impl Rule {
         }
     }
 
-    /// What errors call the rule.
+    /// Return what errors call the rule.
     pub(super) fn name(&self) -> &str {
         if self.message.is_empty() {
             &self.text
@@ -134,7 +134,7 @@ impl Rule {
         }
     }
 
-    /// What is said when the rule does not hold and there is no better message.
+    /// Return what is said when the rule does not hold and there is no better message.
     pub(super) fn fallback(&self) -> String {
         if self.message.is_empty() {
             format!("failed rule: {}", self.text)

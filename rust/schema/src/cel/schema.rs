@@ -44,7 +44,7 @@ pub(super) enum Format {
 }
 
 impl Shape {
-    /// The shape of a schema; None where rules do not see its values. `root` for objects that have metadata.
+    /// Return the shape of a schema; None where rules do not see its values. `root` for objects that have metadata.
     pub(super) fn of(schema: &Json, root: bool) -> Option<Arc<Self>> {
         let text = |name: &str| schema.get(name).and_then(Json::as_str).unwrap_or_default();
         if flag(schema, "x-kubernetes-int-or-string") {
@@ -133,7 +133,7 @@ impl Shape {
         Self::new(ShapeKind::Object(fields), of)
     }
 
-    /// The value that rules see. What does not fit the schema, which was checked before, is null.
+    /// Return the value that rules see. What does not fit the schema, which was checked before, is null.
     pub(super) fn value(&self, json: read::Value<'_>) -> Value {
         if json.kind() == read::Kind::Null {
             return Value::Null;
@@ -203,7 +203,7 @@ pub(super) fn flag(schema: &Json, name: &str) -> bool {
     schema.get(name).and_then(Json::as_bool).unwrap_or(false)
 }
 
-/// The keys of a list that is a map.
+/// Return the keys of a list that is a map.
 pub(super) fn list_keys(schema: &Json) -> Vec<String> {
     let keys = schema
         .get("x-kubernetes-list-map-keys")
@@ -212,7 +212,7 @@ pub(super) fn list_keys(schema: &Json) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-/// A field's name in rules; None where it can not be named.
+/// Return a field's name in rules; None where it can not be named.
 pub(super) fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
@@ -234,7 +234,7 @@ pub(super) fn escape(name: &str) -> Option<String> {
     )
 }
 
-/// What a text in base 64 stands for.
+/// Return what a text in base 64 stands for.
 pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
     let body = text.trim_end_matches('=');
     if !text.len().is_multiple_of(4) || text.len() - body.len() > 2 {

@@ -92,7 +92,7 @@ fn number(part: &str) -> Option<u64> {
     part.parse().ok()
 }
 
-/// Whether no zero stands before the number.
+/// Return whether no zero stands before the number.
 fn plain(part: &str) -> bool {
     part == "0" || !part.starts_with('0')
 }

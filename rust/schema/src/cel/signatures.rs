@@ -127,14 +127,14 @@ static BY_NAME: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|
     found
 });
 
-/// Whether there is a function of that name, which may have a dot in it, without a receiver.
+/// Return whether there is a function of that name, which may have a dot in it, without a receiver.
 pub(super) fn is_global(name: &str) -> bool {
     BY_NAME
         .get(name)
         .is_some_and(|overloads| overloads.iter().any(|overload| !overload.member))
 }
 
-/// Whether there is any function of that name.
+/// Return whether there is any function of that name.
 pub(super) fn is_known(name: &str) -> bool {
     BY_NAME.contains_key(name)
 }

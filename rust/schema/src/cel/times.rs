@@ -8,7 +8,7 @@ const DAY: i128 = 86_400;
 const FIRST: i128 = -62_135_596_800;
 const LAST: i128 = 253_402_300_799;
 
-/// A timestamp, if it lies within the years 1 to 9999.
+/// Return a timestamp, if it lies within the years 1 to 9999.
 pub(super) fn in_range(nanos: i128) -> Option<Value> {
     let seconds = nanos.div_euclid(NANOS);
     (FIRST..=LAST)
@@ -82,7 +82,7 @@ fn date(days: i64) -> (i64, u32, u32) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// A time as RFC 3339 has it, in nanoseconds since the epoch.
+/// Return a time as RFC 3339 has it, in nanoseconds since the epoch.
 pub(super) fn parse(text: &str) -> Option<i128> {
     let bytes = text.as_bytes();
     let number = |from: usize, to: usize| -> Option<i64> {
@@ -135,7 +135,7 @@ pub(super) fn zone_seconds(zone: &str) -> Option<i64> {
     (hours <= 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
-/// A date like `2026-01-31`, its beginning in nanoseconds since the epoch.
+/// Return a date like `2026-01-31`, its beginning in nanoseconds since the epoch.
 pub(super) fn parse_date(text: &str) -> Option<i128> {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else {
@@ -155,7 +155,7 @@ pub(super) fn parse_date(text: &str) -> Option<i128> {
     exists.then(|| i128::from(days) * DAY * NANOS)
 }
 
-/// A time as RFC 3339 has it, in UTC, with as many digits as it needs.
+/// Return a time as RFC 3339 has it, in UTC, with as many digits as it needs.
 pub(super) fn shown(nanos: i128) -> String {
     let parts = parts(nanos, 0);
     let fraction = format!(".{:09}", parts.nanos);
@@ -166,7 +166,8 @@ pub(super) fn shown(nanos: i128) -> String {
     )
 }
 
-/// A duration as Go writes it (`1h30m`, `1.5s`); days and weeks, in whole words too, where a schema's format takes them.
+/// Return a duration as Go writes it (`1h30m`, `1.5s`); days and weeks, in whole words too, where a schema's format
+/// takes them.
 pub(super) fn duration(text: &str, of_schema: bool) -> Option<i64> {
     let (negative, mut rest) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -220,7 +221,7 @@ fn unit(name: &str, of_schema: bool) -> Option<i128> {
     })
 }
 
-/// An amount like `1.5` times a unit.
+/// Return an amount like `1.5` times a unit.
 fn scaled(amount: &str, unit: i128) -> Option<i128> {
     let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {

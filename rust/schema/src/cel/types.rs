@@ -51,7 +51,7 @@ impl Type {
         Self::Optional(Arc::new(of))
     }
 
-    /// Whether one may stand where the other is wanted.
+    /// Return whether one may stand where the other is wanted.
     pub(super) fn fits(&self, wanted: &Self) -> bool {
         match (self, wanted) {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.fits(b),
@@ -74,7 +74,7 @@ impl Type {
         }
     }
 
-    /// What both are, `Dyn` if they differ.
+    /// Return what both are, `Dyn` if they differ.
     pub(super) fn join(self, other: &Self) -> Self {
         match (&self, other) {
             (Self::Null, _) if self.fits(other) => other.clone(),
@@ -140,7 +140,7 @@ const TYPE_NAMES: [&str; 18] = [
     "kubernetes.Semver",
 ];
 
-/// Whether the name is a type's.
+/// Return whether the name is a type's.
 pub(super) fn is_type_name(name: &str) -> bool {
     TYPE_NAMES.contains(&name)
 }

@@ -124,7 +124,7 @@ fn host(authority: &str) -> Option<(String, String, bool)> {
     Some((unescape_only(name)?, port.to_owned(), brackets))
 }
 
-/// Whether each `%` begins an escape.
+/// Return whether each `%` begins an escape.
 fn escaped(text: &str) -> bool {
     text.split('%').skip(1).all(|part| {
         let bytes = part.as_bytes();

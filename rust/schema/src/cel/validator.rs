@@ -51,12 +51,12 @@ impl Validator {
         Ok(Self { root, problems })
     }
 
-    /// What is wrong with the rules.
+    /// Return what is wrong with the rules.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Whether there are no rules.
+    /// Return whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
@@ -257,7 +257,7 @@ impl Run {
         CONTINUE
     }
 
-    /// The message that the rule makes, None if it makes none that can be used; an error if it takes too long.
+    /// Return the message that the rule makes, None if it makes none that can be used; an error if it takes too long.
     fn message(
         &mut self,
         rule: &Rule,
@@ -303,7 +303,7 @@ struct Ratchet<'j> {
 }
 
 impl<'j> Ratchet<'j> {
-    /// Whether nothing changed, so that what is wrong was wrong before.
+    /// Return whether nothing changed, so that what is wrong was wrong before.
     fn unchanged(self) -> bool {
         self.current
             .or(self.parent)
@@ -321,7 +321,7 @@ impl<'j> Ratchet<'j> {
     }
 }
 
-/// What tells an element of a list that is a map from the others.
+/// Return what tells an element of a list that is a map from the others.
 fn identity<'j>(keys: &[String], item: read::Value<'j>) -> Vec<Option<&'j str>> {
     keys.iter()
         .map(|key| item.get(key).map(|value| value.0))

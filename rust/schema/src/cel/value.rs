@@ -84,7 +84,7 @@ pub(super) enum Key {
 }
 
 impl Key {
-    /// The key that a value is, None where it can be none.
+    /// Return the key that a value is, None where it can be none.
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Bool(truth) => Some(Self::Bool(*truth)),
@@ -99,7 +99,7 @@ impl Key {
         }
     }
 
-    /// The value that a macro's variable has.
+    /// Return the value that a macro's variable has.
     pub(super) fn value(&self) -> Value {
         match self {
             Self::Bool(truth) => Value::Bool(*truth),
@@ -128,7 +128,7 @@ impl Value {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// The name that `type()` gives.
+    /// Return the name that `type()` gives.
     pub(super) fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
@@ -153,7 +153,7 @@ impl Value {
         }
     }
 
-    /// What comparing or copying it costs, in steps: roughly its elements, without going further down.
+    /// Return what comparing or copying it costs, in steps: roughly its elements, without going further down.
     pub(super) fn weight(&self) -> u64 {
         let size = match self {
             Self::String(text) => text.len() / 10,
@@ -165,7 +165,7 @@ impl Value {
         size as u64 + 1
     }
 
-    /// The order of numbers among each other, of texts, bytes, booleans, times; None for what has none.
+    /// Return the order of numbers among each other, of texts, bytes, booleans, times; None for what has none.
     pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),

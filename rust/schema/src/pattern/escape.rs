@@ -40,7 +40,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// A class like `[:alpha:]`; a bracket that begins none is a literal.
+    /// Return a class like `[:alpha:]`; a bracket that begins none is a literal.
     fn posix(&mut self) -> Rewritten<()> {
         let name: String = self.rest.clone().take_while(|char| *char != ']').collect();
         if name.len() < 2 || !name.ends_with(':') {
@@ -60,7 +60,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// What stands after a backslash.
+    /// Return what stands after a backslash.
     pub(super) fn escape(&mut self, in_class: bool) -> Rewritten<()> {
         let char = self
             .rest

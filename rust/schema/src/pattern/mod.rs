@@ -72,12 +72,12 @@ impl Pattern {
         Err(BadPattern("expression is too large".to_owned()))
     }
 
-    /// An upper bound of the bytes that the compiled pattern takes.
+    /// Return an upper bound of the bytes that the compiled pattern takes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Whether the pattern occurs anywhere in the text, which is UTF-8.
+    /// Return whether the pattern occurs anywhere in the text, which is UTF-8.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Pattern {
         Ok(self.regex.is_match(text))
     }
 
-    /// The first matches in the text that do not overlap, `most` of them.
+    /// Return the first matches in the text that do not overlap, `most` of them.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Pattern {
     }
 }
 
-/// The last line of the crate's message: the ones before it draw the rewritten pattern, which nobody wrote.
+/// Return the last line of the crate's message: the ones before it draw the rewritten pattern, which nobody wrote.
 fn explain(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();

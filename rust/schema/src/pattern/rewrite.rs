@@ -9,7 +9,7 @@ use super::escape::push_literal;
 const MAX_REPEAT: u32 = 1_000;
 pub(super) type Rewritten<T> = Result<T, &'static str>;
 
-/// The same pattern for the crate.
+/// Return the same pattern for the crate.
 pub(super) fn rewrite(text: &str) -> Rewritten<String> {
     Rewriter {
         rest: text.chars().peekable(),
@@ -135,7 +135,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// What stands after `{` if it is a count, which is taken then; anything else is a literal brace.
+    /// Return what stands after `{` if it is a count, which is taken then; anything else is a literal brace.
     fn counts(&mut self) -> Option<(String, u32)> {
         let mut ahead = self.rest.clone();
         let mut text = String::from("{");

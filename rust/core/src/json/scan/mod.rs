@@ -1,8 +1,8 @@
 //! A validating scan of one JSON value that may arrive in pieces.
 //!
-//! The scan never allocates per value: it tracks open containers as bits and remembers only where the members of the
-//! few objects that the decoder reads begin and end. When the bytes run out it stops between tokens (or inside a
-//! string) and goes on there when more have come, so the cost is linear however the network cuts the stream.
+//! The scan never allocates per value: it keeps open containers as bits and records only where the members of the few
+//! objects that the decoder reads begin and end. When the bytes run out it stops between tokens (or inside a string)
+//! and continues there when more have come, so the cost is linear however the network cuts the stream.
 
 mod nesting;
 mod skim;
@@ -11,11 +11,11 @@ use super::MAX_DEPTH;
 use super::read::Value;
 use super::text::{StringEnd, skip_string, valid_number};
 
-/// Levels whose members can be remembered: a frame, the object in it, the object's metadata.
+/// Levels whose members can be recorded: a frame, the object in it, the object's metadata.
 const LEVELS: usize = 3;
 const WORDS: usize = (MAX_DEPTH + LEVELS).div_ceil(64);
 
-/// Where something lies in the scanned bytes.
+/// A place in the scanned bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
@@ -25,12 +25,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes that the span covers.
+    /// Return the bytes that the span covers.
     pub fn of<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The value that the span covers in accepted text.
+    /// Return the value that the span covers in accepted text.
     pub fn value<'a>(&self, text: &'a str) -> Value<'a> {
         Value(text.get(self.start..self.end).unwrap_or_default())
     }
@@ -45,7 +45,7 @@ pub struct Member {
     pub value: Span,
 }
 
-/// What the scanned value is, which says whose members are remembered.
+/// The shape of the scanned value, which decides whose members are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// An object: its own members, and those of `metadata`.
@@ -54,7 +54,7 @@ pub enum Shape {
     Frame,
 }
 
-/// Why the bytes are not JSON, and where.
+/// Why and where the bytes are not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanError {
     /// Bytes from the start of the value.
@@ -89,15 +89,15 @@ pub struct Scan {
     shape: Shape,
     state: State,
     pos: usize,
-    /// Open containers.
+    /// The number of open containers.
     depth: usize,
-    /// Deepest nesting allowed, counted like `depth`.
+    /// The deepest allowed nesting, counted like `depth`.
     limit: usize,
     /// One bit per open container: set for an object.
     objects: [u64; WORDS],
-    /// Whether the members at this depth (from 1) are remembered.
+    /// Whether the members at this depth (from 1) are recorded.
     wanted: [bool; LEVELS + 1],
-    /// Whether the member that is read at this depth is one whose own members are remembered.
+    /// Whether the current member at this depth is one whose own members are recorded.
     descend: [bool; LEVELS + 1],
     key: [Span; LEVELS + 1],
     value: [usize; LEVELS + 1],
@@ -105,7 +105,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// A scan for one value of that shape.
+    /// Create a scan of one value of that shape.
     pub fn new(shape: Shape) -> Self {
         Self {
             shape,
@@ -122,7 +122,7 @@ impl Scan {
         }
     }
 
-    /// Forget the value, keep the memory.
+    /// Forget the value; keep the memory.
     pub fn restart(&mut self) {
         self.state = State::Value;
         self.pos = 0;
@@ -131,15 +131,16 @@ impl Scan {
         self.members.iter_mut().for_each(Vec::clear);
     }
 
-    /// The members of the value itself (level 0), of the object in it that the shape names (1), and so on.
+    /// Return the members of the value itself (level 0), of the object in it that the shape names (1), and so on.
     pub fn members(&self, level: usize) -> &[Member] {
         self.members.get(level).map_or(&[], Vec::as_slice)
     }
 
-    /// Scan on. `bytes` begins with the value and has grown since the last call; gives the value's end once it is there.
+    /// Continue the scan. `bytes` begins with the value and may have grown since the last call. Return the value's
+    /// end once it has arrived.
     ///
     /// # Errors
-    /// The bytes can not be the beginning of a JSON value, or nest too deep.
+    /// The bytes cannot be the beginning of a JSON value, or nest too deep.
     pub fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, ScanError> {
         let mut at = self.pos;
         loop {
@@ -245,7 +246,7 @@ fn expected(state: State) -> &'static str {
     }
 }
 
-/// The end of a number or literal that begins at `at`; None if more bytes are needed to tell.
+/// Return the end of the number or literal that begins at `at`; None if more bytes are needed.
 fn scalar_end(bytes: &[u8], at: usize) -> Result<Option<usize>, ScanError> {
     let rest = bytes.get(at..).unwrap_or_default();
     let literal: &[u8] = match rest.first() {

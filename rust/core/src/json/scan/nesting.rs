@@ -1,4 +1,4 @@
-//! Which containers are open, and the members that are remembered of some of them.
+//! The open containers, and the recorded members of some of them.
 
 use super::{LEVELS, Member, Scan, ScanError, Shape, Span, State};
 use crate::json::text::key_is;
@@ -29,7 +29,7 @@ impl Scan {
                 object && (self.depth == 0 || self.wanted[self.depth] && self.descend[self.depth]);
             self.wanted[self.depth + 1] = wanted;
             if wanted {
-                // Of two members of one name the last counts, so what the first one held is forgotten.
+                // Of two members of one name the last counts, so those of the first one are forgotten.
                 self.members[self.depth].clear();
             }
         }
@@ -75,7 +75,7 @@ impl Scan {
         self.state = State::Colon;
     }
 
-    /// A value ended at `at`; true if it was the outermost.
+    /// Note that a value ended at `at`; return whether it was the outermost one.
     pub(super) fn value_read(&mut self, at: usize) -> bool {
         self.state = State::After;
         let depth = self.depth;

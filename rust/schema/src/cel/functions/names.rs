@@ -20,7 +20,7 @@ const FORMATS: [&str; 13] = [
     "datetime",
 ];
 
-/// A format by its name.
+/// Return a format by its name.
 pub(super) fn named(name: &str) -> Option<&'static str> {
     FORMATS.into_iter().find(|format| *format == name)
 }

@@ -70,7 +70,7 @@ fn out_of_range(place: i64) -> EvalError {
     EvalError::because(format!("index out of range: {place}"))
 }
 
-/// The byte at which a character begins; the end counts as one.
+/// Return the byte at which a character begins; the end counts as one.
 fn byte_at(text: &str, place: usize) -> Option<usize> {
     text.char_indices()
         .map(|(at, _)| at)
@@ -127,7 +127,7 @@ fn index_of(text: &str, other: &str, from: i64) -> Evaluated {
     Ok(Value::Int(found.unwrap_or(-1)))
 }
 
-/// The last place that begins at `to` or before.
+/// Return the last place that begins at `to` or before.
 fn last_index_of(text: &str, other: &str, to: Option<i64>) -> Evaluated {
     let length = count(text);
     let to = to.unwrap_or(length);
@@ -194,7 +194,7 @@ fn characters(text: &str, most: usize) -> Vec<Value> {
     found
 }
 
-/// The text as a literal.
+/// Return the text as a literal.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
