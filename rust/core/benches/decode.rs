@@ -1,4 +1,4 @@
-//! Bytes to cached objects and queued requests.
+//! From bytes to cached objects and queued requests.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 mod cpu_time;

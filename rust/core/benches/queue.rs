@@ -1,4 +1,4 @@
-//! The queue's core alone: what a cycle, a burst and a hand-over between threads cost without Python.
+//! The core of the queue without Python: the cost of a cycle, of a burst and of a hand-over between threads.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ctrlhost_core::clock::SystemClock;
 use ctrlhost_core::queue::{Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 
-/// As Go's strings, these are copied by reference.
+/// Like Go's strings, these are copied by reference.
 type Key = &'static str;
 type Queue = Arc<WorkQueue<Key>>;
 
@@ -121,7 +121,7 @@ fn delays(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Four producers and four consumers; the time of all divided by the keys handed out.
+/// Four producers and four consumers; the total time divided by the number of keys.
 fn threads(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("threads");
     group.throughput(Throughput::Elements(1)).sample_size(10);

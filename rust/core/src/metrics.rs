@@ -165,7 +165,7 @@ mod tests {
 
     // behaviour: workqueue/P32
     #[test]
-    fn from_the_26th_priority_on_one_number_stands_for_all() {
+    fn one_number_covers_all_priorities_from_the_26th_on() {
         for (distinct, beyond) in [(26, 1), (30, 5)] {
             let mut depth = Depth::default();
             for priority in 0..distinct {

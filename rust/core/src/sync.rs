@@ -72,13 +72,13 @@ mod wait {
         type Target = T;
 
         fn deref(&self) -> &T {
-            self.0.as_ref().expect("taken only while asleep")
+            self.0.as_ref().expect("taken only during a wait")
         }
     }
 
     impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            self.0.as_mut().expect("taken only while asleep")
+            self.0.as_mut().expect("taken only during a wait")
         }
     }
 
@@ -88,7 +88,7 @@ mod wait {
         guard: &mut MutexGuard<'_, T>,
         _limit: Option<Duration>,
     ) {
-        let inner = guard.0.take().expect("taken only while asleep");
+        let inner = guard.0.take().expect("taken only during a wait");
         guard.0 = Some(
             condvar
                 .0

@@ -1,4 +1,4 @@
-//! How often the core asks the allocator: the counts that docs/performance.md states, held to be exact.
+//! Allocations of the core: the exact counts that docs/performance.md states.
 #![expect(clippy::expect_used, reason = "a test")]
 
 use std::fmt::Write as _;
@@ -159,7 +159,7 @@ fn a_watch_event_to_queued_key_allocates_six_times() {
     feed(&frames(1));
     let next = frames(2);
     let counted = measure(|| feed(&next)).count_total;
-    // What the batch itself needs is shared by all of its events.
+    // All events share the allocations of the batch itself.
     let each = u64::from(KEYS) * 6;
     assert!(
         (each..each + 32).contains(&counted),

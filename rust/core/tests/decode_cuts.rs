@@ -1,4 +1,5 @@
-//! Decoders under random cuts and random damage: the same objects come out however the bytes are cut, and nothing panics.
+//! Decoders under random cuts and random damage: the same objects come out however the bytes are cut, and nothing
+//! panics.
 
 use ctrlhost_core::decode::{FrameDecoder, FrameKind, PageDecoder};
 use ctrlhost_core::json::scan::{Scan, Shape};
@@ -11,7 +12,7 @@ fn value() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        // Serde reads not every double to the last bit; these it does.
+        // Serde does not read every double exactly, but these it does.
         any::<i32>().prop_map(|number| Value::from(f64::from(number) / 16.0)),
         "[ -~\u{e9}\u{2713}\u{1f600}\"\\\\\n\t\u{1}]{0,20}".prop_map(Value::from),
     ];
@@ -122,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn the_scan_takes_exactly_what_a_json_parser_takes(
+    fn the_scan_accepts_exactly_what_a_json_parser_accepts(
         value in value(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![
             any::<u8>(), prop::sample::select(b"{}[]\",:\\ue0-1.tfn \n".to_vec())
@@ -179,7 +180,7 @@ proptest! {
     }
 }
 
-/// Valid JSON that is no object is JSON all the same.
+/// Valid JSON that is not an object is still JSON.
 fn is_json(bytes: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
 }

@@ -31,7 +31,7 @@ fn queue() -> (Arc<ManualClock>, Queue) {
     (clock, queue)
 }
 
-/// What is out of all consumers' hands, and how often each key was handed out.
+/// The keys in processing, and how often each key was handed out.
 #[derive(Default)]
 struct Runs {
     held: [AtomicUsize; 4],
@@ -114,7 +114,7 @@ fn two_producers_and_two_consumers_lose_nothing() {
 }
 
 #[test]
-fn a_drain_waits_for_everything_and_then_everybody_goes() {
+fn a_drain_waits_for_all_keys_and_then_all_consumers_end() {
     explore(|| {
         let (_, queue) = queue();
         let runs = Arc::new(Runs::default());
@@ -213,7 +213,7 @@ fn a_getter_that_times_out_loses_neither_a_key_nor_a_wake_up() {
 }
 
 #[test]
-fn a_getter_that_only_looks_passes_its_call_on() {
+fn a_getter_that_leaves_wakes_another_one() {
     explore(|| {
         let (_, queue) = queue();
         let patient = spawn(&queue, |queue| queue.get(None, |key| *key).is_ok());

@@ -1,4 +1,4 @@
-//! The queue against a naive twin: every operation, in any order, gives the same answers.
+//! The queue against a naive twin: every operation, in any order, has the same results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,9 +49,9 @@ struct Line {
     key: u64,
     priority: i32,
     since: u64,
-    /// When it came to where it is: a raise renews it.
+    /// When it came to its place: a raise renews it.
     place: u64,
-    /// When it came into line at all.
+    /// When it was queued.
     entered: u64,
 }
 
@@ -64,13 +64,13 @@ struct Delayed {
     back_off: bool,
 }
 
-/// As slow and as plain as can be. Times are in milliseconds.
+/// As slow and as simple as possible. Times are in milliseconds.
 #[derive(Default)]
 struct Twin {
     now: u64,
     counter: u64,
     line: Vec<Line>,
-    /// What is handed out, and, if it was added again, the priority and since when.
+    /// The keys in processing, and, if one was added again, its priority and since when.
     held: Vec<(u64, Option<(i32, u64)>)>,
     delayed: Vec<Delayed>,
     failures: std::collections::HashMap<u64, u32>,
@@ -135,11 +135,10 @@ impl Twin {
             delayed.due = delayed.due.min(due);
             delayed.back_off |= back_off;
             let higher = delayed.priority.unwrap_or(0).max(priority.unwrap_or(0));
-            let told = delayed.priority.is_some() && priority.is_some() || higher > 0;
-            delayed.priority = if told && delayed.priority.is_some() && priority.is_some() {
+            delayed.priority = if delayed.priority.is_some() && priority.is_some() {
                 delayed.priority.max(priority)
             } else {
-                told.then_some(higher)
+                (higher > 0).then_some(higher)
             };
         } else {
             self.delayed.push(Delayed {
@@ -304,11 +303,7 @@ impl Pair {
             .chain(twin.delayed.iter().map(|delayed| delayed.key))
             .collect();
         let mut locked = queue.lock();
-        assert_eq!(
-            locked.known(),
-            known.len(),
-            "an entry that stands for nothing is gone"
-        );
+        assert_eq!(locked.known(), known.len(), "an empty entry is removed");
         assert_eq!(locked.len(), twin.line.len());
         drop(locked);
         let scrape = queue.scrape();
@@ -347,12 +342,12 @@ proptest! {
 
     // behaviour: workqueue/P29
     #[test]
-    fn the_queue_does_what_its_naive_twin_does(steps in steps()) {
+    fn the_queue_behaves_like_its_naive_twin(steps in steps()) {
         let mut pair = Pair::new();
         for step in &steps {
             pair.step(step);
         }
-        // Whatever state that was: all that is left comes out, each key once at a time, and nothing stays.
+        // Whatever state that was: all remaining keys come out, each once at a time, and nothing remains.
         pair.step(&Step::Advance(10_000));
         loop {
             let held: Vec<u64> = pair.twin.held.iter().map(|held| held.0).collect();

@@ -1,4 +1,4 @@
-//! The store and its indexes against a naive twin that looks at every object.
+//! The store and its indexes against a naive twin that scans every object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// From each value to the keys that a full scan finds under it.
+/// Return the keys that a full scan finds for each value.
 fn scan(
     store: &Store,
     values: impl Fn(&Arc<Object>) -> Vec<String>,
@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn indexes_hold_what_a_full_scan_finds(steps in prop::collection::vec(step(), 1..40)) {
+    fn indexes_contain_what_a_full_scan_finds(steps in prop::collection::vec(step(), 1..40)) {
         let store = Store::new();
         let path = || -> Arc<dyn IndexFunc> { Arc::new(PathIndex(Path::parse("values[*]").expect("a path"))) };
         let first: [(Box<str>, Arc<dyn IndexFunc>); 3] =
@@ -178,9 +178,9 @@ proptest! {
     }
 }
 
-/// The scan is over pointers; what a selector does with them is the lister's (ST20, in `test_indexer.py`).
+/// The scan copies pointers; selectors are applied by the lister (ST20, in `test_indexer.py`).
 #[test]
-fn a_list_of_many_objects_gives_each_once() {
+fn a_list_of_many_objects_has_each_once() {
     let store = Store::new();
     let namespace: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
     store

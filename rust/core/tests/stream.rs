@@ -1,4 +1,4 @@
-//! The framing of a body, and following a watch from a socket to a queue's handler.
+//! The framing of a body, and following a watch from a socket to the handler of a queue.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -39,7 +39,7 @@ fn chunks_that_are_cut_anywhere_give_the_same_payload() {
 }
 
 #[test]
-fn a_framing_that_makes_no_sense_is_refused() {
+fn invalid_framing_is_rejected() {
     let long = [b'1'; 2000];
     for coded in [
         b"x\r\n".as_slice(),
@@ -58,7 +58,7 @@ fn a_framing_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_body_that_is_cut_is_no_whole_one() {
+fn a_cut_body_is_incomplete() {
     let mut chunked = Body::chunked();
     assert_eq!(payload(&mut chunked, &[b"5\r\nhel"]).unwrap(), b"hel");
     assert!(chunked.end().is_err());
@@ -66,7 +66,10 @@ fn a_body_that_is_cut_is_no_whole_one() {
     let mut sized = Body::of_length(Some(5));
     assert_eq!(payload(&mut sized, &[b"hel"]).unwrap(), b"hel");
     let cut = sized.end().unwrap_err().to_string();
-    assert_eq!(cut, "the connection was cut 2 bytes before the end");
+    assert_eq!(
+        cut,
+        "the connection was cut 2 bytes before the end of the body"
+    );
     assert_eq!(payload(&mut sized, &[b"lo and more"]).unwrap(), b"lo");
     assert!(sized.is_done() && sized.end().is_ok());
 
@@ -106,7 +109,7 @@ fn connected() -> (UnixStream, Socket) {
 }
 
 #[test]
-fn events_from_a_socket_are_with_the_handlers_when_the_call_returns() {
+fn handlers_have_the_events_of_a_socket_when_the_call_returns() {
     let (informer, names) = watching();
     let (mut server, mut socket) = connected();
     let mut body = Body::chunked();
@@ -127,7 +130,7 @@ fn events_from_a_socket_are_with_the_handlers_when_the_call_returns() {
 }
 
 #[test]
-fn what_is_to_be_said_ends_the_call_however_long_it_might_linger() {
+fn notable_frames_end_the_call_before_it_has_lingered() {
     let (informer, names) = watching();
     let (mut server, mut socket) = connected();
     let mut body = Body::chunked();
@@ -148,7 +151,7 @@ fn what_is_to_be_said_ends_the_call_however_long_it_might_linger() {
 }
 
 #[test]
-fn a_connection_that_ends_or_falls_silent_is_told_after_what_came_before() {
+fn the_end_or_silence_of_a_connection_is_reported_after_its_events() {
     let (informer, _) = watching();
     let (mut server, mut socket) = connected();
     let mut body = Body::chunked();
@@ -163,7 +166,7 @@ fn a_connection_that_ends_or_falls_silent_is_told_after_what_came_before() {
 }
 
 #[test]
-fn what_comes_in_one_piece_with_the_end_of_the_initial_events_is_where_the_watch_goes_on() {
+fn the_watch_continues_at_the_version_after_the_end_of_the_initial_events() {
     let (informer, _) = watching();
     let end = r#"{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
     let end = format!("{{\"type\":\"BOOKMARK\",\"object\":{end}}}\n");

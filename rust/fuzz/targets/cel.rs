@@ -1,4 +1,4 @@
-//! A rule of a schema, and an object: neither makes it panic, and none takes long.
+//! A rule of a schema and an object: neither causes a panic or takes long.
 #![no_main]
 
 use ctrlhost_schema::cel::Validator;

@@ -1,4 +1,4 @@
-//! A watch stream: however it is cut, the same frames come out, and each holds valid JSON.
+//! A watch stream: however it is cut, the same frames come out, and each contains valid JSON.
 #![no_main]
 
 use ctrlhost_core::decode::FrameDecoder;
@@ -36,7 +36,7 @@ fuzz_target!(|input: (u16, &[u8])| {
     assert_eq!(whole_ended, cut_ended);
     assert_eq!(whole, cut);
     for frame in whole {
-        let (_, text) = frame.split_once(' ').expect("the kind stands before the text");
+        let (_, text) = frame.split_once(' ').expect("the kind precedes the text");
         let parsed: Result<Box<serde_json::value::RawValue>, _> = serde_json::from_str(text);
         assert!(parsed.is_ok(), "not JSON: {text}");
     }

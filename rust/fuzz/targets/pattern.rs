@@ -1,4 +1,4 @@
-//! A pattern of a schema, and a text to match: neither makes it panic, and none takes long.
+//! A pattern of a schema and a text to match: neither causes a panic or takes long.
 #![no_main]
 
 use ctrlhost_schema::pattern::Pattern;

@@ -79,7 +79,7 @@ pub(crate) fn from_python(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> PyResu
 fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<()> {
     if depth > MAX_DEPTH {
         return Err(PyValueError::new_err(
-            "the object is nested too deep, or contains itself",
+            "the object is nested too deep or contains itself",
         ));
     }
     if let Ok(text) = value.cast::<PyString>() {
@@ -110,7 +110,7 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<
     } else {
         let name = value.get_type().name()?;
         return Err(PyTypeError::new_err(format!(
-            "a {name} can not stand in an object: {}",
+            "{name} is not a JSON type: {}",
             value.repr()?
         )));
     }

@@ -1,4 +1,5 @@
-//! What CRD schemas ask for beyond JSON: CEL validation rules and RE2 patterns, compiled and run in bounded time.
+//! The parts of CRD schemas beyond JSON Schema's structure: CEL validation rules and RE2 patterns, run in bounded
+//! time.
 #![forbid(unsafe_code)]
 
 pub mod cel;

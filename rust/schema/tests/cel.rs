@@ -1,4 +1,4 @@
-//! Validation rules: what they give for values, and that nothing which they say costs more than it may.
+//! Validation rules: their results, and the bounds of their cost.
 
 use ctrlhost_schema::cel::Validator;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn compiled(rule: &str) -> Validator {
     found
 }
 
-/// Return what is said against an object, nothing if the rule holds.
+/// Return the messages for an object; empty if the rule holds.
 fn said(rule: &str, object: &Json) -> String {
     let found = compiled(rule).validate(&object.to_string(), None);
     found.into_iter().map(|found| found.message).collect()
@@ -35,7 +35,7 @@ fn holds(rule: &str) {
 }
 
 #[test]
-fn operators_bind_as_they_should() {
+fn operators_have_the_right_precedence() {
     for rule in [
         "1 + 2 * 3 == 7 && (1 + 2) * 3 == 9 && 7 - 4 - 2 == 1 && -2 * -3 == 6 && 7 / 2 * 2 == 6",
         "true || false && false",
@@ -54,7 +54,7 @@ fn operators_bind_as_they_should() {
 }
 
 #[test]
-fn a_side_that_decides_makes_up_for_one_that_fails() {
+fn an_operand_that_decides_makes_up_for_one_that_fails() {
     for rule in [
         "1 / 0 == 1 || true",
         "!(1 / 0 == 1 && false)",
@@ -70,7 +70,7 @@ fn a_side_that_decides_makes_up_for_one_that_fails() {
 }
 
 #[test]
-fn times_and_durations_are_those_of_the_calendar() {
+fn times_and_durations_follow_the_calendar() {
     for rule in [
         "timestamp('2024-02-29T23:59:59.5Z') + duration('1s') == timestamp('2024-03-01T00:00:00.5Z')",
         "timestamp('1969-12-31T23:59:59Z').getDayOfWeek() == 3 && int(timestamp('1969-12-31T23:59:59Z')) == -1",
@@ -97,9 +97,9 @@ fn times_and_durations_are_those_of_the_calendar() {
     );
 }
 
-/// As deep as the parser takes it, on a stack that is as small as any: each form stays within it.
+/// Each form, nested as deep as the parser allows, stays within the smallest stack.
 #[test]
-fn what_may_be_written_can_be_run_on_a_small_stack() {
+fn the_deepest_rules_run_on_a_small_stack() {
     let run = || {
         let nest = |open: &str, inner: &str, close: &str, times: usize| {
             format!("{}{inner}{}", open.repeat(times), close.repeat(times))
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn integers_are_reckoned_as_in_rust(a: i64, b: i64) {
+    fn integers_are_computed_as_in_rust(a: i64, b: i64) {
         let object = json!({"i": a, "o": {"i": b}});
         for (sign, wanted) in [
             ("+", a.checked_add(b)), ("-", a.checked_sub(b)), ("*", a.checked_mul(b)), ("/", a.checked_div(b)),

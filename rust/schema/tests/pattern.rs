@@ -1,4 +1,4 @@
-//! Patterns mean what they mean in Go, and none takes long.
+//! Patterns have the same meaning as in Go, and none takes long.
 
 use ctrlhost_schema::pattern::Pattern;
 
@@ -10,7 +10,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 #[test]
-fn what_kubernetes_writes_matches_as_it_should() {
+fn patterns_of_kubernetes_match_as_expected() {
     let name = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
     let cases = [
         (name, "a.b-c", true),
@@ -52,7 +52,7 @@ fn classes_and_boundaries_are_those_of_ascii() {
 }
 
 #[test]
-fn what_is_literal_in_go_is_literal() {
+fn characters_literal_in_go_are_literal() {
     for (pattern, text, expected) in [
         (r"^a{,2}$", "a{,2}", true),
         (r"^x{$", "x{", true),
@@ -79,7 +79,7 @@ fn what_is_literal_in_go_is_literal() {
 }
 
 #[test]
-fn what_go_refuses_is_refused() {
+fn patterns_that_go_rejects_are_rejected() {
     for pattern in [
         r"a**",
         r"a{2}{3}",
@@ -119,7 +119,7 @@ fn what_go_refuses_is_refused() {
 }
 
 #[test]
-fn a_refusal_says_why_without_the_rewritten_pattern() {
+fn an_error_gives_the_reason_without_the_rewritten_pattern() {
     let why = Pattern::new(r"\d[b-a]")
         .expect_err("the range is empty")
         .to_string();
@@ -141,7 +141,7 @@ fn patterns_that_explode_elsewhere_are_linear_here() {
 }
 
 #[test]
-fn a_large_pattern_takes_short_texts_only() {
+fn a_large_pattern_accepts_only_short_texts() {
     let alternatives: Vec<String> = (900..1000).map(|n| format!("a{{{n}}}b")).collect();
     let pattern = Pattern::new(&alternatives.join("|")).expect("Go takes it");
     let long = "a".repeat(1_500_000);

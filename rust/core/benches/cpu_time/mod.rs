@@ -1,4 +1,4 @@
-//! Time of the thread on the processor, so that busy neighbours do not count.
+//! CPU time of the thread, so that busy neighbours do not count.
 #![allow(missing_docs, reason = "shared by the benches")]
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};

@@ -1,9 +1,9 @@
-//! Pods of about 5 KB that differ as real ones do.
+//! Pods of about 5 KB that differ like real ones.
 #![allow(missing_docs, dead_code, reason = "each bench uses a part")]
 
 use std::fmt::Write as _;
 
-/// Return a pod as the API server writes it, managed fields included or not.
+/// Return a pod as the API server writes it, with or without managed fields.
 pub(crate) fn pod(number: usize, version: usize, managed_fields: bool) -> String {
     let mut text = String::with_capacity(8192);
     let managed = if managed_fields {

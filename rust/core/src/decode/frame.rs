@@ -158,7 +158,7 @@ impl FrameDecoder {
             let end = match self.scan.advance(bytes) {
                 Ok(Some(end)) => end,
                 Ok(None) => {
-                    let what = "the frame ends too early";
+                    let what = "unexpected end of the frame";
                     return Err(DecodeError::new(base + bytes.len() as u64, what, bytes));
                 }
                 Err(error) => return Err(DecodeError::scan(error, base, bytes)),

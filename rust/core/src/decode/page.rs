@@ -191,12 +191,12 @@ impl PageDecoder {
             (State::FirstItem | State::Item, b'{') => return self.read_item(bytes, on_item),
             (State::AfterItem, b',') => State::Item,
             (State::After, b',') => State::Key,
-            (State::Start, _) => return Err(self.error(self.pos, "not JSON: `{` was expected")),
+            (State::Start, _) => return Err(self.error(self.pos, "not JSON: expected `{`")),
             (State::FirstItem | State::Item, _) => {
                 return Err(self.error(self.pos, "an item is not an object"));
             }
-            (State::Done, _) => return Err(self.error(self.pos, "something follows the list")),
-            _ => return Err(self.error(self.pos, "not JSON: punctuation was expected")),
+            (State::Done, _) => return Err(self.error(self.pos, "unexpected data after the list")),
+            _ => return Err(self.error(self.pos, "not JSON: expected punctuation")),
         };
         self.pos += 1;
         self.state = next;
@@ -216,7 +216,7 @@ impl PageDecoder {
                 Ok(true)
             }
             StringEnd::Unfinished(at) if at - self.pos > 4096 => {
-                Err(self.error(self.pos, "a key is too long"))
+                Err(self.error(self.pos, "key too long"))
             }
             StringEnd::Unfinished(_) => Ok(false),
             StringEnd::Invalid(at, what) => Err(self.error(at, &format!("not JSON: {what}"))),
@@ -295,7 +295,7 @@ impl PageDecoder {
     pub fn finish(&mut self) -> Result<ListMeta, DecodeError> {
         if self.state != State::Done {
             let at = self.held.len();
-            return Err(self.error(at, "the page ends too early"));
+            return Err(self.error(at, "unexpected end of the page"));
         }
         let other = |name: &str| {
             self.others
@@ -311,13 +311,13 @@ impl PageDecoder {
             None => kind != "Status" && kind != "Table",
         };
         if !fits {
-            let mut error = self.error(0, &format!("a list was expected, the body is a {kind}"));
+            let mut error = self.error(0, &format!("expected a list, got a {kind}"));
             error.status = (kind == "Status").then(|| self.joined());
             return Err(error);
         }
         // Every list has the member, empty or null. A body without it must not be mistaken for an empty list.
         if !self.saw_items {
-            return Err(self.error(0, "a list was expected, the body has no items"));
+            return Err(self.error(0, "expected a list, but the body has no items"));
         }
         let metadata = other("metadata").unwrap_or(Value("null"));
         let string = |name| {

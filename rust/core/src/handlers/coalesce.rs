@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_slow_handler_is_bounded_by_the_number_of_objects() {
+    fn the_backlog_of_a_slow_handler_is_bounded_by_the_number_of_objects() {
         let listener = Listener::default();
         let events = 100 * COALESCE_AFTER;
         let mut known = [pod("a", 0), pod("b", 0), pod("c", 0)];
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_came_and_went_unheard_of_is_not_told_and_a_deletion_is_never_lost() {
+    fn an_object_that_came_and_went_is_skipped_and_a_deletion_is_never_lost() {
         let listener = Listener::default();
         let (a, b, again) = (pod("a", 1), pod("b", 2), pod("a", 9));
         listener.informer_synced();

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_names_what_is_to_be_done_in_the_old_state_and_in_the_new() {
+    fn labels_of_the_old_and_the_new_state_name_requests() {
         let by = |namespace| Mapping::Label {
             name: "app".into(),
             namespace,

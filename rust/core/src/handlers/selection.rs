@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_chosen_by_namespace_name_and_labels() {
+    fn an_object_is_selected_by_namespace_name_and_labels() {
         let all = Selection::default();
         assert!(all.selects(&pod("x", "{}")));
         let some = Selection {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_comes_or_goes_is_new_or_gone_for_what_stands_within() {
+    fn an_object_that_enters_or_leaves_the_selection_is_new_or_gone() {
         let selection = Selection {
             labels: vec![label("mine", None, false)],
             ..Selection::default()

@@ -21,7 +21,7 @@ pub struct Path(pub Vec<Step>);
 
 /// The text is not a valid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{path}` is no path: {why}")]
+#[error("invalid path `{path}`: {why}")]
 pub struct PathError {
     /// The text as given.
     pub path: String,
@@ -52,16 +52,16 @@ impl Path {
                 let (step, after) = if let Some(key) = quoted {
                     let (key, after) = key
                         .split_once(quote)
-                        .ok_or_else(|| fail("a quoted key is not closed"))?;
+                        .ok_or_else(|| fail("unclosed quoted key"))?;
                     (Step::Key(key.into()), after)
                 } else {
                     let (inside, after) = inner
                         .split_once(']')
-                        .ok_or_else(|| fail("a bracket is not closed"))?;
+                        .ok_or_else(|| fail("unclosed bracket"))?;
                     match inside {
                         "*" => (Step::All, after),
                         _ => (
-                            Step::Index(inside.parse().map_err(|_| fail("not a position"))?),
+                            Step::Index(inside.parse().map_err(|_| fail("not an index"))?),
                             after,
                         ),
                     }
@@ -73,12 +73,12 @@ impl Path {
                 if let Some(after) = rest.strip_prefix('.') {
                     rest = after;
                 } else if !key_may_follow {
-                    return Err(fail("a `.` is missing"));
+                    return Err(fail("missing `.`"));
                 }
                 let end = rest.find(['.', '[']).unwrap_or(rest.len());
                 let (key, after) = rest.split_at(end);
                 if key.is_empty() {
-                    return Err(fail("a step is empty"));
+                    return Err(fail("empty step"));
                 }
                 steps.push(if key == "*" {
                     Step::All
@@ -90,7 +90,7 @@ impl Path {
             }
         }
         if steps.is_empty() {
-            Err(fail("it is empty"))
+            Err(fail("empty path"))
         } else {
             Ok(Self(steps))
         }

@@ -17,10 +17,10 @@ pub enum ObjectError {
     #[error("not JSON at byte {}: {}", .0.at, .0.what)]
     Json(ScanError),
     /// The bytes end in the middle of the value.
-    #[error("not JSON: the text ends too early")]
+    #[error("not JSON: unexpected end of the text")]
     Short,
     /// Something follows the value.
-    #[error("not JSON: something follows the object at byte {0}")]
+    #[error("not JSON: unexpected data after the object at byte {0}")]
     Trailing(usize),
     /// Valid JSON of another kind.
     #[error("not a JSON object")]
@@ -29,7 +29,7 @@ pub enum ObjectError {
     #[error("not UTF-8")]
     NotUtf8,
     /// `metadata.name` is missing, empty, not a string or contains a slash.
-    #[error("metadata.name is missing, empty or no name")]
+    #[error("metadata.name is missing, empty or invalid")]
     NoName,
     /// The object is of another kind than the watched one.
     #[error("the object is a {0}")]

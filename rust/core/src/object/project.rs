@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_of_which_one_element_is_named_is_kept_whole() {
+    fn an_array_with_one_named_element_is_kept_whole() {
         let text = r#"{"a":[{"b":1,"c":2},{"c":3}]}"#;
         assert_eq!(kept(&["a[0].b"], text), text);
         assert_eq!(kept(&["a[*].b", "a"], text), text);

@@ -275,7 +275,7 @@ impl<K: QueueKey> State<K> {
         self.ready.len() == 0 && self.processing_count == 0
     }
 
-    /// Wake the getters if no key can come any more: they would wait for ever.
+    /// Wake the getters if no key can come: they would wait for ever.
     fn wake_if_over(&mut self) {
         if self.is_over() {
             self.waiters.wake_all();

@@ -52,7 +52,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// Wait for a key and take it: the result of `show`, called under the lock.
     ///
     /// # Errors
-    /// The deadline passed, or no key will come any more.
+    /// The deadline passed, or no key will ever come.
     pub fn get<R>(
         &self,
         deadline: Option<Tick>,
@@ -117,7 +117,7 @@ impl<K: QueueKey> WorkQueue<K> {
 impl<K: QueueKey> Locked<'_, K> {
     fn wait_ready(&mut self, deadline: Option<Tick>, limit: Option<Duration>) -> Woken {
         let waiter = Arc::new(Waiter::default());
-        let mut waited = false;
+        let mut woke = false;
         let woken = loop {
             let now = self.exact_tick();
             if self.state.ready.len() > 0 {
@@ -129,7 +129,7 @@ impl<K: QueueKey> Locked<'_, K> {
             if deadline.is_some_and(|deadline| deadline <= now) {
                 break Woken::TimedOut;
             }
-            if waited && limit.is_some() {
+            if woke && limit.is_some() {
                 // Perhaps woken before the limit; the caller then checks its other things a little early.
                 break Woken::Limit;
             }
@@ -142,9 +142,9 @@ impl<K: QueueKey> Locked<'_, K> {
             };
             self.wait(&waiter.condvar, until, limit);
             self.state.waiters.leave(&waiter);
-            waited = true;
+            woke = true;
         };
-        if waited && !self.state.delays.is_empty() {
+        if woke && !self.state.delays.is_empty() {
             self.state.waiters.replace_timekeeper();
         }
         woken

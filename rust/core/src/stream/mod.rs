@@ -114,7 +114,7 @@ impl Body {
         let missing = b"\r\n".get(seen..).unwrap_or_default();
         let (found, after) = split(rest, missing.len() as u64);
         if !missing.starts_with(found) {
-            return Err(BodyError::new("a chunk does not end where its size says"));
+            return Err(BodyError::new("a chunk is longer than its size"));
         }
         self.framing = match seen + found.len() {
             2 => Framing::Line { trailer: false },
@@ -129,7 +129,7 @@ impl Body {
             None => (rest, &[][..]),
         };
         if self.line.len() + part.len() > LONGEST_LINE {
-            return Err(BodyError::new("a chunk's size is no number"));
+            return Err(BodyError::new("invalid chunk size"));
         }
         // Usually the line is complete, and is not copied.
         let held;
@@ -145,7 +145,7 @@ impl Body {
         };
         let line = line
             .strip_suffix(b"\r\n")
-            .ok_or_else(|| BodyError::new("a line of the chunked coding has no end"))?;
+            .ok_or_else(|| BodyError::new("invalid line end in the chunked coding"))?;
         self.framing = if trailer {
             if line.is_empty() {
                 Framing::Done
@@ -153,7 +153,7 @@ impl Body {
                 Framing::Line { trailer }
             }
         } else {
-            match size_of(line).ok_or_else(|| BodyError::new("a chunk's size is no number"))? {
+            match size_of(line).ok_or_else(|| BodyError::new("invalid chunk size"))? {
                 0 => Framing::Line { trailer: true },
                 missing => Framing::Payload {
                     missing,
@@ -177,7 +177,7 @@ impl Body {
                 chunked: false,
             } => {
                 return Err(BodyError(format!(
-                    "the connection was cut {missing} bytes before the end"
+                    "the connection was cut {missing} bytes before the end of the body"
                 )));
             }
             _ => {

@@ -1,4 +1,4 @@
-//! The delta FIFO against a naive twin: every sequence of operations gives the same deltas in the same order.
+//! The delta FIFO against a naive twin: every sequence of operations has the same deltas in the same order.
 
 mod twin;
 
@@ -19,9 +19,9 @@ enum Step {
     DeleteTombstone(u8),
     Replace(Vec<u8>),
     Resync,
-    /// Take a key and put its newest state into the known objects, or take it out.
+    /// Take a key and put its newest state into the known objects, or remove it from them.
     Pop,
-    /// Do the inner steps between taking a key and finishing it.
+    /// Run the inner steps between taking a key and finishing it.
     PopAround(Vec<Step>),
 }
 
@@ -203,12 +203,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_fifo_does_what_its_twin_does(steps in prop::collection::vec(step(), 1..60)) {
+    fn the_fifo_behaves_like_its_naive_twin(steps in prop::collection::vec(step(), 1..60)) {
         let mut both = Both::new();
         for step in &steps {
             both.run(step);
         }
-        // Whatever happened, handling all that is queued ends in what the twin knows.
+        // Whatever happened, processing the whole queue ends with the objects that the twin knows.
         while !both.twin.queue.is_empty() {
             both.run(&Step::Pop);
         }
@@ -241,15 +241,15 @@ fn batches(fifo: &DeltaFifo, max: usize) -> Vec<(Vec<String>, Vec<bool>)> {
     }
 }
 
-/// `take_ready` never hands a key out twice, since the deltas of a key are one item; so what upstream splits into
-/// batches is merged here, and the flag is that of each item instead of the batch.
+/// `take_ready` never returns a key twice, since the deltas of a key are one item; so what upstream splits into
+/// batches is merged here, and each item instead of the batch has the flag.
 // behaviour: informers/RF18
 // behaviour: informers/RF19
 // behaviour: informers/RF20
 // behaviour: informers/RF21
 // behaviour: informers/RF23
 #[test]
-fn a_batch_holds_different_keys_and_each_item_says_whether_it_is_of_the_first_list() {
+fn a_batch_has_different_keys_and_each_item_is_flagged_if_it_is_of_the_first_list() {
     type Batch<'a> = (&'a [&'a str], &'a [bool]);
     let cases: [(&[u8], &[u8], usize, &[Batch<'_>]); 7] = [
         (
@@ -316,8 +316,8 @@ fn a_batch_holds_different_keys_and_each_item_says_whether_it_is_of_the_first_li
     }
 }
 
-/// An update of a listed key that was not taken yet is the last delta of its item, which upstream gives in a batch of
-/// its own; once the list was taken, it is such a batch here too.
+/// An update of a listed key that was not taken yet is the last delta of its item, for which upstream has a batch of
+/// its own; after the list was taken, it is such a batch here too.
 // behaviour: informers/RF22
 #[test]
 fn an_update_of_a_listed_key_comes_after_the_list() {

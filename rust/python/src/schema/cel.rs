@@ -13,7 +13,7 @@ pub(crate) struct CelValidator(Validator);
 /// Do what a stranger's text decides: a panic, which would be a defect, becomes an ordinary exception.
 fn calm<T>(work: impl FnOnce() -> T) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work))
-        .map_err(|_| PyRuntimeError::new_err("the rules of a schema could not be worked with"))
+        .map_err(|_| PyRuntimeError::new_err("internal error in the rules of a schema"))
 }
 
 type ProblemTuple = (String, &'static str, String, String, Option<String>);

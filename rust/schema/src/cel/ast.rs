@@ -1,17 +1,18 @@
-//! Expressions as the parser leaves them: nodes in one vector, so that neither depth nor size costs stack to drop.
+//! Expressions from the parser: nodes in one vector, so that neither depth nor size costs stack when they are
+//! dropped.
 
 use super::value::Value;
 
-/// A node's place in [`Ast::nodes`].
+/// The place of a node in [`Ast::nodes`].
 pub(super) type Id = usize;
 
-/// One expression and where it stands.
+/// One expression and its place in the text.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) expr: Expr,
     /// Byte offset in the text.
     pub(super) at: usize,
-    /// How many nodes lie on the longest way down, this one included.
+    /// The number of nodes on the longest way down, including this one.
     pub(super) depth: usize,
 }
 
@@ -22,7 +23,7 @@ pub(super) struct Ast {
     pub(super) root: Id,
 }
 
-/// Operators with two sides, `&&` and `||` aside.
+/// Binary operators, except `&&` and `||`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binary {
     Equal,
@@ -40,7 +41,7 @@ pub(super) enum Binary {
 }
 
 impl Binary {
-    /// Return the name that compilers give it in messages.
+    /// Return the name of the operator in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Equal => "_==_",
@@ -59,7 +60,7 @@ impl Binary {
     }
 }
 
-/// The macros that go over a list or a map.
+/// The macros that iterate over a list or a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fold {
     All,
@@ -115,13 +116,13 @@ pub(super) enum Expr {
     },
 }
 
-/// A macro that goes over a list or a map.
+/// A macro that iterates over a list or a map.
 #[derive(Debug)]
 pub(super) struct Comprehension {
     pub(super) fold: Fold,
     pub(super) over: Id,
     pub(super) var: String,
-    /// The second variable, of the macros that take key (or index) and value.
+    /// The second variable, for macros with key (or index) and value.
     pub(super) second: Option<String>,
     pub(super) filter: Option<Id>,
     pub(super) body: Id,

@@ -1,4 +1,4 @@
-//! Whether a rule can be run: every name is known, every operator and function takes what it is given.
+//! The type check of a rule: every name is known, every operator and function accepts its operands.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use super::signatures;
 use super::types::{Type, is_type_name};
 use super::value::Value;
 
-/// What checking found out.
+/// The result of a check.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) result: Type,
     pub(super) uses_old_self: bool,
-    /// The patterns that are literals, by the node of the literal.
+    /// The literal patterns, by the node of the literal.
     pub(super) patterns: HashMap<Id, Pattern>,
 }
 
-/// Check an expression whose `self` (and `oldSelf`) has that type.
+/// Check an expression with that type of `self` (and `oldSelf`).
 pub(super) fn check(ast: &Ast, self_type: &Type, old_type: &Type) -> Result<Checked, CompileError> {
     let mut checker = Checker {
         ast,
@@ -213,7 +213,7 @@ impl<'a> Checker<'a> {
         Ok(result)
     }
 
-    /// Look at a literal that must be well formed.
+    /// Check a literal that must be well formed.
     fn literal_argument(&mut self, function: &str, id: Id) -> Result<(), CompileError> {
         let Some(node) = self.ast.nodes.get(id) else {
             return Ok(());
@@ -310,7 +310,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Return the type of an element or entry; a `?` before it takes the optional away.
+    /// Return the type of an element or entry; after a `?` that inside the optional.
     fn element(&mut self, id: Id, optional: bool) -> Found {
         match self.of(id)? {
             Type::Optional(inner) if optional => Ok((*inner).clone()),
@@ -322,7 +322,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Return a list whose elements may be of different types, as nowhere else.
+    /// Check a list whose elements may have different types, unlike other lists.
     fn mixed(&mut self, items: &'a [(Id, bool)]) -> Found {
         for (item, optional) in items {
             self.element(*item, *optional)?;
@@ -330,7 +330,7 @@ impl<'a> Checker<'a> {
         Ok(Type::list(Type::Dyn))
     }
 
-    /// Elements of a literal have one type.
+    /// Join the types of elements of a literal, which must be the same.
     fn same(&self, before: Option<Type>, given: Type, id: Id) -> Found {
         match before {
             None => Ok(given),

@@ -1,4 +1,4 @@
-//! What operators and selections give, and how the checker says that they do not fit.
+//! The types of operators and selections, and the checker's errors.
 
 use super::CompileError;
 use super::ast::Binary;
@@ -7,7 +7,7 @@ use super::value::Value;
 
 pub(super) type Found = Result<Type, CompileError>;
 
-/// Return an error unless what was given fits.
+/// Return an error unless `fits`.
 pub(super) fn require(
     fits: bool,
     at: usize,
@@ -86,7 +86,7 @@ pub(super) fn shown_call(member: bool, given: &[Type]) -> String {
     }
 }
 
-/// Return what an operator gives; None if it does not take these.
+/// Return the result type of an operator; None if it does not accept these operands.
 pub(super) fn binary(operator: Binary, left: &Type, right: &Type) -> Option<Type> {
     use Type::{Bool, Bytes, Double, Duration, Dyn, Int, List, Map, String, Timestamp, Uint};
     let number = |of: &Type| matches!(of, Int | Uint | Double);

@@ -1,4 +1,4 @@
-//! From a schema to the tree of its rules, with what is wrong with them.
+//! From a schema to the tree of its rules, and the problems of these rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::rule::{Program, Rule};
 use super::schema::{Shape, flag, list_keys};
 use super::types::Type;
 
-/// Bytes that the rules of a schema may take together.
+/// The maximum size, in bytes, of all rules of a schema.
 const MAX_SIZE: usize = 64 << 20;
-/// What a rule that does not compile counts, since it took as long as a large one.
+/// The size counted for a rule that does not compile, since it took as long as a large one.
 const REFUSED_SIZE: usize = 1 << 20;
-/// Levels of a schema that are looked at.
+/// The number of levels of a schema that are compiled.
 const MAX_DEPTH: usize = 100;
 
 pub(super) const REASONS: [&str; 4] = [
@@ -24,18 +24,18 @@ pub(super) const REASONS: [&str; 4] = [
     "FieldValueRequired",
 ];
 
-/// What is wrong with a rule of a schema.
+/// A problem of a rule of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The field below the schema, beginning with a dot where it is not empty.
+    /// The field below the schema; it begins with a dot unless it is empty.
     pub field: String,
     /// The reason of the cause.
     pub reason: &'static str,
-    /// The value that is shown, as JSON; empty for none.
+    /// The value to show, as JSON; empty for none.
     pub value: String,
     /// The message.
     pub message: String,
-    /// A field of the schema that the message ends with.
+    /// A field of the schema with which the message ends.
     pub within: Option<String>,
 }
 
@@ -43,13 +43,13 @@ pub struct Problem {
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) shape: Option<Arc<Shape>>,
-    /// The type as JSON, as errors of evaluations show it.
+    /// The type as JSON, for errors of evaluations.
     pub(super) kind: String,
     pub(super) rules: Vec<Rule>,
     pub(super) properties: BTreeMap<String, Node>,
     pub(super) additional: Option<Box<Node>>,
     pub(super) items: Option<Box<Node>>,
-    /// The keys of a list that is a map.
+    /// The keys of a list of type map.
     pub(super) keys: Option<Vec<String>>,
 }
 
@@ -58,18 +58,18 @@ pub(super) struct Compiler {
     size: usize,
 }
 
-/// Where a schema stands.
+/// A place in a schema.
 #[derive(Clone)]
 struct Place<'a> {
     field: String,
     root: bool,
     depth: usize,
-    /// The nearest part above whose elements can not be told from what they were.
+    /// The nearest part above whose elements cannot be matched with their former values.
     uncorrelatable: Option<&'a str>,
 }
 
 impl Compiler {
-    /// Compile all rules; None where there are none.
+    /// Compile all rules; None if there are none.
     pub(super) fn compile(schema: &Json, root: bool) -> (Option<Node>, Vec<Problem>) {
         let mut compiler = Self {
             problems: Vec::new(),
@@ -314,7 +314,7 @@ fn array<'a>(schema: &'a Json, name: &str) -> impl Iterator<Item = &'a Json> {
         .flatten()
 }
 
-/// Return a rule as messages show it: all its parts, in the order and the escapes of the real server.
+/// Return a rule as messages show it: all its parts, in the order and with the escapes of the real server.
 fn shown_rule(json: &Json) -> String {
     let text = |name: &str| {
         Json::from(json.get(name).and_then(Json::as_str).unwrap_or_default()).to_string()

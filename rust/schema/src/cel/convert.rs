@@ -1,16 +1,16 @@
-//! From one type to another.
+//! Conversions between types.
 
 use super::EvalError;
 use super::eval::Evaluated;
 use super::times;
 use super::value::Value;
 
-/// Return a duration in nanoseconds.
+/// Parse a duration to nanoseconds.
 pub(super) fn duration(text: &str) -> Option<i64> {
     times::duration(text, false)
 }
 
-/// Return a time in nanoseconds since the epoch.
+/// Parse a time to nanoseconds since the epoch.
 pub(super) fn timestamp(text: &str) -> Option<i128> {
     times::parse(text)
 }
@@ -26,7 +26,7 @@ fn overflow() -> EvalError {
     EvalError::because("integer overflow")
 }
 
-/// `int(value)`
+/// Evaluate `int(value)`.
 #[allow(clippy::cast_possible_truncation, reason = "the range is checked")]
 pub(super) fn int(value: &Value) -> Evaluated {
     match value {
@@ -48,7 +48,7 @@ pub(super) fn int(value: &Value) -> Evaluated {
     }
 }
 
-/// `uint(value)`
+/// Evaluate `uint(value)`.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -73,7 +73,7 @@ pub(super) fn uint(value: &Value) -> Evaluated {
     }
 }
 
-/// `double(value)`
+/// Evaluate `double(value)`.
 #[allow(clippy::cast_precision_loss, reason = "as in every implementation")]
 pub(super) fn double(value: &Value) -> Evaluated {
     match value {
@@ -88,7 +88,7 @@ pub(super) fn double(value: &Value) -> Evaluated {
     }
 }
 
-/// `bool(value)`
+/// Evaluate `bool(value)`.
 pub(super) fn bool(value: &Value) -> Evaluated {
     match value {
         Value::Bool(truth) => Ok(Value::Bool(*truth)),
@@ -101,7 +101,7 @@ pub(super) fn bool(value: &Value) -> Evaluated {
     }
 }
 
-/// `bytes(value)`
+/// Evaluate `bytes(value)`.
 pub(super) fn bytes(value: &Value) -> Evaluated {
     match value {
         Value::Bytes(_) => Ok(value.clone()),
@@ -110,7 +110,7 @@ pub(super) fn bytes(value: &Value) -> Evaluated {
     }
 }
 
-/// `string(value)`
+/// Evaluate `string(value)`.
 pub(super) fn string(value: &Value) -> Evaluated {
     Ok(Value::text(match value {
         Value::String(_) => return Ok(value.clone()),
@@ -129,7 +129,7 @@ pub(super) fn string(value: &Value) -> Evaluated {
     }))
 }
 
-/// `timestamp(value)`
+/// Evaluate `timestamp(value)`.
 pub(super) fn to_timestamp(value: &Value) -> Evaluated {
     match value {
         Value::Timestamp(_) => Ok(value.clone()),
@@ -142,7 +142,7 @@ pub(super) fn to_timestamp(value: &Value) -> Evaluated {
     }
 }
 
-/// `duration(value)`
+/// Evaluate `duration(value)`.
 pub(super) fn to_duration(value: &Value) -> Evaluated {
     match value {
         Value::Duration(_) => Ok(value.clone()),
@@ -154,7 +154,7 @@ pub(super) fn to_duration(value: &Value) -> Evaluated {
     }
 }
 
-/// Return a duration in seconds, as `1.5s`.
+/// Format a duration in seconds, as `1.5s`.
 pub(super) fn shown_duration(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let size = nanos.unsigned_abs();
@@ -163,7 +163,7 @@ pub(super) fn shown_duration(nanos: i64) -> String {
     format!("{sign}{}{fraction}s", size / 1_000_000_000)
 }
 
-/// Return a number with as few digits as tell it from every other one, with an exponent where it is large or small.
+/// Return a number with the fewest digits that identify it, with an exponent if it is large or small.
 pub(super) fn shown_double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

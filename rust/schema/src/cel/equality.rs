@@ -1,9 +1,9 @@
-//! When values are the same, counted in steps.
+//! Equality of values, counted in steps.
 
 use super::EvalError;
 use super::value::{Key, ListKind, Value};
 
-/// What may be spent on an evaluation.
+/// The steps left for an evaluation.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub(super) left: u64,
@@ -20,7 +20,7 @@ impl Budget {
     }
 }
 
-/// Return whether both are the same; values of different types are not, but for numbers.
+/// Return whether both are equal; values of different types are not, except numbers.
 pub(super) fn equals(a: &Value, b: &Value, budget: &mut Budget) -> Result<bool, EvalError> {
     budget.charge(a.weight().min(b.weight()))?;
     Ok(match (a, b) {
@@ -87,7 +87,7 @@ pub(super) fn covers(
     Ok(true)
 }
 
-/// Return where a value stands in a list.
+/// Return the index of a value in a list.
 pub(super) fn position(
     items: &[Value],
     wanted: &Value,
@@ -101,7 +101,7 @@ pub(super) fn position(
     Ok(None)
 }
 
-/// Return whether two elements of a list that is a map have the same keys.
+/// Return whether two elements of a list of type map have the same keys.
 pub(super) fn same_keys(
     keys: &[String],
     a: &Value,

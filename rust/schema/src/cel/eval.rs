@@ -1,4 +1,4 @@
-//! Running a checked rule, step by counted step.
+//! Evaluation of a checked rule; every step is counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{ast::Ast, functions};
 
 pub(super) type Evaluated = Result<Value, EvalError>;
 
-/// Steps that making a list or a map costs, beside its elements.
+/// The cost of a new list or map in steps, besides its elements.
 const LIST_STEPS: u64 = 10;
 const MAP_STEPS: u64 = 30;
 
@@ -148,7 +148,7 @@ impl<'p> Evaluation<'p> {
         }
     }
 
-    /// `&&` and `||`: one side that decides makes up for another that fails.
+    /// Evaluate `&&` and `||`: one operand that decides makes up for another that fails.
     fn junction(&mut self, parts: &[Id], decides: bool) -> Evaluated {
         let mut failed = None;
         for part in parts {
@@ -181,7 +181,7 @@ impl<'p> Evaluation<'p> {
     }
 }
 
-/// Return an element of a literal: what a `?` before it stands for is there or not.
+/// Return an element of a literal; with `?` it may be missing.
 fn given(value: Value, optional: bool) -> Result<Option<Value>, EvalError> {
     match value {
         Value::Optional(inner) if optional => Ok(inner.map(|inner| (*inner).clone())),
@@ -249,7 +249,7 @@ fn at_index(operand: &Value, index: &Value, optional: bool) -> Evaluated {
     }
 }
 
-/// `value in container`
+/// Evaluate `value in container`.
 pub(super) fn contains(
     container: &Value,
     value: &Value,

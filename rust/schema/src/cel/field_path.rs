@@ -1,8 +1,8 @@
-//! The `fieldPath` of a rule: a path to a field that the schema knows.
+//! The `fieldPath` of a rule: a path to a field of the schema.
 
 use serde_json::Value as Json;
 
-/// Return the path as causes write it; None if it leads nowhere, empty for an empty one.
+/// Return the path as in causes; None if there is no such field, empty for an empty path.
 pub(super) fn field_path(mut schema: &Json, path: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = path;
@@ -35,7 +35,7 @@ pub(super) fn field_path(mut schema: &Json, path: &str) -> Option<String> {
     Some(out)
 }
 
-/// Return a name in quotes and brackets, whose beginning is read already.
+/// Parse a name in quotes and brackets after its opening quote.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();

@@ -1,4 +1,4 @@
-//! The macros that go over a list or a map.
+//! The macros that iterate over a list or a map.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::ast::{Comprehension, Fold};
 use super::eval::{Evaluated, Evaluation};
 use super::value::{Key, Value};
 
-/// Steps that each turn costs, beside what is evaluated in it.
+/// The cost of each iteration in steps, besides what is evaluated in it.
 const TURN_STEPS: u64 = 2;
 
 impl<'p> Evaluation<'p> {
@@ -59,7 +59,7 @@ impl<'p> Evaluation<'p> {
         state.result(fold.fold)
     }
 
-    /// One turn; true if it decides.
+    /// Do one iteration; return whether it decides the result.
     fn turn(
         &mut self,
         fold: &'p Comprehension,

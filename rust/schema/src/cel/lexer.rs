@@ -5,7 +5,7 @@ use super::CompileError;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Ident(String),
-    /// An identifier in back quotes, which may stand as a field only.
+    /// An identifier in back quotes, which may only be a field.
     Quoted(String),
     Int(String),
     Uint(String),
@@ -17,14 +17,14 @@ pub(super) enum Token {
     End,
 }
 
-/// A token and the byte at which it begins.
+/// A token and its byte offset.
 #[derive(Clone, Debug)]
 pub(super) struct Spanned {
     pub(super) token: Token,
     pub(super) at: usize,
 }
 
-/// The longer ones first.
+/// Longer ones first.
 const SIGNS: [&str; 27] = [
     "&&", "||", "==", "!=", "<=", ">=", "(", ")", "[", "]", "{", "}", ".", ",", "?", ":", "+", "-",
     "*", "/", "%", "!", "<", ">", "=", "&", "|",
@@ -106,7 +106,7 @@ impl<'a> Lexer<'a> {
                 byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'/' | b' ')
             });
             if name.is_empty() || self.peek(0) != b'`' {
-                return Err(self.error("a quoted field is not closed"));
+                return Err(self.error("unclosed quoted field"));
             }
             self.at += 1;
             return Ok(Token::Quoted(name.to_owned()));
@@ -157,7 +157,7 @@ impl<'a> Lexer<'a> {
         Token::Int(digits)
     }
 
-    /// Return a string or bytes literal with its prefix, if one begins here.
+    /// Read a string or bytes literal with its prefix, if one begins here.
     fn string(&mut self) -> Result<Option<Token>, CompileError> {
         let rest = self.rest().as_bytes();
         let prefix = rest
@@ -183,7 +183,7 @@ impl<'a> Lexer<'a> {
             let byte = self.peek(0);
             if self.at >= self.text.len() || (!triple && matches!(byte, b'\n' | b'\r')) {
                 self.at = start;
-                return Err(self.error("a string is not closed"));
+                return Err(self.error("unclosed string"));
             }
             if byte == quote && (!triple || (self.peek(1) == quote && self.peek(2) == quote)) {
                 self.at += width;
@@ -204,7 +204,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn escape(&mut self, out: &mut Vec<u8>, bytes: bool) -> Result<(), CompileError> {
-        let bad = self.error("an escape that there is not");
+        let bad = self.error("unknown escape");
         let kind = self.peek(1);
         let plain = match kind {
             b'a' => 7,

@@ -1,17 +1,17 @@
-//! Calls that are more than calls: their arguments name variables.
+//! Macros: calls whose arguments name variables.
 
 use super::CompileError;
 use super::ast::{Comprehension, Expr, Fold, Id};
 use super::parser::Parser;
 
-/// A call whose name is looked at.
+/// A call that may be a macro.
 pub(super) struct Called {
     pub(super) at: usize,
     pub(super) target: Option<Id>,
     pub(super) args: Vec<Id>,
 }
 
-/// Make a macro's node; gives the call back if it is none.
+/// Create the node of a macro; return the call if it is not a macro.
 pub(super) fn expand(
     parser: &mut Parser,
     function: &str,

@@ -1,7 +1,7 @@
 //! The validation rules of CRDs: CEL with Kubernetes' functions, checked against the schema and run in bounded time.
 //!
-//! Every step of an evaluation is counted and so is what it builds, nesting is bounded before anything recurses, and
-//! regular expressions are matched in linear time: a rule ends with a value or with an error, whatever it says.
+//! Every step of an evaluation is counted, and so is what it builds; nesting is bounded before anything recurses;
+//! regular expressions are matched in linear time. So every rule ends with a value or with an error.
 
 mod ast;
 mod check;
@@ -32,7 +32,7 @@ mod value;
 pub use compile::Problem;
 pub use validator::{Finding, Validator};
 
-/// Why a text is no rule.
+/// A text is not a valid rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompileError {
     at: usize,
@@ -44,7 +44,7 @@ impl CompileError {
         Self { at, why }
     }
 
-    /// Return the message with the line that it is about and a mark below the place.
+    /// Return the message with its line and a mark below the place.
     fn shown(&self, text: &str) -> String {
         let at = (0..=self.at.min(text.len()))
             .rev()
@@ -67,10 +67,10 @@ impl CompileError {
     }
 }
 
-/// Why an evaluation gave no value.
+/// Why an evaluation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EvalError {
-    /// What the rule did wrong.
+    /// An error of the rule.
     #[error("{0}")]
     Failed(String),
     /// It took too many steps.

@@ -1,4 +1,4 @@
-//! Operators with two sides.
+//! Binary operators.
 
 use std::sync::Arc;
 
@@ -115,7 +115,8 @@ fn subtract(left: &Value, right: &Value) -> Evaluated {
     }
 }
 
-/// One list after the other; what the right one repeats of a set is left out, of a map of keys it replaces.
+/// Concatenate lists. Elements of the right list that repeat an element of a set are dropped; those that repeat the
+/// keys of a list of type map replace the element.
 fn join(left: &List, right: &List, budget: &mut Budget) -> Evaluated {
     budget.charge((left.items.len() + right.items.len()) as u64)?;
     let mut items = left.items.clone();

@@ -4,12 +4,12 @@ use super::CompileError;
 use super::ast::{Ast, Binary, Expr, Id, Node};
 use super::lexer::{Spanned, Token, tokens};
 
-/// Bytes that a rule may have.
+/// The maximum length of a rule in bytes.
 const MAX_TEXT: usize = 64 << 10;
-/// Expressions that may stand in each other: what bounds the stack of all that recurses over them.
+/// The maximum nesting of expressions, which bounds the stack of everything that recurses over them.
 const MAX_DEPTH: usize = 160;
 
-/// Operators with two sides by precedence, the weakest first.
+/// Binary operators by precedence, the weakest first.
 const LEVELS: [&[(&str, Binary)]; 3] = [
     &[
         ("==", Binary::Equal),
@@ -55,7 +55,7 @@ pub(super) fn parse(text: &str) -> Result<Ast, CompileError> {
 pub(super) struct Parser {
     pub(super) tokens: Vec<Spanned>,
     pub(super) next: usize,
-    /// Calls of [`Parser::expression`] and of prefix operators under way.
+    /// Running calls of [`Parser::expression`].
     open: usize,
     nodes: Vec<Node>,
 }
@@ -113,7 +113,7 @@ impl Parser {
         )
     }
 
-    /// Keep a node; an error if it is nested too deep.
+    /// Add a node; an error if it is nested too deep.
     pub(super) fn add(&mut self, at: usize, expr: Expr) -> Parsed {
         let mut depth = 0;
         let mut below = |id: Id| depth = depth.max(self.nodes.get(id).map_or(0, |node| node.depth));
@@ -202,7 +202,7 @@ impl Parser {
         }
     }
 
-    /// Parse the operators of a level of [`LEVELS`] and of those that bind more.
+    /// Parse the operators of a level of [`LEVELS`] and of those that bind tighter.
     fn binary(&mut self, level: usize) -> Parsed {
         let operand = |parser: &mut Self| match level + 1 {
             next if next < LEVELS.len() => parser.binary(next),

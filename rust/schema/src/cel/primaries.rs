@@ -1,4 +1,4 @@
-//! Names, literals, and what stands behind them: the parts of expressions that bind most.
+//! Names, literals, and their suffixes: the parts of expressions that bind tightest.
 
 use super::ast::{Expr, Id};
 use super::lexer::{Spanned, Token};
@@ -8,11 +8,11 @@ use super::types::is_type_name;
 use super::value::Value;
 use super::{CompileError, check_operators, signatures};
 
-/// What an expression may begin with, as messages list it.
+/// The possible beginnings of an expression, as messages list them.
 const BEGINNINGS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
                           BYTES, IDENTIFIER}";
 
-/// Words that are no names.
+/// Words that are not allowed as names.
 pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -93,7 +93,7 @@ impl Parser {
     }
 
     fn call(&mut self, at: usize, function: String, target: Option<Id>, args: Vec<Id>) -> Parsed {
-        // `sets.contains(…)`: what stands before the dot is a part of the function's name.
+        // `sets.contains(…)`: the part before the dot belongs to the name of the function.
         if let Some(Expr::Ident(space)) = target.and_then(|target| self.expr(target)) {
             let function = format!("{space}.{function}");
             if signatures::is_global(&function) {
@@ -120,7 +120,7 @@ impl Parser {
         }
     }
 
-    /// Return the name of a type that has dots in it, where a selection spells one.
+    /// Return the name of a type that contains dots, if a selection spells one.
     fn type_name(&self, of: Id, field: &str) -> Option<String> {
         let before = match self.expr(of)? {
             Expr::Ident(name) => name.clone(),
@@ -159,7 +159,7 @@ impl Parser {
             }
             Token::Sign("[") => self.list(at),
             Token::Sign("{") => self.map(at),
-            // A leading dot names what is outside of all variables.
+            // A leading dot skips all variables.
             Token::Sign(".")
                 if matches!(
                     self.tokens.get(self.next + 1),

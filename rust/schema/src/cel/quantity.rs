@@ -1,4 +1,4 @@
-//! Numbers with units as resources have them (`1.5Gi`, `100m`).
+//! Quantities: numbers with units (`1.5Gi`, `100m`).
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ pub(crate) struct Quantity {
     exponent: i32,
 }
 
-/// Digits that are read; what is longer is no amount of anything.
+/// The maximum number of digits.
 const MAX_DIGITS: usize = 24;
 const MAX_EXPONENT: i32 = 60;
 
@@ -55,7 +55,7 @@ impl Quantity {
         .tidy()
     }
 
-    /// Without zeros at the end, so that what is equal has equal parts.
+    /// Remove zeros at the end, so that equal numbers have equal parts.
     fn tidy(mut self) -> Self {
         if self.digits == 0 {
             self.exponent = 0;
@@ -67,7 +67,7 @@ impl Quantity {
         self
     }
 
-    /// Return the digits at a smaller exponent, None if there are too many.
+    /// Return the digits at a smaller exponent; None if there are too many.
     fn at(&self, exponent: i32) -> Option<i128> {
         let power = u32::try_from(self.exponent - exponent).ok()?;
         self.digits.checked_mul(10_i128.checked_pow(power)?)
@@ -77,7 +77,7 @@ impl Quantity {
         let exponent = self.exponent.min(other.exponent);
         match (self.at(exponent), other.at(exponent)) {
             (Some(a), Some(b)) => a.cmp(&b),
-            // One of them is larger than all that fits beside the other.
+            // One of them is so large that the other one does not matter.
             _ => self.approximate().total_cmp(&other.approximate()),
         }
     }
@@ -99,7 +99,7 @@ impl Quantity {
         self.digits.signum().try_into().unwrap_or(0)
     }
 
-    /// Return the whole number that it is, if it is one that fits.
+    /// Return the number as an integer, if it is one that fits.
     pub(super) fn integer(&self) -> Option<i64> {
         if self.exponent < 0 {
             return None;

@@ -1,4 +1,4 @@
-//! One rule of a schema: what it says, compiled.
+//! One compiled rule of a schema.
 
 use serde_json::Value as Json;
 
@@ -12,7 +12,7 @@ use super::parser::parse;
 use super::types::Type;
 use super::value::Value;
 
-/// Steps that one evaluation may take.
+/// The maximum number of steps of one evaluation.
 const CALL_STEPS: u64 = 1_000_000;
 
 /// An expression that can be evaluated.
@@ -23,7 +23,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Compile an expression whose result has that type; the error is its message.
+    /// Compile an expression with that type of result; the error is its message.
     pub(super) fn compile(
         text: &str,
         this: &Type,
@@ -49,7 +49,7 @@ impl Program {
         Ok(Self { ast, checked })
     }
 
-    /// Evaluate; gives what was left of the steps, too.
+    /// Evaluate; also return the number of steps left.
     pub(super) fn run(
         &self,
         this: &Value,
@@ -75,7 +75,7 @@ impl Program {
         self.checked.uses_old_self
     }
 
-    /// Roughly the bytes that it takes.
+    /// Return the approximate size in bytes.
     pub(super) fn size(&self) -> usize {
         let patterns = self
             .checked
@@ -94,13 +94,13 @@ pub(super) struct Rule {
     message: String,
     pub(super) message_program: Option<Program>,
     pub(super) reason: &'static str,
-    /// Where below the node the cause lies, as part of a path.
+    /// The part of the path from the node to the field of the cause.
     pub(super) field: String,
     pub(super) optional_old: bool,
 }
 
 impl Rule {
-    /// `programs` are those of the rule and of its message expression.
+    /// Create a rule from its compiled parts.
     pub(super) fn new(
         json: &Json,
         program: Program,
@@ -125,7 +125,7 @@ impl Rule {
         }
     }
 
-    /// Return what errors call the rule.
+    /// Return the name of the rule in errors.
     pub(super) fn name(&self) -> &str {
         if self.message.is_empty() {
             &self.text
@@ -134,7 +134,7 @@ impl Rule {
         }
     }
 
-    /// Return what is said when the rule does not hold and there is no better message.
+    /// Return the message of a failed rule that has no better one.
     pub(super) fn fallback(&self) -> String {
         if self.message.is_empty() {
             format!("failed rule: {}", self.text)

@@ -1,4 +1,4 @@
-//! What a structural schema makes of a JSON value: its type in rules, and the value itself.
+//! The types and values of a structural schema in rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use super::types::{ObjectType, Type};
 use super::value::{Key, List, ListKind, Value};
 use ctrlhost_core::json::read;
 
-/// How the values of a schema look in rules.
+/// The form of a schema's values in rules.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) kind: ShapeKind,
-    /// The type that the checker works with.
+    /// The type for the checker.
     pub(super) of: Type,
 }
 
 #[derive(Debug)]
 pub(super) enum ShapeKind {
-    /// An integer or a string.
+    /// Either an integer or a string.
     IntOrString,
     Bool,
     Int,
@@ -33,7 +33,7 @@ pub(super) enum ShapeKind {
     Object(BTreeMap<String, (Arc<str>, Arc<Shape>)>),
 }
 
-/// The formats of texts that are other types in rules.
+/// Formats of strings that are other types in rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Format {
     Plain,
@@ -44,7 +44,7 @@ pub(super) enum Format {
 }
 
 impl Shape {
-    /// Return the shape of a schema; None where rules do not see its values. `root` for objects that have metadata.
+    /// Return the shape of a schema; None if rules do not see its values. `root` is for objects that have metadata.
     pub(super) fn of(schema: &Json, root: bool) -> Option<Arc<Self>> {
         let text = |name: &str| schema.get(name).and_then(Json::as_str).unwrap_or_default();
         if flag(schema, "x-kubernetes-int-or-string") {
@@ -133,7 +133,7 @@ impl Shape {
         Self::new(ShapeKind::Object(fields), of)
     }
 
-    /// Return the value that rules see. What does not fit the schema, which was checked before, is null.
+    /// Convert a value for rules. A value that does not fit the schema, which was checked before, is null.
     pub(super) fn value(&self, json: read::Value<'_>) -> Value {
         if json.kind() == read::Kind::Null {
             return Value::Null;
@@ -159,7 +159,7 @@ impl Shape {
                 Value::Map(Arc::new(entries.collect()))
             }
             ShapeKind::Object(fields) => {
-                // A field that is null is not there.
+                // A null field counts as missing.
                 let there = |value: &read::Value<'_>| value.kind() != read::Kind::Null;
                 let entries =
                     json.members()
@@ -203,7 +203,7 @@ pub(super) fn flag(schema: &Json, name: &str) -> bool {
     schema.get(name).and_then(Json::as_bool).unwrap_or(false)
 }
 
-/// Return the keys of a list that is a map.
+/// Return the keys of a list of type map.
 pub(super) fn list_keys(schema: &Json) -> Vec<String> {
     let keys = schema
         .get("x-kubernetes-list-map-keys")
@@ -212,12 +212,12 @@ pub(super) fn list_keys(schema: &Json) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-/// Return a field's name in rules; None where it can not be named.
+/// Return the name of a field in rules; None if it cannot be named.
 pub(super) fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
-    // Words that can not be fields as they are.
+    // Words that cannot be fields as they are.
     if matches!(name, "true" | "false" | "null" | "in") || RESERVED.contains(&name) {
         return Some(format!("__{name}__"));
     }
@@ -234,7 +234,7 @@ pub(super) fn escape(name: &str) -> Option<String> {
     )
 }
 
-/// Return what a text in base 64 stands for.
+/// Decode base 64.
 pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
     let body = text.trim_end_matches('=');
     if !text.len().is_multiple_of(4) || text.len() - body.len() > 2 {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// A version: three numbers, and what comes before the release.
+/// A version: three numbers and the pre-release.
 #[derive(Clone, Debug)]
 pub(super) struct Semver {
     numbers: [u64; 3],
@@ -10,7 +10,7 @@ pub(super) struct Semver {
 }
 
 impl Semver {
-    /// Read a version; `tolerant` takes a `v` before it, zeros before its numbers and too few of them.
+    /// Parse a version; `tolerant` accepts a `v` before it, leading zeros and missing numbers.
     pub(super) fn parse(text: &str, tolerant: bool) -> Option<Self> {
         let text = if tolerant {
             text.trim().trim_start_matches('v')
@@ -92,7 +92,7 @@ fn number(part: &str) -> Option<u64> {
     part.parse().ok()
 }
 
-/// Return whether no zero stands before the number.
+/// Return whether the number has no leading zero.
 fn plain(part: &str) -> bool {
     part == "0" || !part.starts_with('0')
 }

@@ -1,11 +1,11 @@
-//! The functions that rules may call: their arguments and their results.
+//! The signatures of the functions that rules may call.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::types::Type;
 
-/// One function, or several of the same kind, a line: names, receivers (`-` for none), arguments, result.
+/// One function a line, or several of the same kind: names, receivers (`-` for none), arguments, result.
 ///
 /// `|` separates alternatives, `()` is an empty list of arguments. `[T]` is a list, `{K:V}` a map, `?T` an optional;
 /// `A` and `B` are any one type.
@@ -96,7 +96,7 @@ struct Overload {
 /// A type in a signature.
 #[derive(Clone)]
 enum Pattern {
-    /// Any type, the same one wherever the variable of that number occurs.
+    /// Any type, the same one at each place of the variable.
     Variable(usize),
     Plain(Type),
     List(Box<Pattern>),

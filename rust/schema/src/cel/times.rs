@@ -1,14 +1,14 @@
-//! Timestamps and durations: nanoseconds, and how they are written.
+//! Timestamps and durations in nanoseconds, and their text forms.
 
 use super::value::Value;
 
 const NANOS: i128 = 1_000_000_000;
 const DAY: i128 = 86_400;
-/// Seconds of 0001-01-01 and 9999-12-31, within which timestamps lie.
+/// The seconds of 0001-01-01 and 9999-12-31, the bounds of timestamps.
 const FIRST: i128 = -62_135_596_800;
 const LAST: i128 = 253_402_300_799;
 
-/// Return a timestamp, if it lies within the years 1 to 9999.
+/// Return a timestamp if it is within the years 1 to 9999.
 pub(super) fn in_range(nanos: i128) -> Option<Value> {
     let seconds = nanos.div_euclid(NANOS);
     (FIRST..=LAST)
@@ -29,7 +29,7 @@ pub(super) struct Parts {
     pub(super) nanos: i64,
 }
 
-/// Take a point in time apart, in the zone that is that many seconds ahead of UTC.
+/// Split a point in time into its parts, in a zone that many seconds ahead of UTC.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -55,7 +55,7 @@ pub(super) fn parts(nanos: i128, ahead: i64) -> Parts {
     }
 }
 
-/// Days from the epoch to a date, in years that begin in March so that the leap day is the last.
+/// Return the days from the epoch to a date, in years that begin in March so that the leap day is the last.
 pub(super) fn days_before(year: i64, month: u32, day: u32) -> i64 {
     let shifted = if month <= 2 { year - 1 } else { year };
     let era = shifted.div_euclid(400);
@@ -82,7 +82,7 @@ fn date(days: i64) -> (i64, u32, u32) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Return a time as RFC 3339 has it, in nanoseconds since the epoch.
+/// Parse an RFC 3339 time to nanoseconds since the epoch.
 pub(super) fn parse(text: &str) -> Option<i128> {
     let bytes = text.as_bytes();
     let number = |from: usize, to: usize| -> Option<i64> {
@@ -119,7 +119,7 @@ pub(super) fn parse(text: &str) -> Option<i128> {
     Some(midnight + seconds * NANOS + nanos)
 }
 
-/// Seconds that a zone like `+02:00` is ahead of UTC.
+/// Return the seconds by which a zone like `+02:00` is ahead of UTC.
 pub(super) fn zone_seconds(zone: &str) -> Option<i64> {
     let (sign, rest) = match zone.as_bytes().first()? {
         b'+' => (1, zone.get(1..)?),
@@ -135,7 +135,7 @@ pub(super) fn zone_seconds(zone: &str) -> Option<i64> {
     (hours <= 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
-/// Return a date like `2026-01-31`, its beginning in nanoseconds since the epoch.
+/// Parse a date like `2026-01-31` to nanoseconds since the epoch.
 pub(super) fn parse_date(text: &str) -> Option<i128> {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else {
@@ -155,7 +155,7 @@ pub(super) fn parse_date(text: &str) -> Option<i128> {
     exists.then(|| i128::from(days) * DAY * NANOS)
 }
 
-/// Return a time as RFC 3339 has it, in UTC, with as many digits as it needs.
+/// Format a time as RFC 3339 in UTC, with as many digits as needed.
 pub(super) fn shown(nanos: i128) -> String {
     let parts = parts(nanos, 0);
     let fraction = format!(".{:09}", parts.nanos);
@@ -166,8 +166,7 @@ pub(super) fn shown(nanos: i128) -> String {
     )
 }
 
-/// Return a duration as Go writes it (`1h30m`, `1.5s`); days and weeks, in whole words too, where a schema's format
-/// takes them.
+/// Parse a duration as Go writes it (`1h30m`, `1.5s`); the format of schemas also allows days, weeks and unit words.
 pub(super) fn duration(text: &str, of_schema: bool) -> Option<i64> {
     let (negative, mut rest) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -221,7 +220,7 @@ fn unit(name: &str, of_schema: bool) -> Option<i128> {
     })
 }
 
-/// Return an amount like `1.5` times a unit.
+/// Multiply an amount like `1.5` by a unit.
 fn scaled(amount: &str, unit: i128) -> Option<i128> {
     let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {

@@ -1,10 +1,10 @@
-//! What the checker knows of an expression before it is evaluated.
+//! The static types of expressions.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A type; `Dyn` is whatever is known only when the rule runs.
+/// A type; `Dyn` is known only when the rule runs.
 #[derive(Clone, Debug)]
 pub(super) enum Type {
     Dyn,
@@ -32,7 +32,7 @@ pub(super) enum Type {
     Optional(Arc<Type>),
 }
 
-/// An object of a schema, with its fields under the names that rules call them by.
+/// An object of a schema, with its fields under their names in rules.
 #[derive(Debug)]
 pub(super) struct ObjectType {
     pub(super) fields: BTreeMap<String, Type>,
@@ -51,13 +51,13 @@ impl Type {
         Self::Optional(Arc::new(of))
     }
 
-    /// Return whether one may stand where the other is wanted.
+    /// Return whether this type is assignable to the other one.
     pub(super) fn fits(&self, wanted: &Self) -> bool {
         match (self, wanted) {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.fits(b),
             (Self::Map(a, c), Self::Map(b, d)) => a.fits(b) && c.fits(d),
             (Self::Object(a), Self::Object(b)) => Arc::ptr_eq(a, b),
-            // Null is a value of the types that are objects in the wire format of CEL.
+            // Null is a value of the types that are messages in the wire format of CEL.
             (
                 Self::Null,
                 Self::Object(_)
@@ -74,7 +74,7 @@ impl Type {
         }
     }
 
-    /// Return what both are, `Dyn` if they differ.
+    /// Return the common type; `Dyn` if they differ.
     pub(super) fn join(self, other: &Self) -> Self {
         match (&self, other) {
             (Self::Null, _) if self.fits(other) => other.clone(),
@@ -118,7 +118,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// The names of types that stand for themselves.
+/// The names of types that are expressions.
 const TYPE_NAMES: [&str; 18] = [
     "bool",
     "int",
@@ -140,7 +140,7 @@ const TYPE_NAMES: [&str; 18] = [
     "kubernetes.Semver",
 ];
 
-/// Return whether the name is a type's.
+/// Return whether a name is that of a type.
 pub(super) fn is_type_name(name: &str) -> bool {
     TYPE_NAMES.contains(&name)
 }

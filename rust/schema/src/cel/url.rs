@@ -1,4 +1,4 @@
-//! URLs as Go takes them for a request: with a scheme, or an absolute path alone.
+//! URLs as Go parses them for a request: with a scheme, or only an absolute path.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ fn scheme(text: &str) -> Option<(&str, &str)> {
     Some(("", text))
 }
 
-/// Name, port, and whether the name stood in brackets.
+/// Parse name and port; also return whether the name was in brackets.
 fn host(authority: &str) -> Option<(String, String, bool)> {
     let (user, host) = authority
         .rsplit_once('@')

@@ -1,4 +1,4 @@
-//! Running the rules of a schema over an object.
+//! Evaluation of the rules of a schema for an object.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,25 +10,25 @@ use super::compile::{Compiler, Node, Problem};
 use super::rule::{Program, Rule};
 use super::value::Value;
 
-/// Steps that all evaluations for one object may take.
+/// The maximum number of steps of all evaluations for one object.
 const OBJECT_STEPS: u64 = 10_000_000;
-/// Bytes that a message may have which a rule makes.
+/// The maximum length, in bytes, of a message made by a rule.
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What a rule has to say against an object.
+/// A rule that failed for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The field; empty for the object itself.
     pub field: String,
     /// The reason of the cause.
     pub reason: &'static str,
-    /// The value that is shown, as JSON; empty for none.
+    /// The value to show, as JSON; empty for none.
     pub value: String,
     /// The message.
     pub message: String,
-    /// Whether it is a warning only, because the value was so before.
+    /// Whether it is only a warning, because the value is unchanged.
     pub warning: bool,
 }
 
@@ -40,18 +40,18 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// Compile the rules of a schema, which is JSON; `root` for that of whole objects, whose rules see type and name.
+    /// Compile the rules of a schema in JSON; `root` is for schemas of whole objects, whose rules see type and name.
     ///
     /// # Errors
     ///
-    /// The schema is no JSON.
+    /// The schema is not JSON.
     pub fn new(schema: &str, root: bool) -> Result<Self, serde_json::Error> {
         let schema = serde_json::from_str(schema)?;
         let (root, problems) = Compiler::compile(&schema, root);
         Ok(Self { root, problems })
     }
 
-    /// Return what is wrong with the rules.
+    /// The problems of the rules.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -61,8 +61,7 @@ impl Validator {
         self.root.is_none()
     }
 
-    /// Run the rules over an object, and over what it was before an update. Both are JSON that was checked, with the
-    /// keys of objects in order.
+    /// Evaluate the rules for an object and its state before an update. Both are valid JSON with sorted keys.
     pub fn validate(&self, object: &str, old: Option<&str>) -> Vec<Finding> {
         let Some(root) = &self.root else {
             return Vec::new();
@@ -86,7 +85,7 @@ struct Run {
     left: u64,
 }
 
-/// Whether to run the rules that are left.
+/// Whether to run the remaining rules.
 type Flow = ControlFlow<()>;
 
 const CONTINUE: Flow = ControlFlow::Continue(());
@@ -257,7 +256,7 @@ impl Run {
         CONTINUE
     }
 
-    /// Return the message that the rule makes, None if it makes none that can be used; an error if it takes too long.
+    /// Return the message made by the rule; None if it is unusable, an error if it takes too long.
     fn message(
         &mut self,
         rule: &Rule,
@@ -292,10 +291,10 @@ fn joined(path: &str, below: &str) -> String {
     }
 }
 
-/// A new value and what it was.
+/// A new value and the old one.
 type Pair<'j> = (read::Value<'j>, read::Value<'j>);
 
-/// What a value was before, or what the nearest part above was that can be told.
+/// The old value, or that of the nearest part above whose old value is known.
 #[derive(Clone, Copy)]
 struct Ratchet<'j> {
     current: Option<Pair<'j>>,
@@ -303,7 +302,7 @@ struct Ratchet<'j> {
 }
 
 impl<'j> Ratchet<'j> {
-    /// Return whether nothing changed, so that what is wrong was wrong before.
+    /// Return whether nothing changed, so that the value was invalid before.
     fn unchanged(self) -> bool {
         self.current
             .or(self.parent)
@@ -321,7 +320,7 @@ impl<'j> Ratchet<'j> {
     }
 }
 
-/// Return what tells an element of a list that is a map from the others.
+/// Return the keys of an element in a list of type map.
 fn identity<'j>(keys: &[String], item: read::Value<'j>) -> Vec<Option<&'j str>> {
     keys.iter()
         .map(|key| item.get(key).map(|value| value.0))

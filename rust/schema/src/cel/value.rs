@@ -1,4 +1,4 @@
-//! Values that rules work with.
+//! The values of rules.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::quantity::Quantity;
 use super::url::Url;
 
-/// A value. Cloning one is cheap: what is large is shared.
+/// A value. A clone is cheap: large content is shared.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     /// `null`
@@ -21,7 +21,7 @@ pub(super) enum Value {
     Uint(u64),
     /// A floating-point number.
     Double(f64),
-    /// A text.
+    /// A string.
     String(Arc<str>),
     /// Bytes.
     Bytes(Arc<[u8]>),
@@ -29,15 +29,15 @@ pub(super) enum Value {
     Duration(i64),
     /// Nanoseconds since the epoch.
     Timestamp(i128),
-    /// A list, with what a schema says of its order.
+    /// A list, with the meaning of its order from the schema.
     List(Arc<List>),
-    /// A map, or an object under the names that rules use.
+    /// A map, or an object with the names of its fields in rules.
     Map(Arc<BTreeMap<Key, Value>>),
     /// A type's name.
     Type(Arc<str>),
     /// A value or nothing.
     Optional(Option<Arc<Value>>),
-    /// A number with a unit as resources have.
+    /// A number with a unit.
     Quantity(Arc<Quantity>),
     /// A URL with its parts.
     Url(Arc<Url>),
@@ -47,44 +47,44 @@ pub(super) enum Value {
     Cidr(IpAddr, u8),
     /// A semantic version.
     Semver(Arc<super::semver::Semver>),
-    /// One of the formats that names have, by its name.
+    /// A named format.
     Format(&'static str),
 }
 
-/// A list's elements.
+/// The elements of a list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct List {
     /// In order.
     pub items: Vec<Value>,
-    /// How elements are told apart where the order does not count.
+    /// How elements are identified.
     pub kind: ListKind,
 }
 
-/// What `x-kubernetes-list-type` says.
+/// The value of `x-kubernetes-list-type`.
 #[derive(Clone, Debug, Default)]
 pub(super) enum ListKind {
     /// Compared as a whole, in order.
     #[default]
     Atomic,
-    /// No element twice, in whatever order.
+    /// Unique elements, in any order.
     Set,
-    /// Told apart by the values of these fields, in whatever order.
+    /// Elements identified by the values of these fields, in any order.
     Map(Arc<[String]>),
 }
 
-/// What may be a map's key.
+/// The key of a map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// `true` or `false`
     Bool(bool),
-    /// A whole number, signed or not.
+    /// An integer, signed or not.
     Int(i128),
-    /// A text.
+    /// A string.
     String(Arc<str>),
 }
 
 impl Key {
-    /// Return the key that a value is, None where it can be none.
+    /// Convert a value to a key, if possible.
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Bool(truth) => Some(Self::Bool(*truth)),
@@ -99,7 +99,7 @@ impl Key {
         }
     }
 
-    /// Return the value that a macro's variable has.
+    /// Return the key as a value, for the variable of a macro.
     pub(super) fn value(&self) -> Value {
         match self {
             Self::Bool(truth) => Value::Bool(*truth),
@@ -153,7 +153,7 @@ impl Value {
         }
     }
 
-    /// Return what comparing or copying it costs, in steps: roughly its elements, without going further down.
+    /// Return the cost of a comparison or a copy in steps: roughly the number of elements, without deeper levels.
     pub(super) fn weight(&self) -> u64 {
         let size = match self {
             Self::String(text) => text.len() / 10,
@@ -165,7 +165,7 @@ impl Value {
         size as u64 + 1
     }
 
-    /// Return the order of numbers among each other, of texts, bytes, booleans, times; None for what has none.
+    /// Return the order of numbers, strings, bytes, booleans and times; None for other values.
     pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),

@@ -1,4 +1,4 @@
-//! What stands for characters: escapes, and classes in brackets.
+//! Escapes and character classes.
 
 use super::rewrite::{Rewriter, Rewritten};
 
@@ -14,7 +14,7 @@ impl Rewriter<'_> {
         if self.rest.next_if_eq(&'^').is_some() {
             self.out.push('^');
         }
-        // A dash right after one that stands for a range is that range's end, not the crate's difference of classes.
+        // A dash right after one that makes a range is the end of that range, not the crate's difference of classes.
         let (mut first, mut after_range) = (true, false);
         loop {
             let char = self.rest.next().ok_or("missing closing ]")?;
@@ -40,7 +40,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Return a class like `[:alpha:]`; a bracket that begins none is a literal.
+    /// Rewrite a class like `[:alpha:]`; a bracket that begins none is a literal.
     fn posix(&mut self) -> Rewritten<()> {
         let name: String = self.rest.clone().take_while(|char| *char != ']').collect();
         if name.len() < 2 || !name.ends_with(':') {
@@ -60,7 +60,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Return what stands after a backslash.
+    /// Rewrite an escape after its backslash.
     pub(super) fn escape(&mut self, in_class: bool) -> Rewritten<()> {
         let char = self
             .rest
@@ -101,7 +101,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Copy `\p`, `\P` or `\x`, and what follows in braces, if anything does.
+    /// Copy `\p`, `\P` or `\x`, and its braces, if any.
     fn braced(&mut self, escape: char) -> Rewritten<()> {
         self.out.push('\\');
         if self.rest.next_if_eq(&'{').is_none() {
@@ -124,7 +124,7 @@ impl Rewriter<'_> {
         Err("invalid escape sequence")
     }
 
-    /// Everything up to `\E` stands for itself.
+    /// Copy everything up to `\E` literally.
     fn quoted(&mut self) {
         while let Some(char) = self.rest.next() {
             if char == '\\' && self.rest.next_if_eq(&'E').is_some() {
@@ -156,7 +156,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Write a character so that it stands for itself, in a class and outside.
+/// Append a character literally, in a class or outside.
 pub(super) fn push_literal(out: &mut String, char: char) {
     if char.is_ascii_punctuation()
         && !matches!(

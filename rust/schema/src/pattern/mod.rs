@@ -1,33 +1,33 @@
 //! Regular expressions of CRD schemas, in the syntax of Go's `regexp` (RE2), matched in linear time.
 //!
-//! A pattern is rewritten into the `regex` crate's syntax, which is nearly the same: classes like `\d` mean ASCII in
-//! Go, some escapes differ, and a few things that the crate knows are refused there.
+//! A pattern is rewritten into the nearly identical syntax of the `regex` crate: classes like `\d` mean ASCII in Go,
+//! some escapes differ, and Go rejects a few features of the crate.
 
 use regex::bytes::{Regex, RegexBuilder};
 
 mod escape;
 mod rewrite;
 
-/// Sizes in bytes that a compiled pattern may have, tried in turn: they tell how much one step over a text costs.
+/// Size limits of a compiled pattern in bytes, tried in turn: the size gives the cost of each step over a text.
 const SIZES: [usize; 6] = [2 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20, 16 << 20];
-/// The product of a pattern's size and a text's length, above which a match could take many seconds: it is linear in
-/// both.
+/// The maximum product of a pattern's size and a text's length; a match is linear in both and could take many
+/// seconds.
 const MAX_WORK: usize = 4 << 30;
-/// Bytes that a pattern may have as text.
+/// The maximum length of a pattern as text, in bytes.
 const MAX_TEXT: usize = 64 << 10;
-/// Groups that may stand in each other, as in Go.
+/// The maximum nesting of groups, as in Go.
 const MAX_NESTING: u32 = 1_000;
 
-/// Why a pattern is refused.
+/// Why a pattern is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadPattern(String);
 
-/// A text is too long to be searched for a pattern of that size.
+/// A text is too long for a pattern of that size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the text is too long for this pattern: at most {most} bytes")]
 pub struct TooLong {
-    /// How many bytes it may have.
+    /// The maximum length in bytes.
     pub most: usize,
 }
 
@@ -39,20 +39,20 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Compile a pattern as Go writes it.
+    /// Compile a pattern in Go's syntax.
     ///
     /// # Errors
     ///
-    /// The pattern is none in Go, or so large that matching anything would be slow.
+    /// The pattern is invalid in Go, or so large that any match would be slow.
     pub fn new(text: &str) -> Result<Self, BadPattern> {
         Self::within(text, usize::MAX)
     }
 
-    /// Compile a pattern that takes no more than `most` bytes.
+    /// Compile a pattern of at most `most` bytes.
     ///
     /// # Errors
     ///
-    /// The pattern is none in Go, or larger.
+    /// The pattern is invalid in Go, or larger.
     pub fn within(text: &str, most: usize) -> Result<Self, BadPattern> {
         if text.len() > MAX_TEXT {
             return Err(BadPattern("expression is too large".to_owned()));
@@ -77,7 +77,7 @@ impl Pattern {
         self.size
     }
 
-    /// Return whether the pattern occurs anywhere in the text, which is UTF-8.
+    /// Return whether the pattern occurs anywhere in the UTF-8 text.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Pattern {
         Ok(self.regex.is_match(text))
     }
 
-    /// Return the first matches in the text that do not overlap, `most` of them.
+    /// Return the first `most` non-overlapping matches in the text.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Pattern {
     }
 }
 
-/// Return the last line of the crate's message: the ones before it draw the rewritten pattern, which nobody wrote.
+/// Return the last line of the crate's message: the lines before it show the rewritten pattern.
 fn explain(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! From Go's syntax to that of the `regex` crate.
+//! Rewriting Go's syntax to that of the `regex` crate.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -9,7 +9,7 @@ use super::escape::push_literal;
 const MAX_REPEAT: u32 = 1_000;
 pub(super) type Rewritten<T> = Result<T, &'static str>;
 
-/// Return the same pattern for the crate.
+/// Return the equivalent pattern for the crate.
 pub(super) fn rewrite(text: &str) -> Rewritten<String> {
     Rewriter {
         rest: text.chars().peekable(),
@@ -21,7 +21,7 @@ pub(super) fn rewrite(text: &str) -> Rewritten<String> {
     .run()
 }
 
-/// What a repetition operator would apply to.
+/// The operand of a repetition operator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeatable {
     Nothing,
@@ -34,9 +34,9 @@ pub(super) struct Rewriter<'t> {
     pub(super) rest: Peekable<Chars<'t>>,
     pub(super) out: String,
     repeatable: Repeatable,
-    /// For each open group the largest product of counts inside it so far; Go bounds that product.
+    /// The largest product of counts in each open group so far; Go bounds that product.
     repeats: Vec<u32>,
-    /// The product of the group that was closed last.
+    /// The product of the last closed group.
     last_group: u32,
 }
 
@@ -108,7 +108,7 @@ impl Rewriter<'_> {
         self.repeatable = Repeatable::One;
     }
 
-    /// Note a product of counts in the group that is open.
+    /// Note a product of counts in the open group.
     fn widen(&mut self, product: u32) {
         if let Some(most) = self.repeats.last_mut() {
             *most = product.max(*most);
@@ -135,7 +135,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Return what stands after `{` if it is a count, which is taken then; anything else is a literal brace.
+    /// Parse a count after `{`; anything else is a literal brace.
     fn counts(&mut self) -> Option<(String, u32)> {
         let mut ahead = self.rest.clone();
         let mut text = String::from("{");
@@ -184,7 +184,7 @@ impl Rewriter<'_> {
                     return Ok(());
                 }
                 Some(')') => {
-                    // Flags for the rest of the group that is open already.
+                    // Flags for the rest of the enclosing group.
                     self.repeats.pop();
                     self.out.push(')');
                     return Ok(());

@@ -235,13 +235,13 @@ impl Scan {
 
 fn expected(state: State) -> &'static str {
     match state {
-        State::Value => "a value was expected",
-        State::FirstItem => "a value or `]` was expected",
-        State::FirstKey => "a key or `}` was expected",
-        State::Key => "a key was expected",
-        State::Colon => "`:` was expected",
+        State::Value => "expected a value",
+        State::FirstItem => "expected a value or `]`",
+        State::FirstKey => "expected a key or `}`",
+        State::Key => "expected a key",
+        State::Colon => "expected `:`",
         State::After | State::InKey | State::InString => {
-            "`,` or the end of the object or list was expected"
+            "expected `,` or the end of the object or list"
         }
     }
 }
@@ -276,7 +276,7 @@ fn scalar_end(bytes: &[u8], at: usize) -> Result<Option<usize>, ScanError> {
     } else {
         Err(ScanError {
             at,
-            what: "a value was expected",
+            what: "expected a value",
         })
     }
 }

@@ -5,7 +5,7 @@ use super::super::eval::Evaluated;
 use super::super::value::{Key, Value};
 use super::super::{EvalError, convert};
 
-/// Digits behind the point that may be asked for.
+/// The maximum number of decimals.
 const MAX_PRECISION: usize = 1_000;
 
 pub(super) fn format(text: &str, args: &[Value], budget: &mut Budget) -> Evaluated {

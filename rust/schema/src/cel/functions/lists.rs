@@ -8,7 +8,7 @@ use super::super::eval::Evaluated;
 use super::super::operators;
 use super::super::value::{List, Value};
 
-/// Elements that `lists.range` gives at most.
+/// The maximum length of the result of `lists.range`.
 const MAX_RANGE: i64 = 100_000;
 
 pub(super) fn call(name: &str, list: &List, rest: &[Value], budget: &mut Budget) -> Evaluated {
@@ -101,7 +101,7 @@ pub(super) fn call(name: &str, list: &List, rest: &[Value], budget: &mut Budget)
     }
 }
 
-/// `lists.range(n)`
+/// Evaluate `lists.range(n)`.
 pub(super) fn range(count: i64, budget: &mut Budget) -> Evaluated {
     if count > MAX_RANGE {
         return Err(EvalError::TooCostly);
@@ -178,7 +178,7 @@ fn slice(items: &[Value], from: i64, to: i64) -> Evaluated {
     }
 }
 
-/// Put the elements of lists in their place, level by level.
+/// Replace lists by their elements, level by level.
 fn flatten(items: &[Value], depth: i64, budget: &mut Budget) -> Evaluated {
     let mut found = items.to_vec();
     for _ in 0..depth {

@@ -18,8 +18,7 @@ use super::url::Url;
 use super::value::{Key, Value};
 use super::{EvalError, convert};
 
-/// Call a function; the value before the dot is the first argument. `pattern` is what the argument that is a literal
-/// was compiled to.
+/// Call a function; the receiver is the first argument. `pattern` is the compiled literal argument, if there is one.
 pub(super) fn call(
     name: &str,
     args: &[Value],

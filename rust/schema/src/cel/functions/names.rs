@@ -1,4 +1,4 @@
-//! The formats that names have, as values that validate a text.
+//! The named formats, as values that validate a string.
 
 use super::super::times;
 use super::super::url::Url;
@@ -25,7 +25,7 @@ pub(super) fn named(name: &str) -> Option<&'static str> {
     FORMATS.into_iter().find(|format| *format == name)
 }
 
-/// Nothing for a text that fits, else what is wrong with it.
+/// Return an empty optional for a valid string, otherwise the error.
 pub(super) fn validate(format: &str, text: &str) -> Value {
     let kind = format.strip_suffix("Prefix").unwrap_or(format);
     let checked = if kind == format {

@@ -41,7 +41,7 @@ fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// Return the bits of an address, at the upper end.
+/// Return the bits of an address, left-aligned.
 fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
@@ -53,7 +53,7 @@ fn mask(length: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
 }
 
-/// Return the functions that take a text; None for others.
+/// Call a function of a string; None for unknown functions.
 pub(super) fn of_text(name: &str, text: &str) -> Option<Evaluated> {
     Some(match name {
         "ip" => address(text).map(Value::Ip),

@@ -6,11 +6,11 @@ use super::super::eval::Evaluated;
 use super::super::value::Value;
 use crate::pattern::Pattern;
 
-/// Bytes that a pattern may take which is made while a rule runs.
+/// The maximum size, in bytes, of a pattern compiled while a rule runs.
 const MADE: usize = 64 << 10;
-/// Steps that making one costs.
+/// The cost of its compilation in steps.
 const MAKING_STEPS: u64 = 1_000;
-/// What of the product of a pattern's and a text's size is one step.
+/// One step is so much of the product of a pattern's size and a string's length.
 const WORK_OF_STEP: usize = 1 << 11;
 
 pub(super) fn call(
@@ -50,7 +50,7 @@ pub(super) fn call(
         }
         _ => {
             let most = usize::try_from(limit).unwrap_or(usize::MAX);
-            // Each match begins a search of its own, which may go to the end of the text.
+            // Each match begins a new search, which may go to the end of the string.
             budget.charge((work as u64).saturating_mul(1 + (text.len() as u64) / 1024))?;
             let found = pattern.find_all(text, most).map_err(failed)?;
             budget.charge(found.len() as u64)?;

@@ -1,4 +1,4 @@
-//! Functions of texts. Places in a text are counted in characters.
+//! Functions of strings. Positions in a string are counted in characters.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn out_of_range(place: i64) -> EvalError {
     EvalError::because(format!("index out of range: {place}"))
 }
 
-/// Return the byte at which a character begins; the end counts as one.
+/// Return the byte offset of a character; the end counts as a character.
 fn byte_at(text: &str, place: usize) -> Option<usize> {
     text.char_indices()
         .map(|(at, _)| at)
@@ -127,7 +127,7 @@ fn index_of(text: &str, other: &str, from: i64) -> Evaluated {
     Ok(Value::Int(found.unwrap_or(-1)))
 }
 
-/// Return the last place that begins at `to` or before.
+/// Return the last match that begins at `to` or before.
 fn last_index_of(text: &str, other: &str, to: Option<i64>) -> Evaluated {
     let length = count(text);
     let to = to.unwrap_or(length);
@@ -164,7 +164,7 @@ fn split(text: &str, separator: &str, limit: i64, budget: &mut Budget) -> Evalua
         1 => vec![Value::text(text)],
         _ => {
             let most = usize::try_from(limit).unwrap_or(usize::MAX);
-            // An empty separator parts every two characters.
+            // An empty separator splits between all characters.
             let pieces = if separator.is_empty() {
                 text.chars().count()
             } else {
@@ -194,7 +194,7 @@ fn characters(text: &str, most: usize) -> Vec<Value> {
     found
 }
 
-/// Return the text as a literal.
+/// Return the string as a literal.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
