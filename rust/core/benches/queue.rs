@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ctrlhost_core::clock::SystemClock;
+use ctrlhost_core::key::QueueKey;
 use ctrlhost_core::queue::{Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 
 /// Like Go's strings, these are copied by reference.
 type Key = &'static str;
-type Queue = Arc<WorkQueue<Key>>;
 
-fn queue(options: &Options) -> Queue {
+fn queue<K: QueueKey + Send + 'static>(options: &Options) -> Arc<WorkQueue<K>> {
     WorkQueue::new(
         options,
         Arc::new(SystemClock),
@@ -100,13 +100,7 @@ fn delays(criterion: &mut Criterion) {
         .sample_size(10);
     group.bench_function("a million delayed keys", |bencher| {
         bencher.iter_batched(
-            || {
-                WorkQueue::new(
-                    &Options::default(),
-                    Arc::new(SystemClock),
-                    Arc::new(ItemExponentialFailureRateLimiter::default()),
-                )
-            },
+            || queue(&Options::default()),
             |queue| {
                 let mut locked = queue.lock();
                 for key in 0..COUNT {

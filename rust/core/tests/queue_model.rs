@@ -114,14 +114,18 @@ impl Twin {
             });
         } else {
             self.adds += 1;
-            self.line.push(Line {
-                key,
-                priority: priority.unwrap_or(0),
-                since,
-                place,
-                entered: place,
-            });
+            self.push(key, priority.unwrap_or(0), since, place);
         }
+    }
+
+    fn push(&mut self, key: u64, priority: i32, since: u64, place: u64) {
+        self.line.push(Line {
+            key,
+            priority,
+            since,
+            place,
+            entered: place,
+        });
     }
 
     fn delay(&mut self, key: u64, millis: u64, priority: Option<i32>, back_off: bool) {
@@ -175,13 +179,7 @@ impl Twin {
         };
         if let (_, Some((priority, since))) = self.held.remove(index) {
             let place = self.count();
-            self.line.push(Line {
-                key,
-                priority,
-                since,
-                place,
-                entered: place,
-            });
+            self.push(key, priority, since, place);
         }
     }
 }

@@ -18,11 +18,7 @@ pub(super) fn coalesced(pending: VecDeque<Change>) -> VecDeque<Change> {
             kept.push(Some(change));
             continue;
         };
-        let (first, second) = match merge(earlier, change) {
-            Merged::Nothing => (None, None),
-            Merged::One(one) => (Some(one), None),
-            Merged::Both(earlier, later) => (Some(earlier), Some(later)),
-        };
+        let (first, second) = merge(earlier, change);
         if let Some(slot) = last.get(&key).and_then(|at| kept.get_mut(*at)) {
             *slot = first;
         }
@@ -34,34 +30,29 @@ pub(super) fn coalesced(pending: VecDeque<Change>) -> VecDeque<Change> {
     kept.into_iter().flatten().collect()
 }
 
-enum Merged {
-    Nothing,
-    One(Change),
-    Both(Change, Change),
-}
-
 /// Merge two successive changes of one object, so that its handler misses only states in between.
-fn merge(earlier: Change, later: Change) -> Merged {
-    match (earlier, later) {
+fn merge(earlier: Change, later: Change) -> (Option<Change>, Option<Change>) {
+    let one = match (earlier, later) {
         (
             Change::Add { initial, .. },
             Change::Update { new, .. } | Change::Add { object: new, .. },
-        ) => Merged::One(Change::Add {
+        ) => Change::Add {
             object: new,
             initial,
-        }),
+        },
         // The handler never saw it.
-        (Change::Add { .. }, Change::Delete { .. }) => Merged::Nothing,
+        (Change::Add { .. }, Change::Delete { .. }) => return (None, None),
         (
             Change::Update { old, .. },
             Change::Update { new, .. } | Change::Add { object: new, .. },
-        ) => Merged::One(Change::Update { old, new }),
-        (Change::Update { .. }, later @ Change::Delete { .. }) => Merged::One(later),
+        ) => Change::Update { old, new },
+        (Change::Update { .. }, later @ Change::Delete { .. }) => later,
         // The first one knows more: the second is of an object that was already gone.
-        (earlier @ Change::Delete { .. }, Change::Delete { .. }) => Merged::One(earlier),
+        (earlier @ Change::Delete { .. }, Change::Delete { .. }) => earlier,
         // Two objects of one name are different objects.
-        (earlier, later) => Merged::Both(earlier, later),
-    }
+        (earlier, later) => return (Some(earlier), Some(later)),
+    };
+    (Some(one), None)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -117,12 +116,10 @@ impl Intake {
             last_skip,
             ..
         } = self;
-        counters
-            .bytes_in
-            .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        counters.bytes_in.add(chunk.len());
         let staged = staged.get_or_insert_default();
         let result = pages.feed(chunk, &mut |item| {
-            counters.listed.fetch_add(1, Ordering::Relaxed);
+            counters.listed.add(1);
             match build(builder, transform.as_ref(), counters, store, item) {
                 Ok(object) => {
                     staged.insert(object);
@@ -145,9 +142,7 @@ impl Intake {
         store: &Store,
         fifo: &DeltaFifo,
     ) -> Result<WatchProgress, DecodeError> {
-        self.counters
-            .bytes_in
-            .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        self.counters.bytes_in.add(chunk.len());
         self.watch(store, fifo, |frames, on_frame| frames.feed(chunk, on_frame))
     }
 
@@ -205,7 +200,7 @@ impl Intake {
                     return true;
                 }
                 FrameKind::Bookmark => {
-                    counters.bookmarks.fetch_add(1, Ordering::Relaxed);
+                    counters.bookmarks.add(1);
                     progress.bookmarks += 1;
                     let ends = bookmark(frame.value, resource_version, counters);
                     progress.initial_events_end |= ends == Some(true);
@@ -223,7 +218,7 @@ impl Intake {
                     return true;
                 }
             };
-            counters.events.fetch_add(1, Ordering::Relaxed);
+            counters.events.add(1);
             progress.events += 1;
             let key = object.key().clone();
             // The initial events come in any order of versions; a change after them is the newest.
@@ -269,7 +264,7 @@ fn build(
     if let Some(known) =
         known.filter(|known| known.same_state(&identity.uid, &identity.resource_version))
     {
-        counters.unchanged.fetch_add(1, Ordering::Relaxed);
+        counters.unchanged.add(1);
         return Ok(known);
     }
     let object = Arc::new(builder.build(identity.key, raw)?);
@@ -277,14 +272,14 @@ fn build(
         return Ok(object);
     };
     let Some(changed) = transform.apply(&object) else {
-        counters.transform_errors.fetch_add(1, Ordering::Relaxed);
+        counters.transform_errors.add(1);
         return Ok(object);
     };
     Ok(changed)
 }
 
 fn skip(counters: &Counters, last_skip: &mut String, what: &str, error: &ObjectError) {
-    counters.skipped.fetch_add(1, Ordering::Relaxed);
+    counters.skipped.add(1);
     *last_skip = format!("{what}: {error}");
 }
 
@@ -294,7 +289,7 @@ fn shortened(text: &str) -> String {
 
 fn count_error<T>(counters: &Counters, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
     if result.is_err() {
-        counters.decode_errors.fetch_add(1, Ordering::Relaxed);
+        counters.decode_errors.add(1);
     }
     result
 }
@@ -309,7 +304,7 @@ fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counter
     if !version.is_empty() {
         if is_older(&version, resource_version) {
             // The newer version stays: the older one would repeat events.
-            counters.backward_bookmarks.fetch_add(1, Ordering::Relaxed);
+            counters.backward_bookmarks.add(1);
         } else {
             resource_version.clear();
             resource_version.push_str(&version);

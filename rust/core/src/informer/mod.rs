@@ -148,7 +148,7 @@ impl SharedInformer {
 
     /// Make the staged objects the whole content: the next `process` notifies handlers of the difference.
     pub fn replace(&self, resource_version: &str) {
-        self.counters.relists.fetch_add(1, Ordering::Relaxed);
+        self.counters.relists.add(1);
         let mut intake = self.intake.lock();
         let staged = intake.take_staged(resource_version);
         self.fifo.replace(staged, Some(&*self.store), true);
@@ -180,9 +180,7 @@ impl SharedInformer {
             processed += self.process_batches();
             !self.record_reached()
         } {}
-        self.counters
-            .processed
-            .fetch_add(processed as u64, Ordering::Relaxed);
+        self.counters.processed.add(processed);
         processed
     }
 

@@ -251,7 +251,8 @@ fn batches(fifo: &DeltaFifo, max: usize) -> Vec<(Vec<String>, Vec<bool>)> {
 #[test]
 fn a_batch_has_different_keys_and_each_item_is_flagged_if_it_is_of_the_first_list() {
     type Batch<'a> = (&'a [&'a str], &'a [bool]);
-    let cases: [(&[u8], &[u8], usize, &[Batch<'_>]); 7] = [
+    type Case<'a> = (&'a [u8], &'a [u8], usize, &'a [Batch<'a>]);
+    let cases: [Case<'_>; 7] = [
         (
             &[1, 2, 3],
             &[],

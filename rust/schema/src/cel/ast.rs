@@ -85,16 +85,10 @@ pub(super) enum Expr {
         test: bool,
         optional: bool,
     },
-    Index {
-        of: Id,
-        index: Id,
-        optional: bool,
-    },
-    Call {
-        function: String,
-        target: Option<Id>,
-        args: Vec<Id>,
-    },
+    /// `of[index]`; the flag marks `of[?index]`.
+    Index(Id, Id, bool),
+    /// Function, receiver, arguments.
+    Call(String, Option<Id>, Vec<Id>),
     Not(Id),
     Negate(Id),
     Binary(Binary, Id, Id),

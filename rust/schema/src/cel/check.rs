@@ -69,16 +69,8 @@ impl<'a> Checker<'a> {
                 let found = operators::field(operand, field, *optional, node.at)?;
                 Ok(if *test { Type::Bool } else { found })
             }
-            Expr::Index {
-                of,
-                index,
-                optional,
-            } => self.index(*of, *index, *optional, node.at),
-            Expr::Call {
-                function,
-                target,
-                args,
-            } => self.call(function, *target, args, node.at),
+            Expr::Index(of, index, optional) => self.index(*of, *index, *optional, node.at),
+            Expr::Call(function, target, args) => self.call(function, *target, args, node.at),
             Expr::Not(operand) => {
                 let given = self.of(*operand)?;
                 require(given.fits(&Type::Bool), node.at, "!_", &[given])?;

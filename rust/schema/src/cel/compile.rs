@@ -17,6 +17,8 @@ const REFUSED_SIZE: usize = 1 << 20;
 /// The number of levels of a schema that are compiled.
 const MAX_DEPTH: usize = 100;
 
+const INVALID: &str = "FieldValueInvalid";
+
 pub(super) const REASONS: [&str; 4] = [
     "FieldValueDuplicate",
     "FieldValueForbidden",
@@ -154,16 +156,12 @@ impl Compiler {
             let field = format!("{}.x-kubernetes-validations[{index}]", place.field);
             let Some(shape) = shape else {
                 let message = "failed to retrieve type information for x-kubernetes-validations";
-                self.problem(&field, "InternalError", String::new(), message);
+                self.problem(field, "InternalError", String::new(), message);
                 break;
             };
             if self.size > MAX_SIZE {
-                self.problem(
-                    &field,
-                    "FieldValueForbidden",
-                    String::new(),
-                    "the schema's rules are too large together",
-                );
+                let message = "the schema's rules are too large together";
+                self.problem(field, "FieldValueForbidden", String::new(), message);
                 break;
             }
             found.extend(self.rule(schema, json, shape, &field, place));
@@ -189,12 +187,7 @@ impl Compiler {
         let program = match program {
             Ok(program) => program,
             Err(message) => {
-                self.problem(
-                    &format!("{field}.rule"),
-                    "FieldValueInvalid",
-                    shown_rule(json),
-                    &message,
-                );
+                self.problem(format!("{field}.rule"), INVALID, shown_rule(json), &message);
                 return None;
             }
         };
@@ -211,7 +204,7 @@ impl Compiler {
                         None => message,
                     };
                     let field = format!("{field}.messageExpression");
-                    self.problem(&field, "FieldValueInvalid", shown_rule(json), &message);
+                    self.problem(field, INVALID, shown_rule(json), &message);
                 }
             }
         }
@@ -220,12 +213,7 @@ impl Compiler {
                 let value = Json::from(text("rule")).to_string();
                 let message =
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within ";
-                self.problem(
-                    &format!("{field}.rule"),
-                    "FieldValueInvalid",
-                    value,
-                    message,
-                );
+                self.problem(format!("{field}.rule"), INVALID, value, message);
                 if let Some(problem) = self.problems.last_mut() {
                     problem.within = Some(within.to_owned());
                 }
@@ -236,7 +224,7 @@ impl Compiler {
         {
             let message = "may not be set if oldSelf is not used in rule";
             let field = format!("{field}.optionalOldSelf");
-            self.problem(&field, "FieldValueInvalid", optional.to_string(), message);
+            self.problem(field, INVALID, optional.to_string(), message);
         }
         let below = field_path(schema, text("fieldPath")).unwrap_or_default();
         Some(Rule::new(json, program, message_program, below))
@@ -252,9 +240,9 @@ impl Compiler {
                 "FieldValueRequired" => String::new(),
                 _ => Json::from(raw(name)).to_string(),
             };
-            self.problem(&format!("{field}.{name}"), reason, value, why);
+            self.problem(format!("{field}.{name}"), reason, value, why);
         };
-        let (invalid, required) = ("FieldValueInvalid", "FieldValueRequired");
+        let (invalid, required) = (INVALID, "FieldValueRequired");
         let (empty, line_breaks) = (
             "must be non-empty if specified",
             "must not contain line breaks",
@@ -295,9 +283,9 @@ impl Compiler {
         }
     }
 
-    fn problem(&mut self, field: &str, reason: &'static str, value: String, message: &str) {
+    fn problem(&mut self, field: String, reason: &'static str, value: String, message: &str) {
         self.problems.push(Problem {
-            field: field.to_owned(),
+            field,
             reason,
             value,
             message: message.to_owned(),

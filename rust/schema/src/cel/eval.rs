@@ -52,19 +52,11 @@ impl<'p> Evaluation<'p> {
                 }
                 select(&operand, &Key::String(field.as_str().into()), *optional)
             }
-            Expr::Index {
-                of,
-                index,
-                optional,
-            } => {
+            Expr::Index(of, index, optional) => {
                 let (operand, index) = (self.of(*of)?, self.of(*index)?);
                 at_index(&operand, &index, *optional)
             }
-            Expr::Call {
-                function,
-                target,
-                args,
-            } => {
+            Expr::Call(function, target, args) => {
                 let mut given = Vec::with_capacity(args.len() + 1);
                 for id in target.iter().chain(args) {
                     given.push(self.of(*id)?);

@@ -120,8 +120,8 @@ impl Parser {
         match &expr {
             Expr::Literal(_) | Expr::Ident(_) => {}
             Expr::Select { of, .. } | Expr::Not(of) | Expr::Negate(of) => below(*of),
-            Expr::Index { of, index, .. } => [*of, *index].into_iter().for_each(below),
-            Expr::Call { target, args, .. } => target.iter().chain(args).copied().for_each(below),
+            Expr::Index(of, index, _) => [*of, *index].into_iter().for_each(below),
+            Expr::Call(_, target, args) => target.iter().chain(args).copied().for_each(below),
             Expr::Binary(_, left, right) => [*left, *right].into_iter().for_each(below),
             Expr::And(parts) | Expr::Or(parts) => parts.iter().copied().for_each(below),
             Expr::Ternary(a, b, c) => [*a, *b, *c].into_iter().for_each(below),

@@ -13,25 +13,11 @@ const BEGINNINGS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null'
                           BYTES, IDENTIFIER}";
 
 /// Words that are not allowed as names.
-pub(super) const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+const RESERVED: &str = "as break const continue else for function if import let loop package namespace return var void while";
+
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED.split(' ').any(|word| word == name)
+}
 
 impl Parser {
     pub(super) fn member(&mut self) -> Parsed {
@@ -45,7 +31,7 @@ impl Parser {
             if self.accept(".") {
                 let optional = self.accept("?");
                 let field = match self.peek() {
-                    Token::Ident(name) if !RESERVED.contains(&name.as_str()) => name.clone(),
+                    Token::Ident(name) if !is_reserved(name) => name.clone(),
                     Token::Quoted(name) => name.clone(),
                     _ => return Err(self.unexpected("IDENTIFIER")),
                 };
@@ -72,14 +58,7 @@ impl Parser {
                 let optional = self.accept("?");
                 let index = self.expression()?;
                 self.expect("]")?;
-                of = self.add(
-                    at,
-                    Expr::Index {
-                        of,
-                        index,
-                        optional,
-                    },
-                )?;
+                of = self.add(at, Expr::Index(of, index, optional))?;
             } else if self.is("{") {
                 let name = match self.expr(of) {
                     Some(Expr::Ident(name)) => name.as_str(),
@@ -97,26 +76,12 @@ impl Parser {
         if let Some(Expr::Ident(space)) = target.and_then(|target| self.expr(target)) {
             let function = format!("{space}.{function}");
             if signatures::is_global(&function) {
-                return self.add(
-                    at,
-                    Expr::Call {
-                        function,
-                        target: None,
-                        args,
-                    },
-                );
+                return self.add(at, Expr::Call(function, None, args));
             }
         }
         match macros::expand(self, &function, Called { at, target, args })? {
             Ok(id) => Ok(id),
-            Err(Called { target, args, .. }) => self.add(
-                at,
-                Expr::Call {
-                    function,
-                    target,
-                    args,
-                },
-            ),
+            Err(Called { target, args, .. }) => self.add(at, Expr::Call(function, target, args)),
         }
     }
 
@@ -183,7 +148,7 @@ impl Parser {
                     self.next += 1;
                     return self.add(at, Expr::Literal(value));
                 }
-                if name == "in" || RESERVED.contains(&name.as_str()) {
+                if name == "in" || is_reserved(&name) {
                     return Err(CompileError::at(
                         at,
                         format!("Syntax error: reserved identifier: {name}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::primaries::RESERVED;
+use super::primaries::is_reserved;
 use super::times;
 use super::types::{ObjectType, Type};
 use super::value::{Key, List, ListKind, Value};
@@ -218,7 +218,7 @@ pub(super) fn escape(name: &str) -> Option<String> {
         return None;
     }
     // Words that cannot be fields as they are.
-    if matches!(name, "true" | "false" | "null" | "in") || RESERVED.contains(&name) {
+    if matches!(name, "true" | "false" | "null" | "in") || is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let plain =

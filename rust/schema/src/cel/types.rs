@@ -119,28 +119,11 @@ impl fmt::Display for Type {
 }
 
 /// The names of types that are expressions.
-const TYPE_NAMES: [&str; 18] = [
-    "bool",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bytes",
-    "list",
-    "map",
-    "null_type",
-    "type",
-    "optional_type",
-    "google.protobuf.Timestamp",
-    "google.protobuf.Duration",
-    "net.IP",
-    "net.CIDR",
-    "kubernetes.Quantity",
-    "kubernetes.URL",
-    "kubernetes.Semver",
-];
+const TYPE_NAMES: &str = "bool int uint double string bytes list map null_type type optional_type \
+                          google.protobuf.Timestamp google.protobuf.Duration net.IP net.CIDR \
+                          kubernetes.Quantity kubernetes.URL kubernetes.Semver";
 
 /// Return whether a name is that of a type.
 pub(super) fn is_type_name(name: &str) -> bool {
-    TYPE_NAMES.contains(&name)
+    TYPE_NAMES.split(' ').any(|known| known == name)
 }

@@ -20,11 +20,9 @@ impl Url {
             return None;
         }
         let (scheme, rest) = scheme(text)?;
-        if !rest.starts_with('/') && (scheme.is_empty() || rest.is_empty()) {
-            // A scheme alone is a URL; a relative path is not.
-            if scheme.is_empty() {
-                return None;
-            }
+        // A scheme alone is a URL; a relative path is not.
+        if scheme.is_empty() && !rest.starts_with('/') {
+            return None;
         }
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
         let (before, query) = rest.split_once('?').unwrap_or((rest, ""));

@@ -11,19 +11,12 @@ use super::url::Url;
 /// A value. A clone is cheap: large content is shared.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// `null`
     Null,
-    /// `true` or `false`
     Bool(bool),
-    /// A signed integer.
     Int(i64),
-    /// An unsigned integer.
     Uint(u64),
-    /// A floating-point number.
     Double(f64),
-    /// A string.
     String(Arc<str>),
-    /// Bytes.
     Bytes(Arc<[u8]>),
     /// Nanoseconds.
     Duration(i64),
@@ -33,19 +26,15 @@ pub(super) enum Value {
     List(Arc<List>),
     /// A map, or an object with the names of its fields in rules.
     Map(Arc<BTreeMap<Key, Value>>),
-    /// A type's name.
     Type(Arc<str>),
     /// A value or nothing.
     Optional(Option<Arc<Value>>),
     /// A number with a unit.
     Quantity(Arc<Quantity>),
-    /// A URL with its parts.
     Url(Arc<Url>),
-    /// An address.
     Ip(IpAddr),
     /// An address with the length of its prefix.
     Cidr(IpAddr, u8),
-    /// A semantic version.
     Semver(Arc<super::semver::Semver>),
     /// A named format.
     Format(&'static str),
@@ -54,7 +43,6 @@ pub(super) enum Value {
 /// The elements of a list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct List {
-    /// In order.
     pub items: Vec<Value>,
     /// How elements are identified.
     pub kind: ListKind,
@@ -75,11 +63,9 @@ pub(super) enum ListKind {
 /// The key of a map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
-    /// `true` or `false`
     Bool(bool),
     /// An integer, signed or not.
     Int(i128),
-    /// A string.
     String(Arc<str>),
 }
 

@@ -52,7 +52,6 @@ fn precision(text: &str) -> Result<(Option<usize>, &str), EvalError> {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "as in every implementation")]
 fn clause_of(
     clause: char,
     precision: Option<usize>,
@@ -69,11 +68,8 @@ fn clause_of(
         ('s', _) => shown(value, budget)?,
         ('d', Value::Int(_) | Value::Uint(_)) => plain(value)?,
         ('f' | 'e', Value::Double(_) | Value::Int(_) | Value::Uint(_)) => {
-            let number = match value {
-                Value::Double(number) => *number,
-                Value::Int(number) => *number as f64,
-                Value::Uint(number) => *number as f64,
-                _ => return Err(wrong()),
+            let Value::Double(number) = convert::double(value)? else {
+                return Err(wrong());
             };
             let precision = precision.unwrap_or(6);
             if clause == 'f' {
