@@ -147,18 +147,18 @@ mod tests {
         );
     }
 
+    fn depth_of(distinct: i32) -> Depth {
+        let mut depth = Depth::default();
+        (0..distinct).for_each(|priority| depth.add(priority, 1));
+        depth
+    }
+
     // behaviour: workqueue/P31
     #[test]
     fn up_to_25_priorities_have_a_depth_each() {
-        for distinct in [10_i16, 25] {
-            let mut depth = Depth::default();
-            for priority in 0..distinct {
-                depth.add(priority.into(), 1);
-            }
-            assert_eq!(
-                depth.by_priority().len(),
-                usize::from(distinct.unsigned_abs())
-            );
+        for (distinct, expected) in [(10, 10), (25, 25)] {
+            let depth = depth_of(distinct);
+            assert_eq!(depth.by_priority().len(), expected);
             assert_eq!(depth.beyond(), None);
         }
     }
@@ -167,14 +167,9 @@ mod tests {
     #[test]
     fn one_number_covers_all_priorities_from_the_26th_on() {
         for (distinct, beyond) in [(26, 1), (30, 5)] {
-            let mut depth = Depth::default();
-            for priority in 0..distinct {
-                depth.add(priority, 1);
-            }
-            assert_eq!(
-                (depth.by_priority().len(), depth.beyond()),
-                (25, Some(beyond))
-            );
+            let mut depth = depth_of(distinct);
+            assert_eq!(depth.by_priority().len(), 25);
+            assert_eq!(depth.beyond(), Some(beyond));
             depth.add(3, 1);
             assert_eq!(depth.by_priority()[3], (3, 2));
         }

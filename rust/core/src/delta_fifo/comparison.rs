@@ -6,8 +6,7 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::MutexGuard;
 
-use super::state::State;
-use super::{Delta, DeltaFifo, DeltaObject, DeltaType};
+use super::{Delta, DeltaFifo, DeltaObject, DeltaType, State};
 use crate::object::{Key, Object};
 use crate::store::Store;
 

@@ -224,13 +224,9 @@ impl SharedInformer {
     fn apply(&self, popped: Vec<Popped>) -> Vec<(Change, bool)> {
         let mut writes = Vec::with_capacity(popped.len());
         let mut sources = Vec::with_capacity(popped.len());
-        for Popped {
-            key,
-            deltas,
-            is_initial,
-        } in popped
-        {
-            for delta in deltas {
+        for popped in popped {
+            for delta in popped.deltas {
+                let key = &popped.key;
                 let object = delta.object.object().cloned();
                 match (&delta.object, delta.kind, object) {
                     (_, DeltaType::Deleted, object) => {
@@ -241,7 +237,7 @@ impl SharedInformer {
                     (_, _, Some(object)) => writes.push(Write::Upsert(key.clone(), object)),
                     (_, _, None) => continue,
                 }
-                sources.push((key.clone(), delta, is_initial));
+                sources.push((key.clone(), delta, popped.is_initial));
             }
         }
         let olds = self.store.apply(writes);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::read::{Kind, Value};
 
 /// One step of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// A member of an object.
     Key(Box<str>),

@@ -62,13 +62,16 @@ impl<'a> Value<'a> {
     }
 
     /// Iterate over the members of an object, in order; nothing for other kinds.
-    pub fn members(self) -> Members<'a> {
-        Members(Walk::new(self.0, self.kind() == Kind::Object))
+    ///
+    /// An item is the key as written, quotes included, and the value.
+    pub fn members(self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> + use<'a> {
+        let mut walk = Walk::new(self.0, self.kind() == Kind::Object);
+        std::iter::from_fn(move || Some((walk.next()?, walk.next()?)))
     }
 
     /// Iterate over the elements of an array; nothing for other kinds.
-    pub fn elements(self) -> Elements<'a> {
-        Elements(Walk::new(self.0, self.kind() == Kind::Array))
+    pub fn elements(self) -> impl Iterator<Item = Value<'a>> + use<'a> {
+        Walk::new(self.0, self.kind() == Kind::Array)
     }
 
     /// Return the member of that name; of duplicates the last one, as everywhere in Kubernetes.
@@ -98,9 +101,13 @@ impl<'a> Walk<'a> {
             at: if fits { 1 } else { text.len() },
         }
     }
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = Value<'a>;
 
     /// Return the next value, after any separators.
-    fn value(&mut self) -> Option<Value<'a>> {
+    fn next(&mut self) -> Option<Value<'a>> {
         let bytes = self.text.as_bytes();
         while matches!(
             bytes.get(self.at),
@@ -115,32 +122,6 @@ impl<'a> Walk<'a> {
         let start = self.at;
         self.at = skip_value(bytes, start);
         self.text.get(start..self.at).map(Value)
-    }
-}
-
-/// See [`Value::members`].
-#[derive(Clone, Debug)]
-pub struct Members<'a>(Walk<'a>);
-
-impl<'a> Iterator for Members<'a> {
-    /// The key as written, quotes included, and the value.
-    type Item = (Value<'a>, Value<'a>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let key = self.0.value()?;
-        Some((key, self.0.value()?))
-    }
-}
-
-/// See [`Value::elements`].
-#[derive(Clone, Debug)]
-pub struct Elements<'a>(Walk<'a>);
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = Value<'a>;
-
-    fn next(&mut self) -> Option<Value<'a>> {
-        self.0.value()
     }
 }
 

@@ -172,21 +172,21 @@ pub fn same_map(old: Value<'_>, new: Value<'_>) -> bool {
     if old == new {
         return true;
     }
-    let sorted = |value: Value<'_>| {
-        let mut all: Vec<(String, String)> = value
-            .members()
-            .map(|(key, inner)| {
-                let text = inner.as_text().unwrap_or_default();
-                (
-                    key.as_str().unwrap_or_default().into_owned(),
-                    text.into_owned(),
-                )
-            })
-            .collect();
-        all.sort_unstable();
-        all
-    };
     // `null`, an empty map and a missing map are equal.
     let empty = |value: Value<'_>| value.kind() != Kind::Object || value.members().next().is_none();
     (empty(old) && empty(new)) || sorted(old) == sorted(new)
+}
+
+fn sorted(value: Value<'_>) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    let mut all: Vec<_> = value
+        .members()
+        .map(|(key, inner)| {
+            (
+                key.as_str().unwrap_or_default(),
+                inner.as_text().unwrap_or_default(),
+            )
+        })
+        .collect();
+    all.sort_unstable();
+    all
 }

@@ -18,13 +18,6 @@ struct Node {
     each: Option<Box<Node>>,
 }
 
-/// One step of a path.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    Member(Box<str>),
-    Each,
-}
-
 impl Projection {
     /// Keep only the metadata.
     pub fn metadata() -> Self {
@@ -38,21 +31,17 @@ impl Projection {
     /// A path is invalid.
     pub fn paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Self, PathError> {
         let mut root = Node::default();
-        let mut whole: Vec<Vec<Part>> = Vec::new();
+        let mut whole: Vec<Vec<Step>> = Vec::new();
         for text in paths {
-            let parts: Vec<Part> = Path::parse(text)?
-                .0
-                .into_iter()
-                .map_while(|step| match step {
-                    Step::Key(key) => Some(Part::Member(key)),
-                    Step::All => Some(Part::Each),
-                    Step::Index(_) => None,
-                })
-                .collect();
-            whole.push(parts);
+            let steps = Path::parse(text)?.0.into_iter();
+            whole.push(
+                steps
+                    .take_while(|step| !matches!(step, Step::Index(_)))
+                    .collect(),
+            );
         }
         whole.sort();
-        let mut last: Option<Vec<Part>> = None;
+        let mut last: Option<Vec<Step>> = None;
         for parts in whole {
             // In this order a path that is kept whole comes right before those that lead into it.
             if last.as_ref().is_some_and(|outer| parts.starts_with(outer)) {
@@ -61,8 +50,8 @@ impl Projection {
             let mut node = &mut root;
             for part in &parts {
                 node = match part {
-                    Part::Member(key) => node.members.entry(key.clone()).or_default(),
-                    Part::Each => node.each.get_or_insert_default(),
+                    Step::Key(key) => node.members.entry(key.clone()).or_default(),
+                    Step::All | Step::Index(_) => node.each.get_or_insert_default(),
                 };
             }
             last = Some(parts);

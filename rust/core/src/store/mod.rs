@@ -3,17 +3,14 @@
 //! Index functions may call Python, so they run before the lock is taken; a write starts over if an index was added
 //! meanwhile. Readers take the lock only to copy pointers.
 
-mod state;
-
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
 
-use crate::index::{Index, IndexFunc};
+use crate::index::{Index, IndexFunc, Values};
 use crate::object::{Key, Object};
-use state::{AllValues, State};
 
 /// One change of a store.
 #[derive(Clone, Debug)]
@@ -36,28 +33,15 @@ pub enum StoreError {
 }
 
 /// A thread-safe store with secondary indexes.
+#[derive(Default)]
 pub struct Store {
     state: RwLock<State>,
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl Store {
     /// Create an empty store without indexes.
     pub fn new() -> Self {
-        let state = State {
-            items: HashMap::default(),
-            indexes: Vec::new(),
-            resource_version: String::new(),
-            bytes: 0,
-        };
-        Self {
-            state: RwLock::new(state),
-        }
+        Self::default()
     }
 
     /// Add or replace an object; return the one it replaces.
@@ -289,6 +273,66 @@ impl Store {
             .iter()
             .map(|index| index.func.clone())
             .collect()
+    }
+}
+
+/// The values of one object for each index.
+type AllValues = Vec<Option<Values>>;
+
+#[derive(Default)]
+struct State {
+    items: HashMap<Key, Arc<Object>, RandomState>,
+    indexes: Vec<Index>,
+    /// The resource version of the last written object, replaced list or bookmark; upstream's rule, without a
+    /// comparison.
+    resource_version: String,
+    bytes: usize,
+}
+
+impl State {
+    fn index(&self, name: &str) -> Result<&Index, StoreError> {
+        let found = self.indexes.iter().find(|index| *index.name == *name);
+        found.ok_or_else(|| StoreError::UnknownIndex(name.to_owned()))
+    }
+
+    fn write(&mut self, write: Write, values: AllValues) -> Option<Arc<Object>> {
+        match write {
+            Write::Upsert(key, object) => {
+                self.note_version(&object);
+                self.put(&key, object, values)
+            }
+            Write::Delete(key, object) => {
+                if let Some(object) = object {
+                    self.note_version(&object);
+                }
+                let old = self.items.remove(&key)?;
+                self.bytes = self.bytes.saturating_sub(old.memory());
+                for index in &mut self.indexes {
+                    index.change(&key, Some(&old), None);
+                }
+                Some(old)
+            }
+        }
+    }
+
+    fn put(&mut self, key: &Key, object: Arc<Object>, values: AllValues) -> Option<Arc<Object>> {
+        self.bytes += object.memory();
+        let old = self.items.insert(key.clone(), object);
+        if let Some(old) = &old {
+            self.bytes = self.bytes.saturating_sub(old.memory());
+        }
+        for (index, values) in self.indexes.iter_mut().zip(values) {
+            index.change(key, old.as_ref(), values);
+        }
+        old
+    }
+
+    fn note_version(&mut self, object: &Object) {
+        let version = object.resource_version();
+        if !version.is_empty() {
+            self.resource_version.clear();
+            self.resource_version.push_str(&version);
+        }
     }
 }
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::field_path::field_path;
-use super::rule::{Program, Rule};
-use super::schema::{Shape, flag, list_keys};
+use super::rule::{Program, Rule, field_path};
+use super::schema::{self, Shape, flag, list_keys, properties, string};
 use super::types::Type;
 
 /// The maximum size, in bytes, of all rules of a schema.
@@ -99,12 +98,7 @@ impl Compiler {
             uncorrelatable,
         };
         let embedded = |schema: &Json| flag(schema, "x-kubernetes-embedded-resource");
-        for (name, property) in schema
-            .get("properties")
-            .and_then(Json::as_object)
-            .into_iter()
-            .flatten()
-        {
+        for (name, property) in properties(schema) {
             let place = below(
                 &format!("properties[{name}]"),
                 embedded(property),
@@ -114,19 +108,13 @@ impl Compiler {
                 node.properties.insert(name.clone(), found);
             }
         }
-        if let Some(rest) = schema
-            .get("additionalProperties")
-            .filter(|rest| rest.is_object())
-        {
+        if let Some(rest) = schema::below(schema, "additionalProperties") {
             let place = below("additionalProperties", embedded(rest), place.uncorrelatable);
             node.additional = self.node(rest, &place).map(Box::new);
         }
-        if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-            let kind = schema.get("x-kubernetes-list-type").and_then(Json::as_str);
-            if kind == Some("map") {
-                node.keys = Some(list_keys(schema));
-            }
-            let correlatable = kind == Some("map");
+        if let Some(items) = schema::below(schema, "items") {
+            let correlatable = string(schema, "x-kubernetes-list-type") == "map";
+            node.keys = correlatable.then(|| list_keys(schema));
             let uncorrelatable = place
                 .uncorrelatable
                 .or((!correlatable).then_some(place.field.as_str()));
@@ -177,7 +165,7 @@ impl Compiler {
         field: &str,
         place: &Place<'_>,
     ) -> Option<Rule> {
-        let text = |name: &str| json.get(name).and_then(Json::as_str).unwrap_or_default();
+        let text = |name| string(json, name);
         let old = match json.get("optionalOldSelf").and_then(Json::as_bool) {
             Some(true) => Type::optional(shape.of.clone()),
             _ => shape.of.clone(),
@@ -232,7 +220,7 @@ impl Compiler {
 
     /// Check the parts of a rule that are not expressions.
     fn form(&mut self, schema: &Json, json: &Json, field: &str) {
-        let raw = |name: &str| json.get(name).and_then(Json::as_str).unwrap_or_default();
+        let raw = |name: &str| string(json, name);
         let (rule, message) = (raw("rule").trim(), raw("message").trim());
         let broken = |text: &str| text.contains(['\n', '\r']);
         let mut problem = |name: &str, reason: &'static str, why: &str| {
@@ -304,9 +292,7 @@ fn array<'a>(schema: &'a Json, name: &str) -> impl Iterator<Item = &'a Json> {
 
 /// Return a rule as messages show it: all its parts, in the order and with the escapes of the real server.
 fn shown_rule(json: &Json) -> String {
-    let text = |name: &str| {
-        Json::from(json.get(name).and_then(Json::as_str).unwrap_or_default()).to_string()
-    };
+    let text = |name: &str| Json::from(string(json, name)).to_string();
     let given = |name: &str| {
         json.get(name)
             .map_or_else(|| "null".to_owned(), Json::to_string)
@@ -327,9 +313,5 @@ fn shown_rule(json: &Json) -> String {
 }
 
 fn shown_type(schema: &Json) -> String {
-    let kind = schema
-        .get("type")
-        .and_then(Json::as_str)
-        .unwrap_or_default();
-    format!("\"{kind}\"")
+    format!("\"{}\"", string(schema, "type"))
 }

@@ -2,6 +2,7 @@
 
 use super::EvalError;
 use super::eval::Evaluated;
+use super::operators::{checked, overflow};
 use super::times;
 use super::value::Value;
 
@@ -16,14 +17,17 @@ pub(super) fn timestamp(text: &str) -> Option<i128> {
 }
 
 fn failed(value: &Value, wanted: &str) -> EvalError {
+    let given = value.type_name();
     EvalError::because(format!(
-        "type conversion error from '{}' to '{wanted}'",
-        value.type_name()
+        "type conversion error from '{given}' to '{wanted}'"
     ))
 }
 
-fn overflow() -> EvalError {
-    EvalError::because("integer overflow")
+fn parsed<T: Default>(found: Option<T>, make: fn(T) -> Value, value: &Value) -> Evaluated {
+    let wanted = make(T::default());
+    found
+        .map(make)
+        .ok_or_else(|| failed(value, wanted.type_name()))
 }
 
 /// Evaluate `int(value)`.
@@ -31,17 +35,12 @@ fn overflow() -> EvalError {
 pub(super) fn int(value: &Value) -> Evaluated {
     match value {
         Value::Int(number) => Ok(Value::Int(*number)),
-        Value::Uint(number) => i64::try_from(*number)
-            .map(Value::Int)
-            .map_err(|_| overflow()),
+        Value::Uint(number) => checked(i64::try_from(*number).ok(), Value::Int),
         Value::Double(number) if number.is_finite() && number.abs() < 9.223_372_036_854_775e18 => {
             Ok(Value::Int(*number as i64))
         }
         Value::Double(_) => Err(overflow()),
-        Value::String(text) => text
-            .parse()
-            .map(Value::Int)
-            .map_err(|_| failed(value, "int")),
+        Value::String(text) => parsed(text.parse().ok(), Value::Int, value),
         Value::Timestamp(nanos) => Ok(Value::Int(nanos.div_euclid(1_000_000_000) as i64)),
         Value::Duration(nanos) => Ok(Value::Int(*nanos)),
         _ => Err(EvalError::no_overload()),
@@ -65,10 +64,7 @@ pub(super) fn uint(value: &Value) -> Evaluated {
             Ok(Value::Uint(*number as u64))
         }
         Value::Double(_) => Err(overflow()),
-        Value::String(text) => text
-            .parse()
-            .map(Value::Uint)
-            .map_err(|_| failed(value, "uint")),
+        Value::String(text) => parsed(text.parse().ok(), Value::Uint, value),
         _ => Err(EvalError::no_overload()),
     }
 }
@@ -80,10 +76,7 @@ pub(super) fn double(value: &Value) -> Evaluated {
         Value::Double(number) => Ok(Value::Double(*number)),
         Value::Int(number) => Ok(Value::Double(*number as f64)),
         Value::Uint(number) => Ok(Value::Double(*number as f64)),
-        Value::String(text) => text
-            .parse()
-            .map(Value::Double)
-            .map_err(|_| failed(value, "double")),
+        Value::String(text) => parsed(text.parse().ok(), Value::Double, value),
         _ => Err(EvalError::no_overload()),
     }
 }

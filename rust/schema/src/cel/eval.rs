@@ -197,10 +197,10 @@ fn select(operand: &Value, key: &Key, optional: bool) -> Evaluated {
             Some(value) if optional => Ok(Value::some(value.clone())),
             Some(value) => Ok(value.clone()),
             None if optional => Ok(Value::Optional(None)),
-            None => Err(EvalError::because(format!(
-                "no such key: {}",
-                shown_key(key)
-            ))),
+            None => {
+                let key = shown_key(key);
+                Err(EvalError::because(format!("no such key: {key}")))
+            }
         },
         Value::Optional(None) => Ok(Value::Optional(None)),
         Value::Optional(Some(inner)) => select(inner, key, true),

@@ -10,7 +10,6 @@ mod compile;
 mod convert;
 mod equality;
 mod eval;
-mod field_path;
 mod folds;
 mod functions;
 mod lexer;

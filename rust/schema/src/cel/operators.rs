@@ -13,7 +13,7 @@ pub(super) fn overflow() -> EvalError {
     EvalError::because("integer overflow")
 }
 
-fn checked<T>(result: Option<T>, value: impl FnOnce(T) -> Value) -> Evaluated {
+pub(super) fn checked<T>(result: Option<T>, value: impl FnOnce(T) -> Value) -> Evaluated {
     result.map(value).ok_or_else(overflow)
 }
 

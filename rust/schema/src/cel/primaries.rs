@@ -176,17 +176,13 @@ impl Parser {
         let sign = if negative { "-" } else { "" };
         let value = match self.peek() {
             Token::Int(digits) => {
-                let (digits, radix) = digits
-                    .strip_prefix("0x")
-                    .map_or((digits.as_str(), 10), |hex| (hex, 16));
+                let (digits, radix) = radix_of(digits);
                 i64::from_str_radix(&format!("{sign}{digits}"), radix)
                     .ok()
                     .map(Value::Int)
             }
             Token::Uint(digits) => {
-                let (digits, radix) = digits
-                    .strip_prefix("0x")
-                    .map_or((digits.as_str(), 10), |hex| (hex, 16));
+                let (digits, radix) = radix_of(digits);
                 u64::from_str_radix(digits, radix).ok().map(Value::Uint)
             }
             Token::Double(digits) => format!("{sign}{digits}")
@@ -234,4 +230,10 @@ impl Parser {
         self.expect("}")?;
         self.add(at, Expr::Map(entries))
     }
+}
+
+fn radix_of(digits: &str) -> (&str, u32) {
+    digits
+        .strip_prefix("0x")
+        .map_or((digits, 10), |hex| (hex, 16))
 }

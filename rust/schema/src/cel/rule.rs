@@ -9,6 +9,7 @@ use super::compile::REASONS;
 use super::equality::Budget;
 use super::eval::Evaluation;
 use super::parser::parse;
+use super::schema::{below, flag, string};
 use super::types::Type;
 use super::value::Value;
 
@@ -107,10 +108,7 @@ impl Rule {
         message_program: Option<Program>,
         field: String,
     ) -> Self {
-        let text = |name: &str| {
-            let text = json.get(name).and_then(Json::as_str);
-            text.unwrap_or_default().trim().to_owned()
-        };
+        let text = |name: &str| string(json, name).trim().to_owned();
         Self {
             program,
             text: text("rule"),
@@ -118,10 +116,10 @@ impl Rule {
             message_program,
             reason: REASONS
                 .into_iter()
-                .find(|reason| json.get("reason").and_then(Json::as_str) == Some(reason))
+                .find(|reason| string(json, "reason") == *reason)
                 .unwrap_or("FieldValueInvalid"),
             field,
-            optional_old: super::schema::flag(json, "optionalOldSelf"),
+            optional_old: flag(json, "optionalOldSelf"),
         }
     }
 
@@ -142,4 +140,59 @@ impl Rule {
             self.message.clone()
         }
     }
+}
+
+/// Return the path as in causes; None if there is no such field, empty for an empty path.
+pub(super) fn field_path(mut schema: &Json, path: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        let name = if let Some(after) = rest.strip_prefix('.') {
+            let end = after.find(['.', '[', ']']).unwrap_or(after.len());
+            let (name, after) = after.split_at(end);
+            rest = after;
+            name.to_owned()
+        } else {
+            let (name, after) = quoted(rest.strip_prefix("['")?)?;
+            rest = after;
+            name
+        };
+        if let Some(properties) = schema.get("properties").and_then(Json::as_object) {
+            schema = properties.get(&name)?;
+            if !out.is_empty() {
+                out.push('.');
+            }
+            out.push_str(&name);
+        } else {
+            schema = below(schema, "additionalProperties")?;
+            out.push('[');
+            out.push_str(&name);
+            out.push(']');
+        }
+    }
+    Some(out)
+}
+
+/// Parse a name in quotes and brackets after its opening quote.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\'' => return Some((name, text.get(at + 1..)?.strip_prefix(']')?)),
+            '\\' => name.push(match characters.next()?.1 {
+                'a' => '\u{7}',
+                'b' => '\u{8}',
+                'f' => '\u{c}',
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                'v' => '\u{b}',
+                other @ ('\'' | '\\') => other,
+                _ => return None,
+            }),
+            other => name.push(other),
+        }
+    }
+    None
 }

@@ -46,7 +46,7 @@ pub(super) enum Format {
 impl Shape {
     /// Return the shape of a schema; None if rules do not see its values. `root` is for objects that have metadata.
     pub(super) fn of(schema: &Json, root: bool) -> Option<Arc<Self>> {
-        let text = |name: &str| schema.get(name).and_then(Json::as_str).unwrap_or_default();
+        let text = |name| string(schema, name);
         if flag(schema, "x-kubernetes-int-or-string") {
             return Some(Self::new(ShapeKind::IntOrString, Type::Dyn));
         }
@@ -65,7 +65,7 @@ impl Shape {
                 (ShapeKind::Text(format), of)
             }
             "array" => {
-                let items = schema.get("items").filter(|items| items.is_object())?;
+                let items = below(schema, "items")?;
                 let items = Self::of(items, flag(items, "x-kubernetes-embedded-resource"))?;
                 let of = Type::list(items.of.clone());
                 let kind = match text("x-kubernetes-list-type") {
@@ -86,22 +86,13 @@ impl Shape {
     }
 
     fn object(schema: &Json, root: bool) -> Option<Arc<Self>> {
-        if !root
-            && let Some(rest) = schema
-                .get("additionalProperties")
-                .filter(|rest| rest.is_object())
-        {
+        if !root && let Some(rest) = below(schema, "additionalProperties") {
             let rest = Self::of(rest, flag(rest, "x-kubernetes-embedded-resource"))?;
             let of = Type::map(Type::String, rest.of.clone());
             return Some(Self::new(ShapeKind::Map(rest), of));
         }
         let mut fields = BTreeMap::new();
-        for (name, property) in schema
-            .get("properties")
-            .and_then(Json::as_object)
-            .into_iter()
-            .flatten()
-        {
+        for (name, property) in properties(schema) {
             let shape = Self::of(property, flag(property, "x-kubernetes-embedded-resource"));
             if let Some((escaped, shape)) = escape(name).zip(shape) {
                 fields.insert(name.clone(), (escaped.into(), shape));
@@ -197,6 +188,21 @@ fn text(json: read::Value<'_>, format: Format) -> Value {
         Format::DateTime => times::parse(&text).and_then(times::in_range),
     };
     found.unwrap_or_else(|| Value::text(text.as_ref()))
+}
+
+/// Return the string of a member; empty if it is missing.
+pub(super) fn string<'a>(schema: &'a Json, name: &str) -> &'a str {
+    schema.get(name).and_then(Json::as_str).unwrap_or_default()
+}
+
+/// Return a member that is a schema itself.
+pub(super) fn below<'a>(schema: &'a Json, name: &str) -> Option<&'a Json> {
+    schema.get(name).filter(|below| below.is_object())
+}
+
+pub(super) fn properties(schema: &Json) -> impl Iterator<Item = (&String, &Json)> {
+    let found = schema.get("properties").and_then(Json::as_object);
+    found.into_iter().flatten()
 }
 
 pub(super) fn flag(schema: &Json, name: &str) -> bool {

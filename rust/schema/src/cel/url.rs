@@ -1,6 +1,7 @@
 //! URLs as Go parses them for a request: with a scheme, or only an absolute path.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// A URL in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,12 +137,7 @@ fn escape(path: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"%-._~!$&'()*+,;=:@/[]".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push('%');
-            for digit in [byte >> 4, byte & 0xf] {
-                out.extend(
-                    char::from_digit(digit.into(), 16).map(|digit| digit.to_ascii_uppercase()),
-                );
-            }
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out

@@ -43,7 +43,6 @@ impl Validator {
     /// Compile the rules of a schema in JSON; `root` is for schemas of whole objects, whose rules see type and name.
     ///
     /// # Errors
-    ///
     /// The schema is not JSON.
     pub fn new(schema: &str, root: bool) -> Result<Self, serde_json::Error> {
         let schema = serde_json::from_str(schema)?;

@@ -42,7 +42,6 @@ impl Pattern {
     /// Compile a pattern in Go's syntax.
     ///
     /// # Errors
-    ///
     /// The pattern is invalid in Go, or so large that any match would be slow.
     pub fn new(text: &str) -> Result<Self, BadPattern> {
         Self::within(text, usize::MAX)
@@ -51,7 +50,6 @@ impl Pattern {
     /// Compile a pattern of at most `most` bytes.
     ///
     /// # Errors
-    ///
     /// The pattern is invalid in Go, or larger.
     pub fn within(text: &str, most: usize) -> Result<Self, BadPattern> {
         if text.len() > MAX_TEXT {
@@ -80,7 +78,6 @@ impl Pattern {
     /// Return whether the pattern occurs anywhere in the UTF-8 text.
     ///
     /// # Errors
-    ///
     /// The search could take many seconds.
     pub fn is_match(&self, text: &[u8]) -> Result<bool, TooLong> {
         let most = MAX_WORK / self.size;
@@ -93,7 +90,6 @@ impl Pattern {
     /// Return the first `most` non-overlapping matches in the text.
     ///
     /// # Errors
-    ///
     /// The search could take many seconds.
     pub fn find_all<'t>(&self, text: &'t str, most: usize) -> Result<Vec<&'t str>, TooLong> {
         let longest = MAX_WORK / self.size;

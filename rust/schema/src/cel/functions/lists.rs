@@ -161,21 +161,17 @@ fn join(items: &[Value], rest: &[Value], budget: &mut Budget) -> Evaluated {
 fn slice(items: &[Value], from: i64, to: i64) -> Evaluated {
     let shown = format!("cannot slice({from}, {to})");
     let (Ok(start), Ok(end)) = (usize::try_from(from), usize::try_from(to)) else {
-        return Err(EvalError::because(format!(
-            "{shown}, negative indexes not supported"
-        )));
+        let why = format!("{shown}, negative indexes not supported");
+        return Err(EvalError::because(why));
     };
     if start > end {
         let why = format!("{shown}, start index must be less than or equal to end index");
         return Err(EvalError::because(why));
     }
-    match items.get(start..end) {
-        Some(found) => Ok(Value::list(found.to_vec())),
-        None => Err(EvalError::because(format!(
-            "{shown}, list is length {}",
-            items.len()
-        ))),
-    }
+    let found = items
+        .get(start..end)
+        .ok_or_else(|| EvalError::because(format!("{shown}, list is length {}", items.len())))?;
+    Ok(Value::list(found.to_vec()))
 }
 
 /// Replace lists by their elements, level by level.

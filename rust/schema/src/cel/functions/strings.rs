@@ -19,10 +19,7 @@ pub(super) fn call(name: &str, text: &Arc<str>, rest: &[Value], budget: &mut Bud
         ("upperAscii", []) => Ok(Value::text(text.to_ascii_uppercase())),
         ("trim", []) => Ok(Value::text(text.trim())),
         ("strings.quote", []) => Ok(Value::text(quoted(text))),
-        ("charAt", [Value::Int(place)]) => match usize::try_from(*place)
-            .ok()
-            .and_then(|place| byte_at(text, place))
-        {
+        ("charAt", [Value::Int(place)]) => match byte_at(text, *place) {
             Some(at) => Ok(Value::text(
                 text.get(at..)
                     .unwrap_or_default()
@@ -35,34 +32,24 @@ pub(super) fn call(name: &str, text: &Arc<str>, rest: &[Value], budget: &mut Bud
         ("substring", [Value::Int(from)]) => substring(text, *from, None),
         ("substring", [Value::Int(from), Value::Int(to)]) => substring(text, *from, Some(*to)),
         ("indexOf", [Value::String(other), from @ ..]) => {
-            let from = match from {
-                [Value::Int(from)] => *from,
-                _ => 0,
-            };
-            index_of(text, other, from)
+            index_of(text, other, integer(from).unwrap_or(0))
         }
-        ("lastIndexOf", [Value::String(other), to @ ..]) => {
-            let to = match to {
-                [Value::Int(to)] => Some(*to),
-                _ => None,
-            };
-            last_index_of(text, other, to)
-        }
+        ("lastIndexOf", [Value::String(other), to @ ..]) => last_index_of(text, other, integer(to)),
         ("replace", [Value::String(old), Value::String(new), limit @ ..]) => {
-            let limit = match limit {
-                [Value::Int(limit)] => *limit,
-                _ => -1,
-            };
-            replace(text, old, new, limit, budget)
+            replace(text, old, new, integer(limit).unwrap_or(-1), budget)
         }
         ("split", [Value::String(separator), limit @ ..]) => {
-            let limit = match limit {
-                [Value::Int(limit)] => *limit,
-                _ => -1,
-            };
-            split(text, separator, limit, budget)
+            split(text, separator, integer(limit).unwrap_or(-1), budget)
         }
         _ => Err(EvalError::no_overload()),
+    }
+}
+
+/// Return the optional last argument.
+fn integer(rest: &[Value]) -> Option<i64> {
+    match rest {
+        [Value::Int(number)] => Some(*number),
+        _ => None,
     }
 }
 
@@ -71,7 +58,8 @@ fn out_of_range(place: i64) -> EvalError {
 }
 
 /// Return the byte offset of a character; the end counts as a character.
-fn byte_at(text: &str, place: usize) -> Option<usize> {
+fn byte_at(text: &str, place: i64) -> Option<usize> {
+    let place = usize::try_from(place).ok()?;
     text.char_indices()
         .map(|(at, _)| at)
         .chain([text.len()])
@@ -98,22 +86,14 @@ fn substring(text: &str, from: i64, to: Option<i64>) -> Evaluated {
             return Err(out_of_range(place));
         }
     }
-    let byte = |place: i64| {
-        usize::try_from(place)
-            .ok()
-            .and_then(|place| byte_at(text, place))
-    };
-    let found = byte(from)
-        .zip(byte(to))
+    let found = byte_at(text, from)
+        .zip(byte_at(text, to))
         .and_then(|(from, to)| text.get(from..to));
     Ok(Value::text(found.unwrap_or_default()))
 }
 
 fn index_of(text: &str, other: &str, from: i64) -> Evaluated {
-    let start = usize::try_from(from)
-        .ok()
-        .and_then(|from| byte_at(text, from));
-    let Some(start) = start else {
+    let Some(start) = byte_at(text, from) else {
         return match from {
             ..0 => Err(out_of_range(from)),
             _ if other.is_empty() => Ok(Value::Int(from)),
@@ -134,10 +114,7 @@ fn last_index_of(text: &str, other: &str, to: Option<i64>) -> Evaluated {
     if !(0..=length).contains(&to) {
         return Err(out_of_range(to));
     }
-    let limit = usize::try_from(to)
-        .ok()
-        .and_then(|to| byte_at(text, to))
-        .unwrap_or(text.len());
+    let limit = byte_at(text, to).unwrap_or(text.len());
     let end = (limit + other.len()).min(text.len());
     let end = (end..=text.len())
         .find(|end| text.is_char_boundary(*end))
