@@ -11,7 +11,7 @@ use super::{Clock, Tick, TimeListener};
 /// 2026-01-01T00:00:00Z, the wall-clock time of a manual clock's zero.
 const UNIX_TIME_OF_ZERO: f64 = 1_767_225_600.0;
 
-/// A clock that moves only by [`ManualClock::advance`], which wakes whoever waits for a time that has come.
+/// A clock that moves only by [`ManualClock::advance`], which wakes the threads whose time has come.
 #[derive(Default)]
 pub struct ManualClock {
     now: AtomicU64,

@@ -22,7 +22,7 @@ struct State {
     initial: usize,
     /// Initial adds in the batch that the handler is processing.
     handed_out: usize,
-    /// The informer's first list is processed, so no more initial adds come.
+    /// The informer's first list is processed, so no further initial adds come.
     synced: bool,
     closed: bool,
     /// The number of pending notifications at which they are coalesced.

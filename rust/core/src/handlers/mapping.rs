@@ -128,7 +128,7 @@ impl Mapping {
                 }
             }
             Self::Index { store, index } => {
-                // A missing index finds nothing; whoever made the mapping added the index before.
+                // A missing index finds nothing; the index was added before the mapping.
                 let key = new.or(old).map(|object| object.key());
                 let found = key.and_then(|key| store.by_index(index, key).ok());
                 for object in found.unwrap_or_default() {

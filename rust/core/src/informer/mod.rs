@@ -296,7 +296,7 @@ impl SharedInformer {
         self.registry.lock().len()
     }
 
-    /// Stop for good: no more handlers can be added, listeners are closed.
+    /// Stop for good: no further handlers can be added, listeners are closed.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();

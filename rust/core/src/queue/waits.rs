@@ -155,7 +155,7 @@ impl<K: QueueKey> Locked<'_, K> {
         let clock = &self.queue.clock;
         let real = until.and_then(|until| clock.real_wait(until));
         let limit = earlier(real, limit);
-        // Under the lock that the wait releases: whoever sees a waiting thread and steps the clock wakes it.
+        // Under the lock that the wait releases: a step of the clock wakes every thread that counts as waiting.
         clock.begin_wait();
         wait(condvar, &mut self.state, limit);
         clock.end_wait();

@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct CelValidator(Validator);
 
-/// Do what a stranger's text decides: a panic, which would be a defect, becomes an ordinary exception.
-fn calm<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+/// Run code on untrusted text: a panic, which would be a defect, becomes an ordinary exception.
+fn guarded<T>(work: impl FnOnce() -> T) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work))
         .map_err(|_| PyRuntimeError::new_err("internal error in the rules of a schema"))
 }
@@ -21,18 +21,18 @@ type FindingTuple = (String, &'static str, String, String, bool);
 
 #[pymethods]
 impl CelValidator {
-    /// Compile the rules of a schema, which is JSON; ValueError if it is not. `root` for the schema of whole objects,
+    /// Compile the rules of a schema in JSON; ValueError for invalid JSON. `root` is for schemas of whole objects,
     /// whose rules see type and name.
     #[new]
     #[pyo3(signature = (schema, root=true))]
     fn new(py: Python<'_>, schema: &str, root: bool) -> PyResult<Self> {
-        py.detach(|| calm(|| Validator::new(schema, root)))?
+        py.detach(|| guarded(|| Validator::new(schema, root)))?
             .map(Self)
             .map_err(|bad| PyValueError::new_err(bad.to_string()))
     }
 
-    /// What is wrong with the rules: field below the schema, reason, value as JSON or nothing, message, and the field
-    /// that the message ends with.
+    /// The problems of the rules: field below the schema, reason, value as JSON or empty, message, and the field with
+    /// which the message ends.
     #[getter]
     fn problems(&self) -> Vec<ProblemTuple> {
         let tuple = |problem: &Problem| {
@@ -54,8 +54,8 @@ impl CelValidator {
         self.0.is_empty()
     }
 
-    /// What the rules have to say against an object, which is JSON with its keys in order, and what it was: field,
-    /// reason, value as JSON or nothing, message, and whether it is a warning only.
+    /// Evaluate the rules for an object and its former state, both in JSON with sorted keys. Return field, reason, value
+    /// as JSON or empty, message, and whether it is only a warning, for each failed rule.
     #[pyo3(signature = (object, old=None))]
     fn validate(
         &self,
@@ -63,7 +63,7 @@ impl CelValidator {
         object: &str,
         old: Option<&str>,
     ) -> PyResult<Vec<FindingTuple>> {
-        let found = py.detach(|| calm(|| self.0.validate(object, old)))?;
+        let found = py.detach(|| guarded(|| self.0.validate(object, old)))?;
         let tuples = found.into_iter().map(|found| {
             (
                 found.field,

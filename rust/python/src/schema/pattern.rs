@@ -10,7 +10,7 @@ pub(crate) struct Pattern(pattern::Pattern);
 
 #[pymethods]
 impl Pattern {
-    /// Compile; ValueError for what is no pattern in Go.
+    /// Compile a pattern; ValueError if it is invalid in Go.
     #[new]
     fn new(text: &str) -> PyResult<Self> {
         pattern::Pattern::new(text)
@@ -18,13 +18,13 @@ impl Pattern {
             .map_err(|bad| PyValueError::new_err(bad.to_string()))
     }
 
-    /// An upper bound of the bytes that it takes.
+    /// An upper bound of its size in bytes.
     #[getter]
     fn size(&self) -> usize {
         self.0.size()
     }
 
-    /// Whether the pattern occurs anywhere in UTF-8 text; ValueError if the text is too long for it.
+    /// Return whether the pattern occurs anywhere in UTF-8 text; ValueError if the text is too long for it.
     fn occurs_in(&self, py: Python<'_>, text: &[u8]) -> PyResult<bool> {
         py.detach(|| self.0.is_match(text))
             .map_err(|long| PyValueError::new_err(long.to_string()))
