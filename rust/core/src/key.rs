@@ -72,16 +72,6 @@ pub fn hash_number(number: u64) -> u64 {
     hasher.finish()
 }
 
-impl QueueKey for String {
-    fn hash64(&self) -> u64 {
-        hash_bytes(self.as_bytes())
-    }
-
-    fn content(&self) -> Self {
-        self.clone()
-    }
-}
-
 impl QueueKey for &'static str {
     fn hash64(&self) -> u64 {
         hash_bytes(self.as_bytes())

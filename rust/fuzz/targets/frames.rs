@@ -1,30 +1,19 @@
 //! A watch stream: however it is cut, the same frames come out, and each contains valid JSON.
 #![no_main]
 
-use ctrlhost_core::decode::FrameDecoder;
+use ctrlhost_core::decode::{Frame, FrameDecoder};
 use libfuzzer_sys::fuzz_target;
 
 const CAP: usize = 4096;
 
 fn decode(chunks: &[&[u8]]) -> (Vec<String>, bool) {
     let (mut decoder, mut seen) = (FrameDecoder::new(CAP), Vec::new());
-    for chunk in chunks {
-        if decoder
-            .feed(chunk, &mut |frame| {
-                seen.push(format!("{:?} {}", frame.kind, frame.value.0));
-                true
-            })
-            .is_err()
-        {
-            return (seen, false);
-        }
-    }
-    let whole = decoder
-        .finish(&mut |frame| {
-            seen.push(format!("{:?} {}", frame.kind, frame.value.0));
-            true
-        })
-        .is_ok();
+    let mut see = |frame: Frame<'_>| {
+        seen.push(format!("{:?} {}", frame.kind, frame.value.0));
+        true
+    };
+    let fed = chunks.iter().all(|chunk| decoder.feed(chunk, &mut see).is_ok());
+    let whole = fed && decoder.finish(&mut see).is_ok();
     (seen, whole)
 }
 

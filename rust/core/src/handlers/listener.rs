@@ -9,15 +9,12 @@ use parking_lot::{Condvar, Mutex};
 use super::Change;
 use super::coalesce::coalesced;
 
-/// A change for one listener.
-pub type Notification = Change;
-
 /// The number of pending notifications from which those of one object are coalesced.
 pub const COALESCE_AFTER: usize = 1024;
 
 #[derive(Default)]
 struct State {
-    pending: VecDeque<Notification>,
+    pending: VecDeque<Change>,
     /// Initial adds that were pushed and whose callbacks have not returned.
     initial: usize,
     /// Initial adds in the batch that the handler is processing.
@@ -62,7 +59,7 @@ impl State {
 /// The result of [`Listener::next`].
 pub enum Next {
     /// Notifications, oldest first; never empty.
-    Batch(Vec<Notification>),
+    Batch(Vec<Change>),
     /// The deadline passed.
     TimedOut,
     /// The listener was removed; pending notifications were dropped.

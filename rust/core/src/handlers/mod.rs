@@ -9,7 +9,7 @@ mod selection;
 
 use std::sync::Arc;
 
-pub use listener::{COALESCE_AFTER, Listener, Next, Notification, SharedListener};
+pub use listener::{COALESCE_AFTER, Listener, Next, SharedListener};
 pub use mapping::{LabelNamespace, MapFunc, Mapping, OwnedRequest};
 pub use predicate::{Predicate, PredicateFunc};
 pub use queue_handler::QueueHandler;

@@ -62,14 +62,6 @@ impl<K> RateLimiter<K> for BucketRateLimiter {
         Ok(self.reserve())
     }
 
-    fn forget(&self, _key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
-        Ok(())
-    }
-
-    fn num_requeues(&self, _key: &dyn KeyRef<K>) -> Result<u64, LimiterError> {
-        Ok(0)
-    }
-
     fn adopt_clock(&self, clock: &Arc<dyn Clock>) {
         // The first queue's clock stays: tokens cannot be counted on two time lines.
         let _ = self.clock.set(Arc::clone(clock));

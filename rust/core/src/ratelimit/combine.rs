@@ -21,11 +21,8 @@ impl<K> MaxOfRateLimiter<K> {
 
 impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     fn when(&self, key: &dyn KeyRef<K>) -> Result<Duration, LimiterError> {
-        let mut longest = Duration::ZERO;
-        for limiter in &self.limiters {
-            longest = longest.max(limiter.when(key)?);
-        }
-        Ok(longest)
+        let mut waits = self.limiters.iter().map(|limiter| limiter.when(key));
+        waits.try_fold(Duration::ZERO, |longest, wait| Ok(longest.max(wait?)))
     }
 
     fn forget(&self, key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
@@ -37,11 +34,11 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 
     fn num_requeues(&self, key: &dyn KeyRef<K>) -> Result<u64, LimiterError> {
-        let mut most = 0;
-        for limiter in &self.limiters {
-            most = most.max(limiter.num_requeues(key)?);
-        }
-        Ok(most)
+        let mut counts = self
+            .limiters
+            .iter()
+            .map(|limiter| limiter.num_requeues(key));
+        counts.try_fold(0, |most, count| Ok(most.max(count?)))
     }
 
     fn adopt_clock(&self, clock: &Arc<dyn Clock>) {

@@ -29,13 +29,17 @@ pub trait RateLimiter<K>: Send + Sync {
     ///
     /// # Errors
     /// As for [`RateLimiter::when`].
-    fn forget(&self, key: &dyn KeyRef<K>) -> Result<(), LimiterError>;
+    fn forget(&self, _key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
+        Ok(())
+    }
 
     /// Return how often the key was asked for since it was last forgotten.
     ///
     /// # Errors
     /// As for [`RateLimiter::when`].
-    fn num_requeues(&self, key: &dyn KeyRef<K>) -> Result<u64, LimiterError>;
+    fn num_requeues(&self, _key: &dyn KeyRef<K>) -> Result<u64, LimiterError> {
+        Ok(0)
+    }
 
     /// Adopt the clock of a queue, unless the limiter was created with one or has that of another queue.
     fn adopt_clock(&self, _clock: &Arc<dyn Clock>) {}

@@ -25,12 +25,7 @@ pub(super) fn require(
 pub(super) fn field(operand: Type, name: &str, optional: bool, at: usize) -> Found {
     let found = match operand {
         Type::Optional(inner) => {
-            let found = field((*inner).clone(), name, false, at)?;
-            return Ok(if matches!(found, Type::Optional(_)) {
-                found
-            } else {
-                Type::optional(found)
-            });
+            return Ok(field((*inner).clone(), name, false, at)?.optional_if(true));
         }
         Type::Dyn => Type::Dyn,
         Type::Object(object) => match object.fields.get(name) {

@@ -193,18 +193,20 @@ fn has(operand: &Value, field: &str) -> Evaluated {
 
 fn select(operand: &Value, key: &Key, optional: bool) -> Evaluated {
     match operand {
-        Value::Map(map) => match map.get(key) {
-            Some(value) if optional => Ok(Value::some(value.clone())),
-            Some(value) => Ok(value.clone()),
-            None if optional => Ok(Value::Optional(None)),
-            None => {
-                let key = shown_key(key);
-                Err(EvalError::because(format!("no such key: {key}")))
-            }
-        },
+        Value::Map(map) => part(map.get(key), optional, || {
+            format!("no such key: {}", shown_key(key))
+        }),
         Value::Optional(None) => Ok(Value::Optional(None)),
         Value::Optional(Some(inner)) => select(inner, key, true),
         _ => Err(EvalError::no_overload()),
+    }
+}
+
+fn part(found: Option<&Value>, optional: bool, missing: impl FnOnce() -> String) -> Evaluated {
+    match found.cloned() {
+        found if optional => Ok(Value::Optional(found.map(Arc::new))),
+        Some(value) => Ok(value),
+        None => Err(EvalError::because(missing())),
     }
 }
 
@@ -230,15 +232,10 @@ fn at_index(operand: &Value, index: &Value, optional: bool) -> Evaluated {
     let Some(Key::Int(place)) = Key::of(index) else {
         return Err(EvalError::no_overload());
     };
-    match usize::try_from(place)
+    let found = usize::try_from(place)
         .ok()
-        .and_then(|place| list.items.get(place))
-    {
-        Some(value) if optional => Ok(Value::some(value.clone())),
-        Some(value) => Ok(value.clone()),
-        None if optional => Ok(Value::Optional(None)),
-        None => Err(EvalError::because(format!("index out of bounds: {place}"))),
-    }
+        .and_then(|place| list.items.get(place));
+    part(found, optional, || format!("index out of bounds: {place}"))
 }
 
 /// Evaluate `value in container`.

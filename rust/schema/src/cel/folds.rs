@@ -92,12 +92,10 @@ impl<'p> Evaluation<'p> {
                 }
             }
             Fold::Map | Fold::TransformList => {
-                let found = self.of(fold.body)?;
-                state.items.push(found);
+                state.items.push(self.of(fold.body)?);
             }
             Fold::SortBy => {
-                let found = self.of(fold.body)?;
-                state.keyed.push((found, element));
+                state.keyed.push((self.of(fold.body)?, element));
             }
             Fold::TransformMap => {
                 let found = self.of(fold.body)?;

@@ -51,6 +51,15 @@ impl Type {
         Self::Optional(Arc::new(of))
     }
 
+    /// Wrap the type into an optional if `optional`, unless it is one.
+    pub(super) fn optional_if(self, optional: bool) -> Self {
+        match self {
+            Self::Optional(_) => self,
+            _ if optional => Self::optional(self),
+            _ => self,
+        }
+    }
+
     /// Return whether this type is assignable to the other one.
     pub(super) fn fits(&self, wanted: &Self) -> bool {
         match (self, wanted) {

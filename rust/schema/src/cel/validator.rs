@@ -217,27 +217,13 @@ impl Run {
                 Some((format!("{why} evaluating rule: {}", rule.name()), CONTINUE))
             }
         };
-        if let Some((message, goes)) = failed {
-            self.found.push(Finding {
-                field: path.to_owned(),
-                reason: "FieldValueInvalid",
-                value: node.kind.clone(),
-                message,
-                warning: false,
-            });
-            return goes;
+        if let Some((message, flow)) = failed {
+            return self.fail(path.to_owned(), node, message, flow);
         }
         let message = match self.message(rule, this, old) {
             Ok(message) => message.unwrap_or_else(|| rule.fallback()),
             Err(message) => {
-                self.found.push(Finding {
-                    field: joined(path, &rule.field),
-                    reason: "FieldValueInvalid",
-                    value: node.kind.clone(),
-                    message,
-                    warning: false,
-                });
-                return BREAK;
+                return self.fail(joined(path, &rule.field), node, message, BREAK);
             }
         };
         let whole = matches!(value.kind(), read::Kind::Object | read::Kind::Array);
@@ -253,6 +239,18 @@ impl Run {
             warning: !rule.program.uses_old_self() && ratchet.unchanged(),
         });
         CONTINUE
+    }
+
+    /// Report an evaluation that failed.
+    fn fail(&mut self, field: String, node: &Node, message: String, flow: Flow) -> Flow {
+        self.found.push(Finding {
+            field,
+            reason: "FieldValueInvalid",
+            value: node.kind.clone(),
+            message,
+            warning: false,
+        });
+        flow
     }
 
     /// Return the message made by the rule; None if it is unusable, an error if it takes too long.

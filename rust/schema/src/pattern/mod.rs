@@ -75,15 +75,17 @@ impl Pattern {
         self.size
     }
 
+    fn check(&self, text: &[u8]) -> Result<(), TooLong> {
+        let most = MAX_WORK / self.size;
+        (text.len() <= most).then_some(()).ok_or(TooLong { most })
+    }
+
     /// Return whether the pattern occurs anywhere in the UTF-8 text.
     ///
     /// # Errors
     /// The search could take many seconds.
     pub fn is_match(&self, text: &[u8]) -> Result<bool, TooLong> {
-        let most = MAX_WORK / self.size;
-        if text.len() > most {
-            return Err(TooLong { most });
-        }
+        self.check(text)?;
         Ok(self.regex.is_match(text))
     }
 
@@ -92,10 +94,7 @@ impl Pattern {
     /// # Errors
     /// The search could take many seconds.
     pub fn find_all<'t>(&self, text: &'t str, most: usize) -> Result<Vec<&'t str>, TooLong> {
-        let longest = MAX_WORK / self.size;
-        if text.len() > longest {
-            return Err(TooLong { most: longest });
-        }
+        self.check(text.as_bytes())?;
         let found = self.regex.find_iter(text.as_bytes()).take(most);
         Ok(found.filter_map(|found| text.get(found.range())).collect())
     }
