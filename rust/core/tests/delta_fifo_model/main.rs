@@ -218,25 +218,20 @@ proptest! {
     }
 }
 
-fn batches(fifo: &DeltaFifo, max: usize) -> Vec<(Vec<String>, Vec<bool>)> {
+/// Return the batches: each item as key and version, those of the first list with an exclamation mark.
+fn batches(fifo: &DeltaFifo, max: usize) -> Vec<String> {
     let mut all = Vec::new();
     loop {
         let batch = fifo.take_ready(max);
         if batch.is_empty() {
             return all;
         }
-        let keys = batch.iter().map(|item| {
-            let newest = item.deltas.last().expect("never empty");
-            format!(
-                "{}@{}",
-                item.key,
-                newest.object.object().expect("a state").resource_version()
-            )
+        let items = batch.iter().map(|item| {
+            let (.., version) = seen(item.deltas.last().expect("never empty"));
+            let flag = if item.is_initial { "!" } else { "" };
+            format!("{}@{version}{flag}", item.key)
         });
-        all.push((
-            keys.collect(),
-            batch.iter().map(|item| item.is_initial).collect(),
-        ));
+        all.push(items.collect::<Vec<_>>().join(" "));
         fifo.finish();
     }
 }
@@ -250,52 +245,15 @@ fn batches(fifo: &DeltaFifo, max: usize) -> Vec<(Vec<String>, Vec<bool>)> {
 // behaviour: informers/RF23
 #[test]
 fn a_batch_has_different_keys_and_each_item_is_flagged_if_it_is_of_the_first_list() {
-    type Batch<'a> = (&'a [&'a str], &'a [bool]);
-    type Case<'a> = (&'a [u8], &'a [u8], usize, &'a [Batch<'a>]);
+    type Case<'a> = (&'a [u8], &'a [u8], usize, &'a [&'a str]);
     let cases: [Case<'_>; 7] = [
-        (
-            &[1, 2, 3],
-            &[],
-            usize::MAX,
-            &[(&["k1@1", "k2@2", "k3@3"], &[true; 3])],
-        ),
-        (
-            &[1, 2],
-            &[3, 4],
-            2,
-            &[
-                (&["k1@1", "k2@2"], &[true; 2]),
-                (&["k3@3", "k4@4"], &[false; 2]),
-            ],
-        ),
-        (&[1], &[1, 1], usize::MAX, &[(&["k1@3"], &[true])]),
-        (
-            &[1, 2],
-            &[2, 3],
-            usize::MAX,
-            &[(&["k1@1", "k2@3", "k3@4"], &[true, true, false])],
-        ),
-        (
-            &[1, 2, 3],
-            &[],
-            2,
-            &[(&["k1@1", "k2@2"], &[true; 2]), (&["k3@3"], &[true])],
-        ),
-        (
-            &[1, 2, 3],
-            &[4],
-            2,
-            &[
-                (&["k1@1", "k2@2"], &[true; 2]),
-                (&["k3@3", "k4@4"], &[true, false]),
-            ],
-        ),
-        (
-            &[],
-            &[1, 2, 3],
-            2,
-            &[(&["k1@1", "k2@2"], &[false; 2]), (&["k3@3"], &[false])],
-        ),
+        (&[1, 2, 3], &[], 9, &["k1@1! k2@2! k3@3!"]),
+        (&[1, 2], &[3, 4], 2, &["k1@1! k2@2!", "k3@3 k4@4"]),
+        (&[1], &[1, 1], 9, &["k1@3!"]),
+        (&[1, 2], &[2, 3], 9, &["k1@1! k2@3! k3@4"]),
+        (&[1, 2, 3], &[], 2, &["k1@1! k2@2!", "k3@3!"]),
+        (&[1, 2, 3], &[4], 2, &["k1@1! k2@2!", "k3@3! k4@4"]),
+        (&[], &[1, 2, 3], 2, &["k1@1 k2@2", "k3@3"]),
     ];
     for (listed, updated, max, expected) in cases {
         let mut both = Both::new();
@@ -303,17 +261,7 @@ fn a_batch_has_different_keys_and_each_item_is_flagged_if_it_is_of_the_first_lis
         for name in updated {
             both.run(&Step::Update(*name));
         }
-        let found = batches(&both.fifo, max);
-        let expected: Vec<(Vec<String>, Vec<bool>)> = expected
-            .iter()
-            .map(|(keys, flags)| {
-                (
-                    keys.iter().map(ToString::to_string).collect(),
-                    flags.to_vec(),
-                )
-            })
-            .collect();
-        assert_eq!(found, expected);
+        assert_eq!(batches(&both.fifo, max), expected);
     }
 }
 
@@ -322,39 +270,21 @@ fn a_batch_has_different_keys_and_each_item_is_flagged_if_it_is_of_the_first_lis
 // behaviour: informers/RF22
 #[test]
 fn an_update_of_a_listed_key_comes_after_the_list() {
-    let taken = |fifo: &DeltaFifo| {
-        let batch = fifo.take_ready(usize::MAX);
-        fifo.finish();
-        let items = batch.iter().map(|item| {
-            let deltas: Vec<Seen> = item.deltas.iter().map(seen).collect();
-            (item.key.to_string(), deltas, item.is_initial)
-        });
-        items.collect::<Vec<_>>()
-    };
-    let replaced = |version| (DeltaType::Replaced, false, version);
-    let updated = (DeltaType::Updated, false, 4);
-    let item = |key: &str, deltas: &[Seen], initial| (key.to_owned(), deltas.to_vec(), initial);
-
     let mut both = Both::new();
     both.run(&Step::Replace(vec![1, 2, 3]));
     both.run(&Step::Update(2));
-    let merged = [
-        item("k1", &[replaced(1)], true),
-        item("k2", &[replaced(2), updated], true),
-        item("k3", &[replaced(3)], true),
-    ];
-    assert_eq!(taken(&both.fifo), merged);
-    assert_eq!(taken(&both.fifo), []);
+    let items = both.fifo.take_ready(usize::MAX);
+    let kinds = |at: usize| items[at].deltas.iter().map(seen).collect::<Vec<Seen>>();
+    let (replaced, updated) = (DeltaType::Replaced, (DeltaType::Updated, false, 4));
+    assert_eq!(kinds(0), [(replaced, false, 1)]);
+    assert_eq!(kinds(1), [(replaced, false, 2), updated]);
+    assert_eq!(kinds(2), [(replaced, false, 3)]);
+    assert!(items.iter().all(|item| item.is_initial));
 
     let mut both = Both::new();
     both.run(&Step::Replace(vec![1, 2, 3]));
-    let first = [
-        item("k1", &[replaced(1)], true),
-        item("k2", &[replaced(2)], true),
-        item("k3", &[replaced(3)], true),
-    ];
-    assert_eq!(taken(&both.fifo), first);
+    assert_eq!(batches(&both.fifo, 9), ["k1@1! k2@2! k3@3!"]);
     let (key, made, ..) = both.next(2);
     both.fifo.update(key, made);
-    assert_eq!(taken(&both.fifo), [item("k2", &[updated], false)]);
+    assert_eq!(batches(&both.fifo, 9), ["k2@4"]);
 }
