@@ -63,7 +63,7 @@ fn watch(criterion: &mut Criterion<CpuTime>) {
             });
         });
         group.bench_function(format!("{name}, frames only"), |bencher| {
-            let mut decoder = FrameDecoder::default();
+            let mut decoder = FrameDecoder::new(1 << 20);
             bencher.iter(|| {
                 decoder
                     .feed(frames[0].as_bytes(), &mut |frame| {

@@ -83,7 +83,7 @@ proptest! {
         pretty: bool,
     ) {
         let body = written(&json!({"kind": "ThingList", "items": objects, "metadata": {"resourceVersion": "9"}}), pretty);
-        let mut decoder = PageDecoder::default();
+        let mut decoder = PageDecoder::new(1 << 20, None);
         let mut builder = Builder::new("v1", "Thing");
         let mut found = Vec::new();
         for piece in pieces(&body, &cuts) {
@@ -109,7 +109,7 @@ proptest! {
             body.extend(written(&json!({"type": "ADDED", "object": object}), false));
             body.push(b'\n');
         }
-        let mut decoder = FrameDecoder::default();
+        let mut decoder = FrameDecoder::new(1 << 20);
         let mut found = Vec::new();
         for piece in pieces(&body, &cuts) {
             decoder.feed(piece, &mut |frame| {

@@ -118,13 +118,8 @@ fn handlers_have_the_events_of_a_socket_when_the_call_returns() {
     }
     let followed = informer.follow_socket(&mut body, &mut socket, LONG, LONG);
     assert!(followed.error.is_none());
-    assert_eq!(
-        (
-            followed.progress.events,
-            &*followed.progress.resource_version
-        ),
-        (3, "3")
-    );
+    assert_eq!(followed.progress.events, 3);
+    assert_eq!(followed.progress.resource_version, "3");
     assert_eq!(*names.0.lock(), ["a", "b", "c"]);
     assert_eq!(informer.last_resource_version(), "3");
 }
@@ -137,10 +132,8 @@ fn notable_frames_end_the_call_before_it_has_lingered() {
     server.write_all(&chunk("ADDED", "a", 1)).unwrap();
     server.write_all(&chunk("BOOKMARK", "", 7)).unwrap();
     let followed = informer.follow_socket(&mut body, &mut socket, LONG, LONG);
-    assert_eq!(
-        (followed.progress.events, followed.progress.bookmarks),
-        (1, 1)
-    );
+    assert_eq!(followed.progress.events, 1);
+    assert_eq!(followed.progress.bookmarks, 1);
     assert_eq!(followed.progress.resource_version, "7");
 
     server.write_all(b"5\r\n{\"a\":\r\n").unwrap();

@@ -1,6 +1,6 @@
 //! Watch streams: one JSON frame per line, `{"type": …, "object": …}`.
 
-use super::{DecodeError, MAX_OBJECT_BYTES, RawObject};
+use super::{DecodeError, RawObject};
 use crate::json::read::{Kind, Value};
 use crate::json::scan::{Member, Scan, Shape};
 use crate::json::text::key_is;
@@ -43,12 +43,6 @@ pub struct FrameDecoder {
     /// Bytes of the stream before those in `unfinished`.
     offset: u64,
     scan: Scan,
-}
-
-impl Default for FrameDecoder {
-    fn default() -> Self {
-        Self::new(MAX_OBJECT_BYTES)
-    }
 }
 
 impl FrameDecoder {
@@ -161,7 +155,10 @@ impl FrameDecoder {
                     let what = "unexpected end of the frame";
                     return Err(DecodeError::new(base + bytes.len() as u64, what, bytes));
                 }
-                Err(error) => return Err(DecodeError::scan(error, base, bytes)),
+                Err(error) => {
+                    let what = format!("not JSON: {}", error.what);
+                    return Err(DecodeError::new(base + error.at as u64, what, bytes));
+                }
             };
             let bytes = bytes.get(..end).unwrap_or_default();
             start += end;

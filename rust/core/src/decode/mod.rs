@@ -6,7 +6,7 @@ mod page;
 pub use frame::{Frame, FrameDecoder, FrameKind};
 pub use page::{ListMeta, PageDecoder};
 
-use crate::json::scan::{Member, ScanError};
+use crate::json::scan::Member;
 
 /// The default size limit of an object; etcd's own limit is about 1.5 MiB.
 pub const MAX_OBJECT_BYTES: usize = 16 << 20;
@@ -48,14 +48,6 @@ impl DecodeError {
             first_bytes,
             status: None,
         }
-    }
-
-    fn scan(error: ScanError, base: u64, first_bytes: &[u8]) -> Self {
-        Self::new(
-            base + error.at as u64,
-            format!("not JSON: {}", error.what),
-            first_bytes,
-        )
     }
 }
 

@@ -1,6 +1,6 @@
 //! List pages: `{"kind": …, "metadata": …, "items": […]}`, the members in any order, the items passed on one by one.
 
-use super::{DecodeError, MAX_OBJECT_BYTES, RawObject, SHOWN};
+use super::{DecodeError, RawObject, SHOWN};
 use crate::json::read::{Kind, Value};
 use crate::json::scan::{Scan, Shape};
 use crate::json::text::{StringEnd, quote_into, skip_string, unescape};
@@ -60,12 +60,6 @@ const PIECE: usize = 256 << 10;
 
 /// A cut item is completed by so many bytes at a time.
 const COMPLETION: usize = 8 << 10;
-
-impl Default for PageDecoder {
-    fn default() -> Self {
-        Self::new(MAX_OBJECT_BYTES, None)
-    }
-}
 
 impl PageDecoder {
     /// Create a decoder at the start of a page. It rejects a page of another kind than `list_kind`; if that is

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::slab::{NONE, Stage};
+use super::slab::Stage;
 use super::state::State;
 use crate::clock::Tick;
 use crate::key::QueueKey;
@@ -64,33 +64,26 @@ impl<R> Snapshot<R> {
             match entry.stage {
                 Stage::Idle => {}
                 Stage::Queued => {
-                    let age = now.since(entry.since);
                     snapshot.queued.push(QueuedKey {
                         key: show(key),
                         priority: entry.priority,
-                        age,
+                        age: now.since(entry.since),
                     });
                 }
                 Stage::Processing | Stage::ProcessingDirty => {
-                    let again = (entry.stage == Stage::ProcessingDirty).then_some(entry.priority);
-                    let running = now.since(entry.started);
                     snapshot.processing.push(HeldKey {
                         key: show(key),
-                        running,
-                        again,
+                        running: now.since(entry.started),
+                        again: (entry.stage == Stage::ProcessingDirty).then_some(entry.priority),
                     });
                 }
             }
-            if entry.delayed == NONE {
-                continue;
-            }
             if let Some(delay) = state.delays.at(entry.delayed) {
-                let (due_in, back_off) = (delay.due.since(now), delay.back_off);
                 snapshot.delayed.push(DelayedKey {
                     key: show(key),
-                    due_in,
+                    due_in: delay.due.since(now),
                     priority: delay.priority,
-                    back_off,
+                    back_off: delay.back_off,
                 });
             }
         }

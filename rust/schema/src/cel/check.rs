@@ -7,12 +7,11 @@ use crate::pattern::Pattern;
 
 use super::CompileError;
 use super::ast::{Ast, Comprehension, Expr, Fold, Id};
-use super::check_operators::{
-    self as operators, Found, literal, no_overload, require, shown_call, undeclared,
-};
 use super::convert;
 use super::signatures;
-use super::types::{Type, is_type_name};
+use super::types::{
+    self, Found, Type, is_type_name, literal, no_overload, require, shown_call, undeclared,
+};
 use super::value::Value;
 
 /// The result of a check.
@@ -66,7 +65,7 @@ impl<'a> Checker<'a> {
                 optional,
             } => {
                 let operand = self.of(*of)?;
-                let found = operators::field(operand, field, *optional, node.at)?;
+                let found = types::field(operand, field, *optional, node.at)?;
                 Ok(if *test { Type::Bool } else { found })
             }
             Expr::Index(of, index, optional) => self.index(*of, *index, *optional, node.at),
@@ -84,7 +83,7 @@ impl<'a> Checker<'a> {
             }
             Expr::Binary(operator, left, right) => {
                 let given = [self.of(*left)?, self.of(*right)?];
-                let found = operators::binary(*operator, &given[0], &given[1]);
+                let found = types::binary(*operator, &given[0], &given[1]);
                 require(found.is_some(), node.at, operator.name(), &given)?;
                 Ok(found.unwrap_or(Type::Dyn))
             }

@@ -5,7 +5,6 @@
 
 mod ast;
 mod check;
-mod check_operators;
 mod compile;
 mod convert;
 mod equality;

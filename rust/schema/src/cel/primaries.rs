@@ -4,9 +4,9 @@ use super::ast::{Expr, Id};
 use super::lexer::{Spanned, Token};
 use super::macros::{self, Called};
 use super::parser::{Parsed, Parser};
-use super::types::is_type_name;
+use super::types::{is_type_name, undeclared};
 use super::value::Value;
-use super::{CompileError, check_operators, signatures};
+use super::{CompileError, signatures};
 
 /// The possible beginnings of an expression, as messages list them.
 const BEGINNINGS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
@@ -64,7 +64,7 @@ impl Parser {
                     Some(Expr::Ident(name)) => name.as_str(),
                     _ => "",
                 };
-                return Err(check_operators::undeclared(at, name));
+                return Err(undeclared(at, name));
             } else {
                 return Ok(of);
             }

@@ -106,12 +106,9 @@ fn clause_of(
                 _ => return Err(wrong()),
             };
             budget.charge(bytes.len() as u64 / 5)?;
-            let digit = |byte: &u8| {
-                if clause == 'x' {
-                    format!("{byte:02x}")
-                } else {
-                    format!("{byte:02X}")
-                }
+            let digit = |byte: &u8| match clause {
+                'x' => format!("{byte:02x}"),
+                _ => format!("{byte:02X}"),
             };
             bytes.iter().map(digit).collect()
         }
