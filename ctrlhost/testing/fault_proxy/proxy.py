@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 from ctrlhost.kubeconfig.load import load_connection
 from ctrlhost.sandbox import tls
 from ctrlhost.testing.fault_proxy import kubeconfig as kubeconfigs
-from ctrlhost.testing.fault_proxy.door import Door
+from ctrlhost.testing.fault_proxy.listener import Door
 from ctrlhost.testing.fault_proxy.plan import WEIGHTS, Plan, Storm
-from ctrlhost.testing.fault_proxy.serve import Weather
+from ctrlhost.testing.fault_proxy.session import Weather
 from ctrlhost.testing.fault_proxy.upstream import Upstream
 
 if TYPE_CHECKING:

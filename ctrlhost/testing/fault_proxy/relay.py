@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from ctrlhost.testing.fault_proxy.wire import LAST_CHUNK, Frames, chunk, error_frame
+from ctrlhost.testing.fault_proxy.http1 import LAST_CHUNK, Frames, chunk, error_frame
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ctrlhost.testing.fault_proxy.fault import Injected
-    from ctrlhost.testing.fault_proxy.older import Recording
     from ctrlhost.testing.fault_proxy.plan import Plan
+    from ctrlhost.testing.fault_proxy.replay import Recording
 
 QUIET = bytes(bytearray(b"quiet"))
 """Told from a piece by identity."""

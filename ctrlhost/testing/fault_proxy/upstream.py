@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ctrlhost.testing.fault_proxy.wire import LIMIT, Broken, Head, read_head, write_head
+from ctrlhost.testing.fault_proxy.http1 import LIMIT, Broken, Head, read_head, write_head
 
 if TYPE_CHECKING:
     import ssl

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from ctrlhost.testing.fault_proxy.fault import BEFORE_THE_SERVER, Injected
-from ctrlhost.testing.fault_proxy.older import Recorder, Recording, question
-from ctrlhost.testing.fault_proxy.relay import Cut, Relay
-from ctrlhost.testing.fault_proxy.upstream import Upstream, whole
-from ctrlhost.testing.fault_proxy.wire import (
+from ctrlhost.testing.fault_proxy.http1 import (
     LAST_CHUNK,
     LIMIT,
     Broken,
@@ -26,6 +23,9 @@ from ctrlhost.testing.fault_proxy.wire import (
     status_body,
     write_head,
 )
+from ctrlhost.testing.fault_proxy.relay import Cut, Relay
+from ctrlhost.testing.fault_proxy.replay import Recorder, Recording, question
+from ctrlhost.testing.fault_proxy.upstream import Upstream, whole
 from ctrlhost.testing.faults import Asked, asked
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING
 
-from ctrlhost.testing.fault_proxy.older import Recorder
-from ctrlhost.testing.fault_proxy.serve import Client, Weather, accept, linger_not, reset
+from ctrlhost.testing.fault_proxy.replay import Recorder
+from ctrlhost.testing.fault_proxy.session import Client, Weather, accept, linger_not, reset
 
 if TYPE_CHECKING:
     import ssl
