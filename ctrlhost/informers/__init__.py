@@ -6,7 +6,7 @@ from ctrlhost.informers.factory import InformerFactory
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.lister import Lister
-from ctrlhost.informers.owner import Owner
+from ctrlhost.informers.mappings import Owner
 from ctrlhost.reflector.options import BackoffOptions, ReflectorOptions
 from ctrlhost.reflector.status import InformerStatus
 

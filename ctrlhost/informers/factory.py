@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers.assembly import Assembly
 from ctrlhost.informers.declarations import Declarations, normal_reads, normal_scope, union
+from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
-from ctrlhost.informers.namespace_informer import Reads, Scope, Transform
+from ctrlhost.informers.namespace_follower import Following
+from ctrlhost.informers.namespace_informer import Part, Reads, Scope, Transform
+from ctrlhost.informers.namespace_informers import Parts
 from ctrlhost.informers.narrowing import selection_within
 from ctrlhost.informers.resync import Resyncer
 from ctrlhost.informers.view import View
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.informer import Informer
 
 log = logging.getLogger(__name__)
 
@@ -55,16 +56,10 @@ class InformerFactory:
     ) -> None:
         """`resync` is in seconds, None for never; `on_error(informer, error)` hears of each failure."""
         self._client = client
-        clock = clock or SystemClock()
-        self._assembly = Assembly(
-            client,
-            clock,
-            options or ReflectorOptions(),
-            resync=resync,
-            on_error=on_error,
-            fed=self._fed,
-            missing=self._missing,
-        )
+        self._clock = clock or SystemClock()
+        self._options = options or ReflectorOptions()
+        self._resync = resync
+        self._on_error = on_error
         self._lock = threading.Lock()
         self._news = threading.Condition()
         self._informers: dict[Scope, Informer] = {}
@@ -72,7 +67,7 @@ class InformerFactory:
         self._declared = Declarations()
         self._stopped = False
         self._kinds: KindWatch | None = None
-        self._resyncer = Resyncer(clock, self._parts)
+        self._resyncer = Resyncer(self._clock, self._parts)
         #: A collector for prometheus-client.
         self.metrics = InformerMetrics(self.informers)
 
@@ -174,11 +169,28 @@ class InformerFactory:
         return None
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
-        key = self._key(scope)
-        namespaces = None
-        if isinstance(scope.namespaces, NamespaceSelector):
-            namespaces = self._get(Scope("v1", "Namespace", reads="metadata"))
-        return self._assembly.informer(scope, key, namespaces, optional=optional)
+        key, chosen, on_error = self._key(scope), scope.namespaces, self._on_error
+
+        def make_part(parts: Parts, namespace: str) -> Part:
+            return Part(
+                self._client,
+                scope,
+                namespace,
+                self._clock,
+                self._options,
+                resync=self._resync,
+                fed=self._fed,
+                on_error=None if on_error is None else lambda error: on_error(key, error),
+                cluster_scoped=lambda: parts.keep_one(namespace),
+                missing=lambda: self._missing(scope),
+                optional=optional,
+            )
+
+        parts = Parts(make_part, [""] if chosen is None else chosen if isinstance(chosen, tuple) else ())
+        following = None
+        if isinstance(chosen, NamespaceSelector):
+            following = Following(chosen, self._get(Scope("v1", "Namespace", reads="metadata")), parts)
+        return Informer(scope, key, parts, self._client, self._clock, following, optional=optional)
 
     def _key(self, scope: Scope) -> str:
         """Name an informer; transforms have no names, so of several with the same description each gets a number."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.callback_metrics import HandlerCost, handler_name, measured
-from ctrlhost.informers.core_mappings import mapping_in_core
 from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.lister import Lister
+from ctrlhost.informers.mappings import mapping_in_core
 from ctrlhost.informers.predicates import in_core
-from ctrlhost.informers.status_report import status_of, worst_state
 from ctrlhost.informers.verify import Difference, check_parts
+from ctrlhost.reflector.status import InformerStatus, State
+from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from ctrlhost.informers.namespace_follower import Following
     from ctrlhost.informers.namespace_informer import Part, Scope
     from ctrlhost.informers.namespace_informers import Parts
-    from ctrlhost.reflector.status import InformerStatus, State
     from ctrlhost.workqueue import WorkQueue
 
 _FIRST_LISTS = -100
 """The priority of what comes with a first list or a resync: after all that really changed."""
+#: An informer shows the first of these states that one of its reflectors is in.
+_WORST_FIRST: tuple[State, ...] = ("waiting", "listing", "reconnecting", "watching", "stopped")
 
 
 class Informer:
@@ -223,16 +225,59 @@ class Informer:
     @property
     def state(self) -> State:
         """What it does right now; of several namespaces the worst."""
-        return worst_state(self)[0]
+        return self._worst_state()[0]
 
     @property
     def reason(self) -> str:
         """Why it waits or reconnects; empty while all is well."""
-        return worst_state(self)[1]
+        return self._worst_state()[1]
 
     def status(self) -> InformerStatus:
         """Say how it is doing, for health checks, metrics and pages."""
-        return status_of(self)
+        now = self.clock.now()
+        reflectors = [part.reflector.status for part in self.parts]
+        stats = [part.engine.stats() for part in self.parts]
+        state, reason = self._worst_state()
+        namespaces = self.scope.namespaces
+        if isinstance(namespaces, NamespaceSelector):
+            namespaces = tuple(sorted(part.namespace for part in self.parts))
+
+        def age(times: list[float | None]) -> float | None:
+            known = [each for each in times if each is not None]
+            return now - min(known) if known else None
+
+        remaining = [each.remaining for each in reflectors if each.remaining is not None]
+        return InformerStatus(
+            key=self.key,
+            api_version=self.api_version,
+            kind=self.kind,
+            namespaces=namespaces,
+            state=state,
+            reason=reason,
+            state_age=age([each.since for each in reflectors if each.state == state]),
+            has_synced=self.has_synced,
+            users=self.users,
+            objects=sum(each["objects"] for each in stats),
+            bytes=sum(each["bytes"] for each in stats),
+            resource_version=self.last_resource_version,
+            last_byte_age=age([each.last_byte_at for each in reflectors]),
+            last_event_age=age([each.last_event_at for each in reflectors]),
+            last_bookmark_age=age([each.last_bookmark_at for each in reflectors]),
+            last_list_age=age([each.last_list_at for each in reflectors]),
+            relists=sum(max(each.lists - 1, 0) for each in reflectors),
+            errors=sum(sum(each.errors.values()) for each in reflectors),
+            last_error=next((each.last_error for each in reflectors if each.last_error), ""),
+            listing=sum(each.listing for each in reflectors),
+            remaining=sum(remaining) if remaining else None,
+        )
+
+    def _worst_state(self) -> tuple[State, str]:
+        if self.stopped:
+            return "stopped", ""
+        found = [(part.reflector.status.state, part.reflector.status.reason) for part in self.parts]
+        if self.following is not None:
+            found.append(self.following.state)
+        return min(found, key=lambda each: _WORST_FIRST.index(each[0]), default=("watching", ""))
 
     def check(self, *, repair: bool = False) -> list[Difference]:
         """Compare the cache with the server, at the cache's own version, and give what differs: nothing, unless the

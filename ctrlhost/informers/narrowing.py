@@ -10,7 +10,7 @@ from ctrlhost.selectors import labels as selectors
 from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ctrlhost.informers.namespace_informer import Scope
     from ctrlhost.selectors.namespaces import Namespaces
@@ -90,3 +90,24 @@ def _fields(selector: str | None) -> dict[str, str] | None:
             return None
         found[name.strip()] = value.strip()
     return found
+
+
+def scope_selects(scope: Scope, obj: Mapping[str, Any]) -> bool:
+    """Return whether the selectors of a scope choose an object; its namespace is not looked at."""
+    labels = obj["metadata"].get("labels") or {}
+    if not selectors.matches(selectors.parse(scope.label_selector or ""), labels):
+        return False
+    return all(_term(term, obj) for term in (scope.field_selector or "").split(",") if term)
+
+
+def _term(term: str, obj: Mapping[str, Any]) -> bool:
+    """Decide one `path=value` or `path!=value` as the server does: by the field's text, empty where there is none."""
+    path, operator, wanted = term.partition("!=")
+    if not operator:
+        path, _, wanted = term.partition("=")
+        wanted = wanted.removeprefix("=")
+    value: Any = obj
+    for step in path.strip().split("."):
+        value = value.get(step) if hasattr(value, "get") else None
+    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return (text == wanted.strip()) != bool(operator)

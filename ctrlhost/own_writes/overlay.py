@@ -75,9 +75,10 @@ class WrittenKind:
         if version is None:
             return
         from ctrlhost.cache import Object
-        from ctrlhost.informers.selected import selects
+        from ctrlhost.informers.narrowing import scope_selects
 
-        outside = not selects(self.informer, answer)
+        covered = self.informer.covers(answer["metadata"].get("namespace") or "")
+        outside = not (covered and scope_selects(self.informer.scope, answer))
         entry = Entry(Object(answer if raw is None else raw), version, answer["metadata"].get("uid", ""), outside)
         self._remember(_key(answer["metadata"]), entry)
 
