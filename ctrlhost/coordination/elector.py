@@ -96,7 +96,7 @@ class LeaderElector:
         if mine and self._now() > at + self.config.lease_duration + tolerance:
             raise RuntimeError(f"failed election to renew leadership on lease {self.lock.name}")
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Look at the Lease now, as when somebody heard that it has changed."""
         self._wake.set()
 

@@ -163,13 +163,13 @@ class _LeaseWatcher:
 
     def on_add(self, lease: Any, _initial: bool) -> None:
         if lease.get_path("spec", "holderIdentity", default="") != self._elector.lock.identity:
-            self._elector.poke()
+            self._elector.wake()
 
     def on_update(self, _old: Any, new: Any) -> None:
         self.on_add(new, False)
 
     def on_delete(self, _lease: Any) -> None:
-        self._elector.poke()
+        self._elector.wake()
 
 
 class LeaderElectionCollector(Collector):

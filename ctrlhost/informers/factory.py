@@ -241,11 +241,11 @@ class InformerFactory:
             informer.start()
         self._resyncer.start()
 
-    def poke(self, group: str) -> None:
+    def wake(self, group: str) -> None:
         """Let the informers of an API group that wait try again now, as after its CRDs were installed."""
         for informer in self.informers():
             if informer.state == "waiting" and informer.scope.api_version.rpartition("/")[0] == group:
-                informer.poke()
+                informer.wake()
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
         """Wait until all started informers hold their first list; False at the timeout, which names the late ones.

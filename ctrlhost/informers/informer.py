@@ -293,10 +293,10 @@ class Informer:
         self.client.resources.forget(self.api_version, self.kind)
         self._parts.restart()
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Try again now where a reflector waits, as after a CRD was installed or a right was given."""
         for part in self.parts:
-            part.reflector.poke()
+            part.reflector.wake()
 
     def release(self) -> None:
         """Give the informer back; the last of its users stops it. Each user does this once."""

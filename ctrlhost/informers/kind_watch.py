@@ -67,7 +67,7 @@ class KindWatch:
         _, _, group = crd.name.partition(".")
         for informer in self._of(group):
             if informer.state != "watching":
-                informer.poke()
+                informer.wake()
 
     def _gone(self, crd: Any) -> None:
         name = crd.key if isinstance(crd, DeletedFinalStateUnknown) else crd.name
