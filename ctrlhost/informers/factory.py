@@ -14,9 +14,9 @@ from ctrlhost.informers.declarations import Declarations, normal_reads, normal_s
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
-from ctrlhost.informers.namespace_follower import Following
-from ctrlhost.informers.namespace_informer import Part, Reads, Scope, Transform
-from ctrlhost.informers.namespace_informers import Parts
+from ctrlhost.informers.namespace_follower import NamespaceFollower
+from ctrlhost.informers.namespace_informer import NamespaceInformer, Reads, Scope, Transform
+from ctrlhost.informers.namespace_informers import NamespaceInformers
 from ctrlhost.informers.narrowing import selection_within
 from ctrlhost.informers.resync import Resyncer
 from ctrlhost.informers.view import View
@@ -171,8 +171,8 @@ class InformerFactory:
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
         key, chosen, on_error = self._key(scope), scope.namespaces, self._on_error
 
-        def make_part(parts: Parts, namespace: str) -> Part:
-            return Part(
+        def make_part(parts: NamespaceInformers, namespace: str) -> NamespaceInformer:
+            return NamespaceInformer(
                 self._client,
                 scope,
                 namespace,
@@ -186,11 +186,11 @@ class InformerFactory:
                 optional=optional,
             )
 
-        parts = Parts(make_part, [""] if chosen is None else chosen if isinstance(chosen, tuple) else ())
-        following = None
+        parts = NamespaceInformers(make_part, [""] if chosen is None else chosen if isinstance(chosen, tuple) else ())
+        follower = None
         if isinstance(chosen, NamespaceSelector):
-            following = Following(chosen, self._get(Scope("v1", "Namespace", reads="metadata")), parts)
-        return Informer(scope, key, parts, self._client, self._clock, following, optional=optional)
+            follower = NamespaceFollower(chosen, self._get(Scope("v1", "Namespace", reads="metadata")), parts)
+        return Informer(scope, key, parts, self._client, self._clock, follower, optional=optional)
 
     def _key(self, scope: Scope) -> str:
         """Name an informer; transforms have no names, so of several with the same description each gets a number."""
@@ -219,8 +219,8 @@ class InformerFactory:
         informer.stop()
         if isinstance(informer, View):
             informer.wide.release()
-        elif informer.following is not None:
-            informer.following.namespaces.release()
+        elif informer.follower is not None:
+            informer.follower.namespaces.release()
         if kinds is not None:
             kinds.stop()
             kinds.crds.release()

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.informers.callback_metrics import FunctionCost
     from ctrlhost.informers.indexers import UnionIndexer, ViewIndexer
-    from ctrlhost.informers.namespace_follower import Following
-    from ctrlhost.informers.namespace_informer import Part, Scope
-    from ctrlhost.informers.namespace_informers import Parts
+    from ctrlhost.informers.namespace_follower import NamespaceFollower
+    from ctrlhost.informers.namespace_informer import NamespaceInformer, Scope
+    from ctrlhost.informers.namespace_informers import NamespaceInformers
     from ctrlhost.workqueue import WorkQueue
 
 _FIRST_LISTS = -100
@@ -46,20 +46,20 @@ class Informer:
         self,
         scope: Scope,
         key: str,
-        parts: Parts,
+        parts: NamespaceInformers,
         client: Client,
         clock: Clock,
-        following: Following | None = None,
+        follower: NamespaceFollower | None = None,
         *,
         optional: bool = False,
     ) -> None:
-        """Join the parts; `following` has them follow the namespaces that there are."""
+        """Join the parts; `follower` has them follow the namespaces that there are."""
         #: Nobody needs it to sync: it makes others quicker.
         self.optional = optional
         self.scope = scope
         #: A readable name, different for informers that are not shared.
         self.key = key
-        self.following = following
+        self.follower = follower
         self._parts = parts
         self._synced = False
         self.users = 0
@@ -70,12 +70,12 @@ class Informer:
         self.stopped = False
         self._lock = threading.Lock()
         self._release: Callable[[Informer], None] = lambda _: None
-        fixed = following is None
+        fixed = follower is None
         self.indexer: Indexer | UnionIndexer | ViewIndexer = parts.indexer(fixed=fixed)
         self.lister = Lister(self.indexer)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[NamespaceInformer, ...]:
         """The parts at this moment: one per namespace, or one for all of them."""
         return self._parts.now
 
@@ -115,10 +115,10 @@ class Informer:
             if not (callback is None or callable(callback)):
                 raise TypeError(f"a handler is made of functions, not of {callback!r}")
         callbacks = Callbacks(name or handler_name(on_add, on_update, on_delete), on_add, on_update, on_delete, filter)
-        registrations: dict[Part, Registration] = {}
+        registrations: dict[NamespaceInformer, Registration] = {}
         cost = HandlerCost("handler", callbacks.name)
 
-        def add(part: Part) -> Callable[[bool], None]:
+        def add(part: NamespaceInformer) -> Callable[[bool], None]:
             registration = registrations[part] = part.dispatcher.add(
                 callbacks, part.engine.add_listener(resync, every_change=every_change), cost
             )
@@ -161,7 +161,7 @@ class Informer:
         key = measured("map", mapping_in_core(key, self.client), costs)
         wanted = self._chosen([measured("predicate", in_core(each), costs) for each in predicates])
 
-        def add(part: Part) -> Callable[[bool], None]:
+        def add(part: NamespaceInformer) -> Callable[[bool], None]:
             handle = part.engine.enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
             return lambda _: part.engine.remove_handler(handle)
 
@@ -195,11 +195,11 @@ class Informer:
             return tuple(cost for handle in self._handles if handle.active for cost in handle.costs)
 
     def _looked_everywhere(self) -> bool:
-        return self.following is None or self.following.complete
+        return self.follower is None or self.follower.complete
 
     def covers(self, namespace: str) -> bool:
         """Tell whether objects of a namespace belong to it now; `""` is that of cluster-scoped objects."""
-        if self.following is None and isinstance(self.scope.namespaces, tuple):
+        if self.follower is None and isinstance(self.scope.namespaces, tuple):
             # Namespaces mean nothing for a cluster-scoped object.
             return not namespace or namespace in self.scope.namespaces
         return any(part.namespace in ("", namespace) for part in self.parts)
@@ -275,8 +275,8 @@ class Informer:
         if self.stopped:
             return "stopped", ""
         found = [(part.reflector.status.state, part.reflector.status.reason) for part in self.parts]
-        if self.following is not None:
-            found.append(self.following.state)
+        if self.follower is not None:
+            found.append(self.follower.state)
         return min(found, key=lambda each: _WORST_FIRST.index(each[0]), default=("watching", ""))
 
     def check(self, *, repair: bool = False) -> list[Difference]:
@@ -310,8 +310,8 @@ class Informer:
         """Stop for good: streams are cut, handlers told nothing more. Waits `timeout` seconds at most for threads."""
         with self._lock:
             self.stopped = True
-        if self.following is not None:
-            self.following.stop()
+        if self.follower is not None:
+            self.follower.stop()
         self._parts.stop(timeout)
 
     def _must_run(self) -> None:

@@ -1,4 +1,4 @@
-"""Following which custom kinds there are: informers wake when theirs appears, and let go when it is removed."""
+"""Wakes informers of custom kinds when their CRD is installed, and empties them when it is removed."""
 
 from __future__ import annotations
 

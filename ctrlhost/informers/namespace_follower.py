@@ -1,4 +1,4 @@
-"""Following which namespaces there are, for an informer that wants those with certain names or labels."""
+"""Follow the namespaces of the cluster, for an informer of those with certain names or labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ctrlhost.cache import DeletedFinalStateUnknown
 if TYPE_CHECKING:
     from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
     from ctrlhost.informers.handle import Handle
-    from ctrlhost.informers.namespace_informers import Parts
+    from ctrlhost.informers.namespace_informers import NamespaceInformers
     from ctrlhost.reflector.status import State
     from ctrlhost.selectors.namespaces import NamespaceSelector
 
@@ -37,10 +37,10 @@ class NamespaceSource(Protocol):
         """Give the informer back."""
 
 
-class Following:
+class NamespaceFollower:
     """Keeps the parts of one informer equal to the namespaces that its selector chooses."""
 
-    def __init__(self, selector: NamespaceSelector, namespaces: NamespaceSource, parts: Parts) -> None:
+    def __init__(self, selector: NamespaceSelector, namespaces: NamespaceSource, parts: NamespaceInformers) -> None:
         """Hear of all namespaces from `namespaces`, which the factory counts as used by this."""
         self.namespaces = namespaces
         self._selector = selector

@@ -69,7 +69,7 @@ class Scope:
         return " ".join(parts)
 
 
-class Part:
+class NamespaceInformer:
     """An engine and the reflector that feeds it."""
 
     def __init__(

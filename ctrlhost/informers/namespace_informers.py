@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ctrlhost.cache import Indexer
-    from ctrlhost.informers.namespace_informer import Part
+    from ctrlhost.informers.namespace_informer import NamespaceInformer
 
 
 @dataclass(slots=True, eq=False)
@@ -21,30 +21,32 @@ class Attached:
     """One handler on all parts, those that come later too."""
 
     #: Adds the handler to a part, and gives what removes it: `remove(wait)`.
-    add: Callable[[Part], Callable[[bool], None]]
-    removes: dict[Part, Callable[[bool], None]] = field(default_factory=dict)
+    add: Callable[[NamespaceInformer], Callable[[bool], None]]
+    removes: dict[NamespaceInformer, Callable[[bool], None]] = field(default_factory=dict)
 
 
-class Parts:
+class NamespaceInformers:
     """Holds the parts of one informer. All methods may be called from any thread."""
 
-    def __init__(self, make: Callable[[Parts, str], Part], namespaces: Collection[str]) -> None:
+    def __init__(
+        self, make: Callable[[NamespaceInformers, str], NamespaceInformer], namespaces: Collection[str]
+    ) -> None:
         """Make a part for each namespace; `""` stands for all of them."""
         self._make = make
         self._lock = threading.RLock()
         #: Held while parts are emptied, which takes its time. Taken before the other one.
         self._changing = threading.Lock()
         self._started = self._stopped = False
-        self._active: dict[str, Part] = {name: make(self, name) for name in namespaces}
+        self._active: dict[str, NamespaceInformer] = {name: make(self, name) for name in namespaces}
         #: Namespaces that went away, whose handlers in Python may still be at what happened there.
-        self._retired: dict[str, Part] = {}
+        self._retired: dict[str, NamespaceInformer] = {}
         self._attached: list[Attached] = []
         self._union: UnionIndexer | None = None
         #: The namespaces are what they are, whatever is said of them later.
         self._fixed = False
 
     @property
-    def now(self) -> tuple[Part, ...]:
+    def now(self) -> tuple[NamespaceInformer, ...]:
         """The parts that there are at this moment."""
         return tuple(self._active.values())
 
@@ -58,7 +60,7 @@ class Parts:
             self._union = UnionIndexer(indexers)
         return self._union
 
-    def attach(self, add: Callable[[Part], Callable[[bool], None]]) -> Attached:
+    def attach(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> Attached:
         """Add a handler to each part, now and later."""
         attached = Attached(add)
         with self._lock:
@@ -144,14 +146,14 @@ class Parts:
     def _ended(self) -> bool:
         return self._stopped
 
-    def _revived(self, name: str) -> Part | None:
+    def _revived(self, name: str) -> NamespaceInformer | None:
         part = self._retired.pop(name, None)
         if part is not None:
             self._attach_all(part)
             part.restart(run=self._started)
         return part
 
-    def _made(self, name: str) -> Part:
+    def _made(self, name: str) -> NamespaceInformer:
         part = self._make(self, name)
         if self._union is not None:
             self._union.prepare(part.engine.indexer)
@@ -160,7 +162,7 @@ class Parts:
             part.start()
         return part
 
-    def _attach_all(self, part: Part) -> None:
+    def _attach_all(self, part: NamespaceInformer) -> None:
         for attached in self._attached:
             if part not in attached.removes:
                 attached.removes[part] = attached.add(part)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.namespace_informer import Part
+    from ctrlhost.informers.namespace_informer import NamespaceInformer
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 class Resyncer:
     """One thread for all informers of a factory; it runs only where somebody asked for resyncs."""
 
-    def __init__(self, clock: Clock, parts: Callable[[], Sequence[Part]]) -> None:
+    def __init__(self, clock: Clock, parts: Callable[[], Sequence[NamespaceInformer]]) -> None:
         """Look after `parts`, asked for anew each time."""
         self._clock = clock
         self._parts = parts

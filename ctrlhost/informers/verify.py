@@ -10,7 +10,7 @@ from ctrlhost.transport.responses import decode_object
 
 if TYPE_CHECKING:
     from ctrlhost.client import Client
-    from ctrlhost.informers.namespace_informer import Part
+    from ctrlhost.informers.namespace_informer import NamespaceInformer
 
 _TRIES = 10
 _PAGE = 500
@@ -26,7 +26,7 @@ class Difference:
     served: str
 
 
-def differences(client: Client, part: Part) -> list[Difference]:
+def differences(client: Client, part: NamespaceInformer) -> list[Difference]:
     """Compare a part's cache with the server at the cache's own version; Stale while changes come too fast for that."""
     for _ in range(_TRIES):
         version = part.engine.last_resource_version
@@ -40,7 +40,7 @@ def differences(client: Client, part: Part) -> list[Difference]:
     return [Difference(key, cached.get(key, ""), served.get(key, "")) for key in keys]
 
 
-def _served(client: Client, part: Part, version: str) -> dict[str, str]:
+def _served(client: Client, part: NamespaceInformer, version: str) -> dict[str, str]:
     """List keys and versions at exactly one version."""
     resource = client.resource(part.scope.api_version, part.scope.kind)
     path = resource.path(part.namespace)
@@ -65,7 +65,7 @@ def _served(client: Client, part: Part, version: str) -> dict[str, str]:
         query.update({"continue": token, "resourceVersion": None, "resourceVersionMatch": None})
 
 
-def check_parts(client: Client, parts: tuple[Part, ...], *, repair: bool) -> list[Difference]:
+def check_parts(client: Client, parts: tuple[NamespaceInformer, ...], *, repair: bool) -> list[Difference]:
     """Compare all parts; those that differ list again where `repair` is asked for."""
     found: list[Difference] = []
     for part in parts:

@@ -23,7 +23,7 @@ class View(Informer):
 
     def __init__(self, scope: Scope, key: str, wide: Informer, selection: Selection) -> None:
         """Look through `wide`, which the factory counts as used by this."""
-        super().__init__(scope, key, wide._parts, wide.client, wide.clock, wide.following)  # noqa: SLF001 - it is one of them
+        super().__init__(scope, key, wide._parts, wide.client, wide.clock, wide.follower)  # noqa: SLF001 - it is one of them
         self.wide = wide
         self.selection = selection
         self.indexer = ViewIndexer(wide.indexer, selection, key)

@@ -11,33 +11,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client.target import Target, WriteVerb
-    from ctrlhost.own_writes.overlay import Written
-    from ctrlhost.own_writes.self_events import Echoes
+    from ctrlhost.own_writes.overlay import OwnWrites
+    from ctrlhost.own_writes.self_events import SelfEvents
     from ctrlhost.transport.interface import Query, Response, Stream, Transport
 
 
 class WritingClient(Client):
     """A client whose writes show in the reads of the same plugin at once; see `ctrlhost.written`."""
 
-    _written: Written
+    _written: OwnWrites
     _guard: Callable[[], None] | None
-    _echoes: Echoes | None
+    _self_events: SelfEvents | None
 
     @classmethod
     def of(
         cls,
         client: Client,
-        written: Written,
+        written: OwnWrites,
         *,
         guard: Callable[[], None] | None = None,
-        echoes: Echoes | None = None,
+        self_events: SelfEvents | None = None,
     ) -> Self:
         """Share a client's connections; `guard` is called before each write, and forbids it by raising."""
         own = cls.__new__(cls)
         own.__dict__.update(client.__dict__)
         if guard is not None:
             own._caller = Caller(_GuardedTransport(client.transport, guard))  # noqa: SLF001 - the same class
-        own._written, own._guard, own._echoes = written, guard, echoes  # noqa: SLF001 - the same class
+        own._written, own._guard, own._self_events = written, guard, self_events  # noqa: SLF001 - the same class
         return own
 
     def delete_collection(self, *args: Any, **options: Any) -> dict[str, Any]:
@@ -61,9 +61,9 @@ class WritingClient(Client):
         followed = self._written.of(target.resource.api_version, target.resource.kind)
         key = (target.namespace, target.name or "")
         known = None
-        if self._echoes is not None:
+        if self._self_events is not None:
             # The cache may show the write before its answer is here.
-            known = self._echoes.base(target.resource.api_version, target.resource.kind, key)
+            known = self._self_events.base(target.resource.api_version, target.resource.kind, key)
         for one in followed:
             one.begin(key)
         try:
@@ -74,8 +74,8 @@ class WritingClient(Client):
                     one.deleted(key, uid)
             elif answer.get("kind") == target.resource.kind:
                 # A subresource such as `scale` answers with a kind of its own, whose content is another.
-                if self._echoes is not None and content_type != "application/json-patch+json":
-                    self._echoes.wrote(target.resource.kind, known, content, answer)
+                if self._self_events is not None and content_type != "application/json-patch+json":
+                    self._self_events.wrote(target.resource.kind, known, content, answer)
                 for one in followed:
                     one.wrote(answer, raw)
             return answer

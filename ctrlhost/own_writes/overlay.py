@@ -34,7 +34,7 @@ class Entry:
     outside: bool = False
 
 
-class WrittenKind:
+class PendingWrites:
     """The writes to one kind, with the informer that will catch up with them. Methods may be called from any thread."""
 
     def __init__(self, informer: Informer) -> None:
@@ -43,8 +43,8 @@ class WrittenKind:
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, str], Entry] = {}
         #: Writes under way, per key; the echo filter waits for their answers.
-        self._flying: dict[tuple[str, str], int] = {}
-        self._landed = threading.Condition(self._lock)
+        self._in_flight: dict[tuple[str, str], int] = {}
+        self._answered = threading.Condition(self._lock)
         self._sweep_at = 128
 
     def __bool__(self) -> bool:
@@ -54,20 +54,20 @@ class WrittenKind:
     def begin(self, key: tuple[str, str]) -> None:
         """Note that a write to this key is under way."""
         with self._lock:
-            self._flying[key] = self._flying.get(key, 0) + 1
+            self._in_flight[key] = self._in_flight.get(key, 0) + 1
 
     def end(self, key: tuple[str, str]) -> None:
         """Note that a write to this key was answered, or failed."""
-        with self._landed:
-            left = self._flying.pop(key, 1) - 1
+        with self._answered:
+            left = self._in_flight.pop(key, 1) - 1
             if left:
-                self._flying[key] = left
-            self._landed.notify_all()
+                self._in_flight[key] = left
+            self._answered.notify_all()
 
     def wait_for_answers(self, key: tuple[str, str], seconds: float) -> None:
         """Wait until no write to this key is under way, but no longer than this."""
-        with self._landed:
-            self._landed.wait_for(lambda: key not in self._flying, seconds)
+        with self._answered:
+            self._answered.wait_for(lambda: key not in self._in_flight, seconds)
 
     def wrote(self, answer: dict[str, Any], raw: bytes | None = None) -> None:
         """Remember the server's answer to a create, replace, patch or apply; `raw` is the same as it came."""
@@ -141,23 +141,23 @@ class WrittenKind:
         return reached is None or reached >= entry.version
 
 
-class Written:
+class OwnWrites:
     """The writes of one plugin, for the kinds that its controllers read."""
 
     def __init__(self) -> None:
         """Follow nothing yet."""
-        self._kinds: dict[tuple[str, str], list[WrittenKind]] = {}
+        self._kinds: dict[tuple[str, str], list[PendingWrites]] = {}
 
-    def follow(self, api_version: str, kind: str, informer: Informer) -> WrittenKind:
+    def follow(self, api_version: str, kind: str, informer: Informer) -> PendingWrites:
         """Remember writes to this kind from now on, until the informer shows them."""
         known = self._kinds.setdefault((_group(api_version), kind), [])
         followed = next((one for one in known if one.informer is informer), None)
         if followed is None:
-            followed = WrittenKind(informer)
+            followed = PendingWrites(informer)
             known.append(followed)
         return followed
 
-    def of(self, api_version: str, kind: str) -> list[WrittenKind]:
+    def of(self, api_version: str, kind: str) -> list[PendingWrites]:
         """Give what follows the kind, in any version; empty when the plugin does not read it."""
         return self._kinds.get((_group(api_version), kind), [])
 
@@ -165,7 +165,7 @@ class Written:
 class PluginLister:
     """A lister as a controller sees it: the cache, and where that lags behind the plugin's own writes, those."""
 
-    def __init__(self, informer: Informer, written: WrittenKind, indexes: Mapping[str, str]) -> None:
+    def __init__(self, informer: Informer, written: PendingWrites, indexes: Mapping[str, str]) -> None:
         """Read from an informer; `indexes` gives the informer's name for each of the plugin's index names."""
         self._lister = informer.lister
         self._written = written

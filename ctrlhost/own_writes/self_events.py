@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.informers import Informer
-    from ctrlhost.own_writes.overlay import WrittenKind
+    from ctrlhost.own_writes.overlay import PendingWrites
 
 _REMEMBERED = 4096
 #: How long an event waits for the answer to a write that is under way, in seconds at most.
@@ -20,7 +20,7 @@ _PATIENCE = 0.1
 _BOOKKEEPING = frozenset({"resourceVersion", "managedFields", "generation"})
 
 
-class Echoes:
+class SelfEvents:
     """The versions that a controller's own writes made, and that differ from what it had read in nothing but that."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Echoes:
             if len(self._versions) > _REMEMBERED:
                 self._versions.popitem(last=False)
 
-    def predicate(self, written: WrittenKind) -> Any:
+    def predicate(self, written: PendingWrites) -> Any:
         """Give the predicate that lets everything pass but echoes."""
 
         def wakes(old: Object | None, new: Object | None) -> bool:

@@ -8,25 +8,25 @@ import socket
 from typing import TYPE_CHECKING
 
 from ctrlhost.testing.fault_proxy.replay import Recorder
-from ctrlhost.testing.fault_proxy.session import Client, Weather, accept, linger_not, reset
+from ctrlhost.testing.fault_proxy.session import Session, accept, linger_not, reset
 
 if TYPE_CHECKING:
     import ssl
 
-    from ctrlhost.testing.fault_proxy.plan import Plan
+    from ctrlhost.testing.fault_proxy.plan import GlobalFaults, Plan
     from ctrlhost.testing.fault_proxy.upstream import Upstream
 
 
-class Door:
+class Listener:
     """The listening port and the connections that came through it."""
 
     _tls: ssl.SSLContext
     _upstream: Upstream
 
-    def __init__(self, plan: Plan, weather: Weather) -> None:
-        """Have no port yet; `plan` says which connections and requests are hit, `weather` what befalls all."""
+    def __init__(self, plan: Plan, global_faults: GlobalFaults) -> None:
+        """Have no port yet; `plan` says which connections and requests are hit, `global_faults` what befalls all."""
         self._plan = plan
-        self._weather = weather
+        self._global_faults = global_faults
         self._recorder = Recorder()
         #: Requests that came so far.
         self.requests = 0
@@ -46,9 +46,9 @@ class Door:
 
     async def open(self) -> None:
         """Let everything through, and take new connections."""
-        if self._weather.flowing is None:
-            self._weather.flowing = asyncio.Event()
-        self._weather.flowing.set()
+        if self._global_faults.flowing is None:
+            self._global_faults.flowing = asyncio.Event()
+        self._global_faults.flowing.set()
         if not self._accepting and self._listener is not None:
             self._listener.listen(1024)
             asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
@@ -64,8 +64,8 @@ class Door:
 
     async def silence(self) -> None:
         """Close nothing, refuse nothing, and let nothing through."""
-        if self._weather.flowing is not None:
-            self._weather.flowing.clear()
+        if self._global_faults.flowing is not None:
+            self._global_faults.flowing.clear()
 
     async def drop(self) -> None:
         """Reset every connection; new ones are welcome."""
@@ -100,7 +100,7 @@ class Door:
         task.add_done_callback(self._greeted)
 
     async def _greet(self, sock: socket.socket) -> None:
-        await self._weather.pass_through()
+        await self._global_faults.pass_through()
         with contextlib.suppress(OSError):
             if (hit := self._plan.for_connection()) is None:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -118,7 +118,7 @@ class Door:
             sock.close()
 
     def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> asyncio.Task[None]:
-        client = Client(reader, writer, self._upstream, self._plan, self._recorder, self._weather, self._count)
+        client = Session(reader, writer, self._upstream, self._plan, self._recorder, self._global_faults, self._count)
         task = asyncio.create_task(client.serve())
         self._clients[task] = writer
         task.add_done_callback(self._gone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections import Counter, deque
@@ -49,7 +50,7 @@ class _Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Storm:
+class RandomFaults:
     """Faults drawn at random, the same ones for the same seed and the same request of its verb and path."""
 
     seed: int
@@ -92,6 +93,22 @@ class Storm:
         )
 
 
+@dataclass(slots=True)
+class GlobalFaults:
+    """What befalls every request alike; set by tests, read in the proxy's loop."""
+
+    latency: float = 0.0
+    #: Cleared while the network is dead without a sign.
+    flowing: asyncio.Event | None = None
+
+    async def pass_through(self) -> None:
+        """Wait as long as the network takes."""
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        if self.flowing is not None and not self.flowing.is_set():
+            await self.flowing.wait()
+
+
 class Plan:
     """Hands out the faults and keeps the record of those that struck. Safe to use from any thread."""
 
@@ -99,7 +116,7 @@ class Plan:
         """Let everything through."""
         self._lock = threading.Lock()
         self._orders: list[_Order] = []
-        self._storm: Storm | None = None
+        self._storm: RandomFaults | None = None
         self._asked: Counter[tuple[str, str]] = Counter()
         self._connections = 0
         self.counts: Counter[str] = Counter()
@@ -112,7 +129,7 @@ class Plan:
         with self._lock:
             self._orders += [_Order(fault, verb, resource, name)] * times
 
-    def storm(self, storm: Storm | None) -> None:
+    def storm(self, storm: RandomFaults | None) -> None:
         """Draw faults from now on, or no more."""
         with self._lock:
             self._storm = storm

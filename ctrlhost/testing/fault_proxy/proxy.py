@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from ctrlhost.kubeconfig.load import load_connection
 from ctrlhost.sandbox import tls
 from ctrlhost.testing.fault_proxy import kubeconfig as kubeconfigs
-from ctrlhost.testing.fault_proxy.listener import Door
-from ctrlhost.testing.fault_proxy.plan import WEIGHTS, Plan, Storm
-from ctrlhost.testing.fault_proxy.session import Weather
+from ctrlhost.testing.fault_proxy.listener import Listener
+from ctrlhost.testing.fault_proxy.plan import WEIGHTS, GlobalFaults, Plan, RandomFaults
 from ctrlhost.testing.fault_proxy.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -54,21 +53,21 @@ class FaultProxy:
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._weather = Weather()
-        self._door = Door(self._plan, self._weather)
+        self._global_faults = GlobalFaults()
+        self._listener = Listener(self._plan, self._global_faults)
 
     def start(self) -> Self:
         """Listen on a free port of the loopback interface, and write the kubeconfig."""
         connection = load_connection(self._source, self._context)
         certificates = tls.issue("127.0.0.1")
-        port = self._door.place(certificates.server_context(), Upstream(connection))
+        port = self._listener.place(certificates.server_context(), Upstream(connection))
         self.url = f"https://127.0.0.1:{port}"
         kubeconfigs.write(self.kubeconfig, self._source, self._context, url=self.url, ca=certificates.ca)
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._thread.start()
-        self._run(self._door.open())
+        self._run(self._listener.open())
         return self
 
     def stop(self) -> None:
@@ -99,19 +98,19 @@ class FaultProxy:
 
         With `silent` nothing is closed, nothing is refused and nothing arrives: what a lost route looks like.
         """
-        self._run(self._door.silence() if silent else self._door.cut())
+        self._run(self._listener.silence() if silent else self._listener.cut())
 
     def restore(self) -> None:
         """Give the network back. After a silent cut what was on its way arrives."""
-        self._run(self._door.open())
+        self._run(self._listener.open())
 
     def drop(self) -> None:
         """Reset every open connection, once; new ones are welcome."""
-        self._run(self._door.drop())
+        self._run(self._listener.drop())
 
     def delay(self, seconds: float) -> None:
         """Hold every request and every piece of an answer back for so long; 0 ends it."""
-        self._weather.latency = seconds
+        self._global_faults.latency = seconds
 
     # ---- single faults and storms ----
 
@@ -159,22 +158,22 @@ class FaultProxy:
         if unknown := set(kinds or ()) - set(WEIGHTS):
             raise ValueError(f"no kinds of faults: {', '.join(sorted(unknown))}; there are {', '.join(WEIGHTS)}")
         used = self.seed if seed is None else seed
-        self._plan.storm(Storm(used, rate, watches, connections, within, silence, dict(kinds or WEIGHTS)))
+        self._plan.storm(RandomFaults(used, rate, watches, connections, within, silence, dict(kinds or WEIGHTS)))
         self.drop()
         return used
 
     def calm(self) -> None:
         """End the storm, take back what `next` ordered, and lift silence and delay."""
         self._plan.clear()
-        self._weather.latency = 0.0
-        self._run(self._door.open())
+        self._global_faults.latency = 0.0
+        self._run(self._listener.open())
 
     # ---- what happened ----
 
     @property
     def requests(self) -> int:
         """How many requests came so far."""
-        return self._door.requests
+        return self._listener.requests
 
     @property
     def total(self) -> int:
@@ -200,7 +199,7 @@ class FaultProxy:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(_ENDS)
 
     async def _shut(self) -> None:
-        await self._door.shut()
+        await self._listener.shut()
         # A handshake that was called off still says its farewell; only the loop's own pipe is to be left.
         deadline = time.monotonic() + _FAREWELL
         while len(self._selector.get_map()) > 1 and time.monotonic() < deadline:  # noqa: ASYNC110 - nobody tells

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ctrlhost.testing.fault_proxy.http1 import LAST_CHUNK, Frames, chunk, error_frame
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ctrlhost.testing.fault_proxy.fault import Injected
-    from ctrlhost.testing.fault_proxy.plan import Plan
+    from ctrlhost.testing.fault_proxy.plan import GlobalFaults, Plan
     from ctrlhost.testing.fault_proxy.replay import Recording
 
 QUIET = bytes(bytearray(b"quiet"))
@@ -23,22 +23,18 @@ class Cut(Exception):
     """The connection is to be reset now."""
 
 
-class _Weather(Protocol):
-    async def pass_through(self) -> None: ...
-
-
 class Relay:
     """Writes one answer's body to the client."""
 
-    def __init__(self, writer: asyncio.StreamWriter, weather: _Weather, *, chunked: bool) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, global_faults: GlobalFaults, *, chunked: bool) -> None:
         """Write in chunks, or plainly where the headers name a length."""
-        self._writer, self._weather, self._chunked = writer, weather, chunked
+        self._writer, self._global_faults, self._chunked = writer, global_faults, chunked
         #: The frame that passed last, where faults are on their way.
         self._last = b""
 
     async def send(self, data: bytes) -> None:
         """Pass some bytes on."""
-        await self._weather.pass_through()
+        await self._global_faults.pass_through()
         if data:
             self._writer.write(chunk(data) if self._chunked else data)
             await self._writer.drain()
@@ -46,7 +42,7 @@ class Relay:
     async def end(self) -> None:
         """End the body in good order."""
         if self._chunked:
-            await self._weather.pass_through()
+            await self._global_faults.pass_through()
             self._writer.write(LAST_CHUNK)
         await self._writer.drain()
 

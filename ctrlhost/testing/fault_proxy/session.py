@@ -7,7 +7,6 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
@@ -32,30 +31,14 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
 
-    from ctrlhost.testing.fault_proxy.plan import Plan
+    from ctrlhost.testing.fault_proxy.plan import GlobalFaults, Plan
 
 _HOP = ("connection", "keep-alive", "transfer-encoding", "accept-encoding", "host", "content-length", "expect")
 _HANDSHAKE = 30.0
 _JSON = [("Content-Type", "application/json")]
 
 
-@dataclass(slots=True)
-class Weather:
-    """What befalls every request alike; set by tests, read in the proxy's loop."""
-
-    latency: float = 0.0
-    #: Cleared while the network is dead without a sign.
-    flowing: asyncio.Event | None = None
-
-    async def pass_through(self) -> None:
-        """Wait as long as the network takes."""
-        if self.latency:
-            await asyncio.sleep(self.latency)
-        if self.flowing is not None and not self.flowing.is_set():
-            await self.flowing.wait()
-
-
-class Client:
+class Session:
     """Serves one connection until either side has enough."""
 
     def __init__(
@@ -65,12 +48,12 @@ class Client:
         upstream: Upstream,
         plan: Plan,
         recorder: Recorder,
-        weather: Weather,
+        global_faults: GlobalFaults,
         asked: Callable[[], None],
     ) -> None:
         """Take over a connection that was accepted; `asked` hears of each request."""
         self._reader, self._writer = reader, writer
-        self._upstream, self._plan, self._recorder, self._weather = upstream, plan, recorder, weather
+        self._upstream, self._plan, self._recorder, self._global_faults = upstream, plan, recorder, global_faults
         self._asked = asked
 
     async def serve(self) -> None:
@@ -103,7 +86,7 @@ class Client:
         self._asked()
         method, target, _ = (head.first + "  ").split(" ", 2)
         about, path = _about(method, target, head)
-        await self._weather.pass_through()
+        await self._global_faults.pass_through()
         hit = self._plan.for_request(about, path)
         if hit is not None and hit.fault.kind in BEFORE_THE_SERVER:
             await self._instead(hit)
@@ -181,7 +164,7 @@ class Client:
             await self._writer.drain()
             raise Cut
         self._writer.write(raw)
-        relay = Relay(self._writer, self._weather, chunked=chunked)
+        relay = Relay(self._writer, self._global_faults, chunked=chunked)
         complete = True
         if fault is None or hit is None or not _is_ok(answer):
             async for piece in pieces:
