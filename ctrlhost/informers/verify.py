@@ -1,4 +1,4 @@
-"""Comparing a cache with the server, to be sure: an informer at rest must hold what the server holds."""
+"""Compares a cache with the server: an idle informer must hold what the server holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,ap
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One object that the cache and the server do not agree on; versions are empty where there is no such object."""
+    """One object whose version differs between cache and server; the version is empty where the object is missing."""
 
     key: str
     cached: str
@@ -27,21 +27,21 @@ class Difference:
 
 
 def differences(client: Client, part: NamespaceInformer) -> list[Difference]:
-    """Compare a part's cache with the server at the cache's own version; Stale while changes come too fast for that."""
+    """Compare a part's cache with the server at the cache's version; Stale while changes arrive too fast."""
     for _ in range(_TRIES):
         version = part.engine.last_resource_version
         cached = {each.key: each.resource_version for each in part.engine.indexer.list()}
         if version and version == part.engine.last_resource_version and not part.engine.stats()["queued"]:
             break
     else:
-        raise Stale(f"{part.resource} changes too fast, or is not listed yet, to be compared with the server")
+        raise Stale(f"cannot compare {part.resource} with the server: it is not listed yet or changes too fast")
     served = _served(client, part, version)
     keys = sorted(key for key in cached.keys() | served.keys() if cached.get(key) != served.get(key))
     return [Difference(key, cached.get(key, ""), served.get(key, "")) for key in keys]
 
 
 def _served(client: Client, part: NamespaceInformer, version: str) -> dict[str, str]:
-    """List keys and versions at exactly one version."""
+    """Return the versions by key that the server holds at exactly this version."""
     resource = client.resource(part.scope.api_version, part.scope.kind)
     path = resource.path(part.namespace)
     query: dict[str, Any] = {
@@ -66,11 +66,11 @@ def _served(client: Client, part: NamespaceInformer, version: str) -> dict[str, 
 
 
 def check_parts(client: Client, parts: tuple[NamespaceInformer, ...], *, repair: bool) -> list[Difference]:
-    """Compare all parts; those that differ list again where `repair` is asked for."""
+    """Compare all parts; with `repair`, those that differ list again."""
     found: list[Difference] = []
     for part in parts:
         if not part.engine.has_synced:
-            raise CtrlhostError(f"{part.resource} has no first list yet, so there is nothing to compare")
+            raise CtrlhostError(f"cannot compare {part.resource}: it has no first list yet")
         here = differences(client, part)
         if here and repair:
             part.reflector.relist()
