@@ -1,4 +1,4 @@
-"""The client that a plugin gets: it remembers what was written, and starts no write where none may be started."""
+"""The client of a plugin: it remembers writes, and sends none when its guard forbids it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WritingClient(Client):
-    """A client whose writes show in the reads of the same plugin at once; see `ctrlhost.written`."""
+    """A client whose writes the same plugin reads at once; see `ctrlhost.own_writes.overlay`."""
 
     _written: OwnWrites
     _guard: Callable[[], None] | None
@@ -32,7 +32,7 @@ class WritingClient(Client):
         guard: Callable[[], None] | None = None,
         self_events: SelfEvents | None = None,
     ) -> Self:
-        """Share a client's connections; `guard` is called before each write, and forbids it by raising."""
+        """Share a client's connections; `guard` is called before each write, and prevents it by raising."""
         own = cls.__new__(cls)
         own.__dict__.update(client.__dict__)
         if guard is not None:
@@ -41,7 +41,7 @@ class WritingClient(Client):
         return own
 
     def delete_collection(self, *args: Any, **options: Any) -> dict[str, Any]:
-        """Delete many objects, as `Client.delete_collection`; reads do not wait for the effect of this one."""
+        """Delete many objects, as `Client.delete_collection`; reads do not wait for its effect."""
         if self._guard is not None:
             self._guard()
         return super().delete_collection(*args, **options)
@@ -62,7 +62,7 @@ class WritingClient(Client):
         key = (target.namespace, target.name or "")
         known = None
         if self._self_events is not None:
-            # The cache may show the write before its answer is here.
+            # The cache may show the write before its answer arrives.
             known = self._self_events.base(target.resource.api_version, target.resource.kind, key)
         for one in followed:
             one.begin(key)
@@ -73,7 +73,7 @@ class WritingClient(Client):
                 for one in followed:
                     one.deleted(key, uid)
             elif answer.get("kind") == target.resource.kind:
-                # A subresource such as `scale` answers with a kind of its own, whose content is another.
+                # A subresource such as `scale` answers with a kind of its own.
                 if self._self_events is not None and content_type != "application/json-patch+json":
                     self._self_events.wrote(target.resource.kind, known, content, answer)
                 for one in followed:
@@ -85,7 +85,7 @@ class WritingClient(Client):
 
 
 class _GuardedTransport:
-    """Asks before each request that writes, also before one that is sent once more because the server was busy."""
+    """Calls the guard before each write request, also before a retry because the server was busy."""
 
     def __init__(self, transport: Transport, guard: Callable[[], None]) -> None:
         self._transport = transport
@@ -100,9 +100,9 @@ class _GuardedTransport:
         return self._transport.stream(path, **options)
 
     def close(self) -> None:
-        """The transport is the host's."""
+        """Do nothing: the transport is the host's."""
 
 
 def _remains(answer: dict[str, Any]) -> bool:
-    """Say whether a deletion left the object there, for its finalizers or its grace period."""
+    """Return whether the object still exists after a deletion, for its finalizers or its grace period."""
     return answer.get("kind") != "Status" and bool((answer.get("metadata") or {}).get("deletionTimestamp"))
