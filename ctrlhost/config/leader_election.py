@@ -1,4 +1,4 @@
-"""The times of a leader election, and which of them fit together."""
+"""The times of a leader election, and their constraints."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ JITTER_FACTOR = 1.2
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionConfig:
-    """The times of an election in seconds; ValueError says which of them can not work together."""
+    """The times of an election in seconds; ValueError for times that cannot work together."""
 
-    #: For so long after its last renewal nobody else takes a lease.
+    #: How long after its last renewal no other replica takes a lease.
     lease_duration: float = 15.0
-    #: A leader that could not renew for so long leads no more.
+    #: How long after its last renewal a leader stops leading.
     renew_deadline: float = 10.0
-    #: How often a leader renews, and at least how long a candidate waits between two tries.
+    #: How often a leader renews, and the minimum between two attempts of a candidate.
     retry_period: float = 2.0
 
     def __post_init__(self) -> None:
-        """Refuse times with which two could lead, or nobody would for long."""
+        """Reject times with which two replicas could lead, or none for long."""
         for name in ("lease_duration", "renew_deadline", "retry_period"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be greater than zero")
@@ -30,5 +30,5 @@ class LeaderElectionConfig:
 
     @property
     def request_timeout(self) -> float:
-        """How long one request for the Lease may take: half the renew deadline, so that there is time for another."""
+        """Timeout of one request for the Lease: half the renew deadline, so that there is time for another."""
         return max(1.0, self.renew_deadline / 2)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ctrlhost.config.leader_election import LeaderElectionConfig
 from ctrlhost.config.types import suggest
 from ctrlhost.coordination.elector import LeaderElector
 from ctrlhost.coordination.lease import API_VERSION, LeaseLock
@@ -83,11 +82,7 @@ class Leadership:
         self.namespace = settings.leader_elect_resource_namespace or client.namespace
         # Unique for each start, so that a replica never mistakes the lease of an earlier run for its own.
         self.identity = f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
-        self._config = LeaderElectionConfig(
-            float(settings.leader_elect_lease_duration),
-            float(settings.leader_elect_renew_deadline),
-            float(settings.leader_elect_retry_period),
-        )
+        self._config = settings.leader_election()
         self._client = client.derive(field_manager="ctrlhost-leader-election")
         self._clock = clock
         self._events = PluginEvents(recorder, "leader-election")
