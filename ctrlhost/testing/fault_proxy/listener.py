@@ -1,4 +1,4 @@
-"""The proxy's port: connections are taken, greeted, refused and reset here. All of it runs in the proxy's loop."""
+"""The proxy's port: accepts, refuses and resets connections. Everything here runs in the proxy's loop."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING
 
+from ctrlhost.testing.fault_proxy.http1 import LIMIT
 from ctrlhost.testing.fault_proxy.replay import Recorder
-from ctrlhost.testing.fault_proxy.session import Session, accept, linger_not, reset
+from ctrlhost.testing.fault_proxy.session import Session, reset, reset_on_close
 
 if TYPE_CHECKING:
     import ssl
@@ -16,78 +17,79 @@ if TYPE_CHECKING:
     from ctrlhost.testing.fault_proxy.plan import GlobalFaults, Plan
     from ctrlhost.testing.fault_proxy.upstream import Upstream
 
+_HANDSHAKE = 30.0
+
 
 class Listener:
-    """The listening port and the connections that came through it."""
+    """The listening port and its connections."""
 
     _tls: ssl.SSLContext
     _upstream: Upstream
 
     def __init__(self, plan: Plan, global_faults: GlobalFaults) -> None:
-        """Have no port yet; `plan` says which connections and requests are hit, `global_faults` what befalls all."""
+        """Prepare without a port; `plan` holds the faults of connections and requests."""
         self._plan = plan
         self._global_faults = global_faults
         self._recorder = Recorder()
-        #: Requests that came so far.
-        self.requests = 0
-        self._clients: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
-        #: Connections that were accepted and are no transport's yet, by the task that greets them.
-        self._greeting: dict[asyncio.Task[None], socket.socket | None] = {}
-        self._listener: socket.socket | None = None
+        self._sessions: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        #: Tasks that accept a connection, and the sockets that no transport owns yet.
+        self._accepting: set[asyncio.Task[None]] = set()
+        self._unowned: set[socket.socket] = set()
+        self._socket: socket.socket | None = None
         self._port = 0
-        self._accepting = False
+        self._is_open = False
 
-    def place(self, tls: ssl.SSLContext, upstream: Upstream) -> int:
-        """Take a free port of the loopback interface, before `open`, and give it; `upstream` is what lies behind."""
+    def bind(self, tls: ssl.SSLContext, upstream: Upstream) -> int:
+        """Bind to a free port of the loopback interface, before `open`, and return it; forward to `upstream`."""
         self._tls, self._upstream = tls, upstream
-        self._listener = _bound(0)
-        self._port = self._listener.getsockname()[1]
+        self._socket = _bound(0)
+        self._port = self._socket.getsockname()[1]
         return self._port
 
     async def open(self) -> None:
-        """Let everything through, and take new connections."""
+        """Accept connections and forward their data."""
         if self._global_faults.flowing is None:
             self._global_faults.flowing = asyncio.Event()
         self._global_faults.flowing.set()
-        if not self._accepting and self._listener is not None:
-            self._listener.listen(1024)
-            asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
-            self._accepting = True
+        if not self._is_open and self._socket is not None:
+            self._socket.listen(1024)
+            asyncio.get_running_loop().add_reader(self._socket, self._accept, self._socket)
+            self._is_open = True
 
     async def cut(self) -> None:
         """Reset every connection and refuse new ones."""
         self._refuse()
-        if self._listener is not None:
-            # A port that is bound and not listened on refuses, and nobody else gets it meanwhile.
-            self._listener = _bound(self._port)
+        if self._socket is not None:
+            # A bound socket that does not listen refuses connections and keeps the port.
+            self._socket = _bound(self._port)
         await self.drop()
 
     async def silence(self) -> None:
-        """Close nothing, refuse nothing, and let nothing through."""
+        """Stop forwarding data, without closing or refusing connections."""
         if self._global_faults.flowing is not None:
             self._global_faults.flowing.clear()
 
     async def drop(self) -> None:
-        """Reset every connection; new ones are welcome."""
-        tasks = [*self._clients, *self._greeting]
-        for writer in list(self._clients.values()):
+        """Reset every connection and continue to accept new ones."""
+        tasks = [*self._sessions, *self._accepting]
+        for writer in list(self._sessions.values()):
             reset(writer)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def shut(self) -> None:
-        """Close everything, for good; handshakes under way end a little later."""
+    async def close(self) -> None:
+        """Close everything for good; running handshakes end a little later."""
         self._refuse()
         await self.drop()
         self._upstream.close()
 
     def _refuse(self) -> None:
-        if self._listener is not None:
-            if self._accepting:
-                asyncio.get_running_loop().remove_reader(self._listener)
-            self._accepting = False
-            self._listener.close()
+        if self._socket is not None:
+            if self._is_open:
+                asyncio.get_running_loop().remove_reader(self._socket)
+            self._is_open = False
+            self._socket.close()
 
     def _accept(self, listener: socket.socket) -> None:
         try:
@@ -95,51 +97,67 @@ class Listener:
         except OSError:
             return
         sock.setblocking(False)
-        task = asyncio.create_task(self._greet(sock))
-        self._greeting[task] = sock
-        task.add_done_callback(self._greeted)
+        self._unowned.add(sock)
+        task = asyncio.create_task(self._start_session(sock))
+        self._accepting.add(task)
+        task.add_done_callback(lambda task: self._accepted(task, sock))
 
-    async def _greet(self, sock: socket.socket) -> None:
+    async def _start_session(self, sock: socket.socket) -> None:
         await self._global_faults.pass_through()
+        loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             if (hit := self._plan.for_connection()) is None:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._greeting[_this()] = None
-                await accept(sock, self._serve, self._tls)
+                self._unowned.discard(sock)
+                reader = asyncio.StreamReader(limit=LIMIT, loop=loop)
+                protocol = _Protocol(reader, loop=loop)
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol, sock, ssl=self._tls, ssl_handshake_timeout=_HANDSHAKE
+                )
+                protocol.task = self._serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
                 return
             self._plan.struck(hit)
             if hit.fault.kind == "bad-tls":
-                await asyncio.get_running_loop().sock_sendall(sock, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                await loop.sock_sendall(sock, b"HTTP/1.1 400 Bad Request\r\n\r\n")
             else:
-                linger_not(sock)
+                reset_on_close(sock)
 
-    def _greeted(self, task: asyncio.Task[None]) -> None:
-        if (sock := self._greeting.pop(task)) is not None:
+    def _accepted(self, task: asyncio.Task[None], sock: socket.socket) -> None:
+        self._accepting.discard(task)
+        if sock in self._unowned:
+            self._unowned.discard(sock)
             sock.close()
 
     def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> asyncio.Task[None]:
-        client = Session(reader, writer, self._upstream, self._plan, self._recorder, self._global_faults, self._count)
-        task = asyncio.create_task(client.serve())
-        self._clients[task] = writer
-        task.add_done_callback(self._gone)
+        session = Session(reader, writer, self._upstream, self._plan, self._recorder, self._global_faults)
+        task = asyncio.create_task(session.serve())
+        self._sessions[task] = writer
+        task.add_done_callback(self._ended)
         return task
 
-    def _gone(self, task: asyncio.Task[None]) -> None:
-        writer = self._clients.pop(task)
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        writer = self._sessions.pop(task)
         writer.transport.abort()
         if not task.cancelled() and (error := task.exception()) is not None:
             loop = asyncio.get_running_loop()
             loop.call_exception_handler({"message": "the fault proxy failed", "exception": error, "task": task})
 
-    def _count(self) -> None:
-        self.requests += 1
 
+class _Protocol(asyncio.StreamReaderProtocol):
+    """Cancels the task of a connection when its client closes it, whatever the task waits for."""
 
-def _this() -> asyncio.Task[None]:
-    task = asyncio.current_task()
-    if task is None:
-        raise RuntimeError("only tasks greet connections")
-    return task
+    task: asyncio.Task[None] | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called when the connection is closed."""
+        super().connection_lost(exc)
+        if self.task is not None:
+            self.task.cancel()
+
+    def eof_received(self) -> bool:
+        """Close the connection: a client that half-closes it over HTTP/1.1 is done."""
+        super().eof_received()
+        return False
 
 
 def _bound(port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""The proxy itself: a thread with a listening port before an API server, and what a test does with it."""
+"""The proxy itself: a thread with a port before an API server, and its controls for tests."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from ctrlhost.testing.fault_proxy.fault import Fault, Injected
 
 SEED = "CTRLHOST_SEED"
-_ENDS = 10.0
-_FAREWELL = 2.0
+_TIMEOUT = 10.0
+_HANDSHAKES_END = 2.0
 
 
 class FaultProxy:
-    """Stands before one API server. Clients that use its `kubeconfig` go through it; all others are left alone.
+    """A proxy before one API server, with TLS on both sides. Clients that use its `kubeconfig` connect through it.
 
-    Methods may be called from any thread, and have taken effect when they return. TLS on both sides.
+    Methods may be called from any thread, and have taken effect when they return.
     """
 
     def __init__(self, server: Any, *, context: str | None = None, seed: int | None = None) -> None:
-        """Stand before `server`: the path of a kubeconfig, or anything that has one as `.kubeconfig`.
+        """Prepare for `server`: the path of a kubeconfig, or anything with a `.kubeconfig`.
 
-        `seed` is what storms draw from; without it `$CTRLHOST_SEED`, else one is made up.
+        `seed` is the seed of storms (default: `$CTRLHOST_SEED`, otherwise random).
         """
         self._source = Path(getattr(server, "kubeconfig", server))
         self._context = context
@@ -48,7 +48,7 @@ class FaultProxy:
         self.seed: int = seed if seed is not None else int(given) if given else random.SystemRandom().randrange(1 << 31)
         self._plan = Plan()
         self._folder = tempfile.TemporaryDirectory(prefix="ctrlhost-proxy-")
-        #: Where clients find the proxy's address, its CA and the server's user.
+        #: The kubeconfig for clients: the proxy's address, its CA and the server's user.
         self.kubeconfig = Path(self._folder.name, "kubeconfig")
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -60,7 +60,7 @@ class FaultProxy:
         """Listen on a free port of the loopback interface, and write the kubeconfig."""
         connection = load_connection(self._source, self._context)
         certificates = tls.issue("127.0.0.1")
-        port = self._listener.place(certificates.server_context(), Upstream(connection))
+        port = self._listener.bind(certificates.server_context(), Upstream(connection))
         self.url = f"https://127.0.0.1:{port}"
         kubeconfigs.write(self.kubeconfig, self._source, self._context, url=self.url, ca=certificates.ca)
         self._selector = selectors.DefaultSelector()
@@ -71,12 +71,12 @@ class FaultProxy:
         return self
 
     def stop(self) -> None:
-        """Close everything; for good."""
+        """Close everything for good."""
         if self._loop is None or self._thread is None:
             return
         self._run(self._shut())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_ENDS)
+        self._thread.join(_TIMEOUT)
         self._loop.close()
         self._loop = None
         self._folder.cleanup()
@@ -94,22 +94,22 @@ class FaultProxy:
     # ---- the network as a whole ----
 
     def cut(self, *, silent: bool = False) -> None:
-        """Take the network away: connections are reset and new ones refused, until `restore`.
+        """Cut the network: connections are reset and new ones refused, until `restore`.
 
-        With `silent` nothing is closed, nothing is refused and nothing arrives: what a lost route looks like.
+        With `silent` no data is forwarded, and no connection is closed or refused, as with a lost route.
         """
         self._run(self._listener.silence() if silent else self._listener.cut())
 
     def restore(self) -> None:
-        """Give the network back. After a silent cut what was on its way arrives."""
+        """Restore the network. After a silent cut, delayed data is delivered."""
         self._run(self._listener.open())
 
     def drop(self) -> None:
-        """Reset every open connection, once; new ones are welcome."""
+        """Reset every open connection once; new ones are accepted."""
         self._run(self._listener.drop())
 
     def delay(self, seconds: float) -> None:
-        """Hold every request and every piece of an answer back for so long; 0 ends it."""
+        """Delay every request and every piece of an answer by `seconds`; 0 ends it."""
         self._global_faults.latency = seconds
 
     # ---- single faults and storms ----
@@ -123,15 +123,15 @@ class FaultProxy:
         name: str | None = None,
         times: int = 1,
     ) -> None:
-        """Let `fault` hit the next `times` requests of this verb, resource (a plural) and name; None is any.
+        """Inject `fault` into the next `times` requests of this verb, resource (a plural) and name; None is any.
 
         Verbs are `get`, `list`, `watch`, `create`, `replace`, `apply`, `patch`, `delete` and `delete_collection`.
-        Faults of connections hit the next new ones, whoever makes them.
+        Faults of connections hit the next new ones, from any client.
         """
         self._plan.order(fault, verb, resource, name, times)
 
     def left(self) -> int:
-        """Give how many faults of `next` have hit nothing yet."""
+        """Return the number of faults of `next` that are still pending."""
         return self._plan.left()
 
     def storm(
@@ -145,25 +145,24 @@ class FaultProxy:
         seed: int | None = None,
         kinds: Mapping[str, float] | None = None,
     ) -> int:
-        """Hit a share of all requests with faults drawn from the seed, until `calm`; give the seed.
+        """Inject random faults into a share of all requests until `calm`, and return the seed.
 
-        It begins with `drop`, so that watches which are open already take part.
+        It begins with `drop`, so that open watches are included.
 
-        `connections` is the share of new connections that fail, `watches` that of watches, which live long: each that
-        is hit is so after `within` seconds at most, and again until it ends. A
-        `stall` or `half-open` that the client bears for `silence` seconds ends in a reset; with 0 it never does.
-        `kinds` are the kinds of faults with their weights. The fault of a request depends on the seed, its verb, its
-        path and how many of these there were, not on what other threads do meanwhile.
+        `connections` is the share of new connections that fail, `watches` that of watches, which are hit within
+        `within` seconds, and again until they end. A `stall` or `half-open` ends in a reset after `silence` seconds;
+        with 0 it never does. `kinds` are the kinds of faults with their weights; ValueError for an unknown one. The
+        fault of a request depends on the seed, its verb, its path and the number of earlier ones, not on other threads.
         """
         if unknown := set(kinds or ()) - set(WEIGHTS):
-            raise ValueError(f"no kinds of faults: {', '.join(sorted(unknown))}; there are {', '.join(WEIGHTS)}")
+            raise ValueError(f"unknown kinds of faults: {', '.join(sorted(unknown))}; known: {', '.join(WEIGHTS)}")
         used = self.seed if seed is None else seed
         self._plan.storm(RandomFaults(used, rate, watches, connections, within, silence, dict(kinds or WEIGHTS)))
         self.drop()
         return used
 
     def calm(self) -> None:
-        """End the storm, take back what `next` ordered, and lift silence and delay."""
+        """End the storm, drop the faults of `next`, and end silence and delay."""
         self._plan.clear()
         self._global_faults.latency = 0.0
         self._run(self._listener.open())
@@ -172,22 +171,22 @@ class FaultProxy:
 
     @property
     def requests(self) -> int:
-        """How many requests came so far."""
-        return self._listener.requests
+        """The number of requests received so far."""
+        return self._plan.requests
 
     @property
     def total(self) -> int:
-        """How many faults have struck."""
+        """The number of injected faults."""
         return self._plan.total
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many faults of each kind have struck."""
+        """The number of injected faults by kind."""
         return dict(self._plan.counts)
 
     @property
     def log(self) -> list[Injected]:
-        """The newest ten thousand faults that struck, oldest first."""
+        """The newest ten thousand injected faults, oldest first."""
         return list(self._plan.log)
 
     # ---- in the proxy's own thread ----
@@ -196,12 +195,12 @@ class FaultProxy:
         if self._loop is None:
             work.close()
             raise RuntimeError("the proxy is not running")
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(_ENDS)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT)
 
     async def _shut(self) -> None:
-        await self._listener.shut()
-        # A handshake that was called off still says its farewell; only the loop's own pipe is to be left.
-        deadline = time.monotonic() + _FAREWELL
-        while len(self._selector.get_map()) > 1 and time.monotonic() < deadline:  # noqa: ASYNC110 - nobody tells
+        await self._listener.close()
+        # A cancelled handshake still sends its alert. In the end only the loop's own pipe is left.
+        deadline = time.monotonic() + _HANDSHAKES_END
+        while len(self._selector.get_map()) > 1 and time.monotonic() < deadline:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.001)
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a server answered some time ago, to be answered once more."""
+"""Records a server's answers, so that an older one can be sent again."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from urllib.parse import parse_qsl, urlsplit
 _KEPT = 4
 _LARGEST = 8 << 20
 _END = b"k8s.io/initial-events-end"
-#: What does not make two questions different.
-_PASSING = frozenset({"resourceVersion", "resourceVersionMatch", "timeoutSeconds", "limit", "timeout"})
+#: Query parameters that do not distinguish two requests.
+_IGNORED = frozenset({"resourceVersion", "resourceVersionMatch", "timeoutSeconds", "limit", "timeout"})
 
 
-def question(target: str, accept: str) -> str:
-    """Give what a list or streaming list asks for, whatever the version; empty for what can not be replayed."""
+def replay_key(target: str, accept: str) -> str:
+    """Return the key of a list or streaming list, whatever its version; "" if it cannot be replayed."""
     parts = urlsplit(target)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     if "continue" in query or (query.get("watch") in ("1", "true") and query.get("sendInitialEvents") != "true"):
         return ""
-    rest = sorted((key, value) for key, value in query.items() if key not in _PASSING)
+    rest = sorted((key, value) for key, value in query.items() if key not in _IGNORED)
     return f"{parts.path} {rest} {accept}"
 
 
 class Recorder:
-    """Keeps the first and the newest answers to each question. For use by one thread."""
+    """Keeps the newest answers to each request. For use by one thread."""
 
     def __init__(self) -> None:
-        """Know nothing."""
+        """Start empty."""
         self._kept: dict[str, deque[bytes]] = {}
 
-    def oldest(self, asked: str) -> bytes | None:
-        """Give the oldest answer that is kept."""
-        kept = self._kept.get(asked)
+    def oldest(self, key: str) -> bytes | None:
+        """Return the oldest recorded answer."""
+        kept = self._kept.get(key)
         return kept[0] if kept else None
 
-    def keep(self, asked: str, body: bytes) -> None:
-        """Keep a whole list, or the initial events up to their end."""
-        self._kept.setdefault(asked, deque(maxlen=_KEPT)).append(body)
+    def keep(self, key: str, body: bytes) -> None:
+        """Record a whole list, or the initial events up to their end."""
+        self._kept.setdefault(key, deque(maxlen=_KEPT)).append(body)
 
 
 class Recording:
-    """One answer as it passes by."""
+    """Recording of one answer while it is forwarded."""
 
-    def __init__(self, recorder: Recorder, asked: str, *, watch: bool) -> None:
-        """Record the answer to `asked`; nothing where that is empty."""
-        self._recorder, self._asked, self._watch = recorder, asked, watch
-        self._pieces: list[bytes] | None = [] if asked else None
+    def __init__(self, recorder: Recorder, key: str, *, watch: bool) -> None:
+        """Record the answer under `key`; nothing if that is empty."""
+        self._recorder, self._key, self._watch = recorder, key, watch
+        self._pieces: list[bytes] | None = [] if key else None
         self._size = 0
 
     def take(self, piece: bytes) -> None:
-        """Hear of a piece that passed by."""
+        """Record a forwarded piece."""
         if self._pieces is None:
             return
         self._pieces.append(piece)
@@ -60,10 +60,10 @@ class Recording:
             self.done()
 
     def done(self) -> None:
-        """Keep what was recorded: the answer is complete."""
-        if self._pieces is not None and self._pieces:
+        """Keep the recording: the answer is complete."""
+        if self._pieces:
             body = b"".join(self._pieces)
-            # The rest of a list that was asked for in pages can not be told with its first page.
+            # The first page of a list cannot be replayed without the others.
             if self._watch or b'"continue":"' not in body[:4096]:
-                self._recorder.keep(self._asked, body)
+                self._recorder.keep(self._key, body)
         self._pieces = None

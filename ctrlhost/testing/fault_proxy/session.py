@@ -1,4 +1,4 @@
-"""One connection of a client: its requests one after the other, each sent on or hit by a fault."""
+"""One client connection: its requests in sequence, each forwarded or hit by a fault."""
 
 from __future__ import annotations
 
@@ -6,40 +6,37 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from ctrlhost.testing.fault_proxy.fault import BEFORE_THE_SERVER, Injected
 from ctrlhost.testing.fault_proxy.http1 import (
     LAST_CHUNK,
-    LIMIT,
     Broken,
     Head,
     chunk,
+    failure_body,
     read_body,
     read_head,
-    status_body,
+    whole,
     write_head,
 )
 from ctrlhost.testing.fault_proxy.relay import Cut, Relay
-from ctrlhost.testing.fault_proxy.replay import Recorder, Recording, question
-from ctrlhost.testing.fault_proxy.upstream import Upstream, whole
-from ctrlhost.testing.faults import Asked, asked
+from ctrlhost.testing.fault_proxy.replay import Recorder, Recording, replay_key
+from ctrlhost.testing.faults import RequestInfo, request_info
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator
 
     from ctrlhost.testing.fault_proxy.plan import GlobalFaults, Plan
+    from ctrlhost.testing.fault_proxy.upstream import Upstream
 
 _HOP = ("connection", "keep-alive", "transfer-encoding", "accept-encoding", "host", "content-length", "expect")
-_HANDSHAKE = 30.0
-_JSON = [("Content-Type", "application/json")]
 
 
 class Session:
-    """Serves one connection until either side has enough."""
+    """Serves one connection until either side closes it."""
 
     def __init__(
         self,
@@ -49,33 +46,24 @@ class Session:
         plan: Plan,
         recorder: Recorder,
         global_faults: GlobalFaults,
-        asked: Callable[[], None],
     ) -> None:
-        """Take over a connection that was accepted; `asked` hears of each request."""
+        """Take over an accepted connection."""
         self._reader, self._writer = reader, writer
         self._upstream, self._plan, self._recorder, self._global_faults = upstream, plan, recorder, global_faults
-        self._asked = asked
 
     async def serve(self) -> None:
         """Serve requests until the connection ends."""
         try:
-            while (more := await self._one()) is True:
+            while (more := await self._serve_one()) is True:
                 pass
             if more is False:
-                await self._close()
+                self._writer.close()
+                with contextlib.suppress(OSError):
+                    await self._writer.wait_closed()
         except (Cut, Broken, OSError):
-            self.reset()
+            reset(self._writer)
 
-    def reset(self) -> None:
-        """Drop the connection with a reset, without a word of TLS."""
-        reset(self._writer)
-
-    async def _close(self) -> None:
-        self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
-
-    async def _one(self) -> bool | None:
+    async def _serve_one(self) -> bool | None:
         """Serve one request; False if the connection is to be closed after it, None if the client has closed it."""
         head = await read_head(self._reader)
         if head is None:
@@ -83,164 +71,123 @@ class Session:
         if head.get("expect") == "100-continue":
             self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = await whole(read_body(self._reader, head, until_close=False))
-        self._asked()
+        self._plan.requests += 1
         method, target, _ = (head.first + "  ").split(" ", 2)
-        about, path = _about(method, target, head)
+        parts = urlsplit(target)
+        request = request_info(method, parts.path, head.get("content-type"))
+        if request.verb in ("list", "get") and dict(parse_qsl(parts.query)).get("watch") in ("1", "true"):
+            request = replace(request, verb="watch")
         await self._global_faults.pass_through()
-        hit = self._plan.for_request(about, path)
+        hit = self._plan.for_request(request, parts.path)
         if hit is not None and hit.fault.kind in BEFORE_THE_SERVER:
-            await self._instead(hit)
+            await self._answer_instead(hit)
         else:
-            await self._forward(method, target, head, body, about, hit)
+            await self._forward(method, target, head, body, request, hit)
         return head.get("connection") != "close"
 
-    async def _instead(self, hit: Injected) -> None:
-        """Do something in the server's place."""
+    async def _answer_instead(self, hit: Injected) -> None:
+        """Inject a fault that keeps the request from the server."""
         fault = self._plan.struck(hit).fault
         if fault.kind == "stall":
-            # Cancelled when the client goes.
+            # Cancelled when the client closes the connection.
             await asyncio.sleep(fault.seconds or 1e9)
         if fault.kind != "answer":
             raise Cut
-        content = status_body(fault.status, fault.reason, fault.retry_after)
-        headers = [*_JSON, ("Content-Length", str(len(content)))]
+        body = failure_body(fault.status, fault.reason, fault.retry_after)
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         if fault.retry_after is not None:
             headers.append(("Retry-After", str(fault.retry_after)))
-        self._writer.write(write_head(f"HTTP/1.1 {fault.status} {fault.reason or 'Fault'}", headers) + content)
+        self._writer.write(write_head(f"HTTP/1.1 {fault.status} {fault.reason or 'Fault'}", headers) + body)
         await self._writer.drain()
 
     async def _forward(
-        self, method: str, target: str, head: Head, body: bytes, about: Asked, hit: Injected | None
+        self, method: str, target: str, head: Head, body: bytes, request: RequestInfo, hit: Injected | None
     ) -> None:
-        fault = hit.fault if hit is not None else None
-        replayed = question(target, head.get("accept")) if about.verb in ("list", "watch") else ""
-        if fault is not None and hit is not None:
-            if fault.kind == "delay":
-                self._plan.struck(hit)
-                await asyncio.sleep(fault.seconds)
-            elif fault.kind == "older" and (older := self._recorder.oldest(replayed)) is not None:
-                self._plan.struck(hit)
-                await self._replay(older, about)
-                return
+        watch = request.verb == "watch"
+        key = replay_key(target, head.get("accept")) if request.verb in ("list", "watch") else ""
+        if hit is not None and hit.fault.kind == "delay":
+            self._plan.struck(hit)
+            await asyncio.sleep(hit.fault.seconds)
+        if hit is not None and hit.fault.kind == "older" and (older := self._recorder.oldest(key)) is not None:
+            self._plan.struck(hit)
+            await self._replay(older, watch=watch)
+            return
         headers = [("Host", self._upstream.netloc), *head.without(*_HOP)]
         if body or method in ("POST", "PUT", "PATCH"):
             headers.append(("Content-Length", str(len(body))))
         link, answer = await self._upstream.send(f"{method} {self._upstream.prefix}{target} HTTP/1.1", headers, body)
         try:
-            recording = Recording(self._recorder, replayed if _is_ok(answer) else "", watch=about.verb == "watch")
+            recording = Recording(self._recorder, key if _is_ok(answer) else "", watch=watch)
             empty = method == "HEAD" or answer.first.split(" ")[1] in ("204", "304")
             pieces = _pieces() if empty else read_body(link.reader, answer, until_close=True)
-            if whole_first := hit is not None and about.verb != "watch":
+            if whole_first := hit is not None and not watch:
                 pieces = _pieces(await whole(pieces))
             else:
-                complete = await self._answer(answer, pieces, about, hit, recording)
+                complete = await self._answer(answer, pieces, hit, recording, watch=watch)
         except BaseException:
             link.drop()
             raise
         if whole_first:
-            # Whatever the client gets to see of it, the server's connection is good for another request.
+            # However much the client receives, the server's connection can be used again.
             self._upstream.keep(link)
-            await self._answer(answer, pieces, about, hit, recording)
+            await self._answer(answer, pieces, hit, recording, watch=watch)
         elif complete:
             self._upstream.keep(link)
         else:
             link.drop()
 
     async def _answer(
-        self, answer: Head, pieces: AsyncIterator[bytes], about: Asked, hit: Injected | None, recording: Recording
+        self, answer: Head, pieces: AsyncIterator[bytes], hit: Injected | None, recording: Recording, *, watch: bool
     ) -> bool:
-        """Pass an answer on; tell whether it was read to its end."""
-        fault = hit.fault if hit is not None else None
+        """Forward an answer; return whether it was read to its end."""
         headers = answer.without("transfer-encoding", "connection", "keep-alive")
         chunked = not answer.get("content-length")
-        if fault is not None and hit is not None and fault.kind == "truncate":
+        if hit is not None and hit.fault.kind == "truncate":
             headers, chunked = [pair for pair in headers if pair[0].lower() != "content-length"], True
         if chunked:
             headers.append(("Transfer-Encoding", "chunked"))
         raw = write_head(answer.first, headers)
-        if fault is not None and hit is not None and fault.kind == "cut-headers":
+        if hit is not None and hit.fault.kind == "cut-headers":
             self._plan.struck(hit)
-            self._writer.write(raw[: int(len(raw) * fault.part)])
+            self._writer.write(raw[: int(len(raw) * hit.fault.part)])
             await self._writer.drain()
             raise Cut
         self._writer.write(raw)
         relay = Relay(self._writer, self._global_faults, chunked=chunked)
         complete = True
-        if fault is None or hit is None or not _is_ok(answer):
+        if hit is None or not _is_ok(answer):
             async for piece in pieces:
                 recording.take(piece)
                 await relay.send(piece)
         else:
-            watch = answer.get("content-type") if about.verb == "watch" else ""
-            complete = await relay.hit(pieces, hit, self._plan, watch, recording)
+            complete = await relay.hit(pieces, hit, self._plan, answer.get("content-type") if watch else "", recording)
         if complete:
             recording.done()
         await relay.end()
         return complete
 
-    async def _replay(self, body: bytes, about: Asked) -> None:
+    async def _replay(self, body: bytes, *, watch: bool) -> None:
         content_type = "application/json" if body[:1] == b"{" else "application/vnd.kubernetes.protobuf"
-        if about.verb == "watch":
+        if watch:
             content_type += "" if body[:1] == b"{" else ";stream=watch"
-            headers = [("Content-Type", content_type), ("Transfer-Encoding", "chunked")]
-            self._writer.write(write_head("HTTP/1.1 200 OK", headers) + chunk(body) + LAST_CHUNK)
-        else:
-            headers = [("Content-Type", content_type), ("Content-Length", str(len(body)))]
-            self._writer.write(write_head("HTTP/1.1 200 OK", headers) + body)
+        length = ("Transfer-Encoding", "chunked") if watch else ("Content-Length", str(len(body)))
+        head = write_head("HTTP/1.1 200 OK", [("Content-Type", content_type), length])
+        self._writer.write(head + (chunk(body) + LAST_CHUNK if watch else body))
         await self._writer.drain()
 
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], asyncio.Task[None]]
-
-
-async def accept(sock: socket.socket, serve: Serve, context: ssl.SSLContext) -> None:
-    """Greet a new connection, and let `serve` have it; its task ends when the client goes."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=LIMIT, loop=loop)
-    protocol = _Protocol(reader, loop=loop)
-    transport, _ = await loop.connect_accepted_socket(
-        lambda: protocol, sock, ssl=context, ssl_handshake_timeout=_HANDSHAKE
-    )
-    protocol.task = serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
-
-
-class _Protocol(asyncio.StreamReaderProtocol):
-    """Ends the task of a connection when its client goes, even while it waits for something else."""
-
-    task: asyncio.Task[None] | None = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Hear that the connection is gone."""
-        super().connection_lost(exc)
-        if self.task is not None:
-            self.task.cancel()
-
-    def eof_received(self) -> bool:
-        """Hear that the client said its last word, which over HTTP/1.1 is that it goes."""
-        super().eof_received()
-        return False
-
-
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Drop a connection with a reset."""
+    """Reset a connection, without a TLS close."""
     sock = writer.get_extra_info("socket")
     if sock is not None:
-        linger_not(sock)
+        reset_on_close(sock)
     writer.transport.abort()
 
 
-def linger_not(sock: socket.socket) -> None:
-    """Let the socket's end be a reset, whatever is still to be sent."""
+def reset_on_close(sock: socket.socket) -> None:
+    """Make the close of a socket a reset, whatever is still unsent."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
-def _about(method: str, target: str, head: Head) -> tuple[Asked, str]:
-    parts = urlsplit(target)
-    found = asked(method, parts.path, head.get("content-type"))
-    if found.verb in ("list", "get") and dict(parse_qsl(parts.query)).get("watch") in ("1", "true"):
-        found = Asked("watch", found.resource, found.name)
-    return found, parts.path
 
 
 def _is_ok(answer: Head) -> bool:

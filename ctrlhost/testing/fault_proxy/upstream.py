@@ -1,4 +1,4 @@
-"""The proxy's connections to the API server behind it."""
+"""The proxy's connections to its API server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ctrlhost.testing.fault_proxy.http1 import LIMIT, Broken, Head, read_head, w
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
 
     from ctrlhost.kubeconfig.connection import Connection
 
@@ -26,7 +25,7 @@ class Link:
     writer: asyncio.StreamWriter
 
     def alive(self) -> bool:
-        """Tell whether the server has not closed it."""
+        """Return whether the server has not closed it."""
         return not (self.reader.at_eof() or self.reader.exception() or self.writer.is_closing())
 
     def drop(self) -> None:
@@ -35,10 +34,10 @@ class Link:
 
 
 class Upstream:
-    """Sends requests on, over connections that are kept while they are good. For use in the proxy's loop."""
+    """Forwards requests over pooled connections. For use in the proxy's loop."""
 
     def __init__(self, connection: Connection) -> None:
-        """Connect to where a kubeconfig points, with its CA and its client certificate."""
+        """Prepare for the server of a kubeconfig, with its CA and its client certificate."""
         parts = urlsplit(connection.url)
         self._context: ssl.SSLContext | None = connection.tls_context()
         self._host = parts.hostname or ""
@@ -49,9 +48,9 @@ class Upstream:
         self._idle: list[Link] = []
 
     async def send(self, first: str, headers: list[tuple[str, str]], body: bytes) -> tuple[Link, Head]:
-        """Send a request and give the head of its answer, with the connection to read the body from.
+        """Send a request and return the head of its answer, with the connection to read the body from.
 
-        A connection that the server had closed meanwhile is replaced by a new one, once.
+        An idle connection that the server has closed is replaced by a new one, once.
         """
         data = write_head(first, headers) + body
         for link in (self._take(), None):
@@ -75,14 +74,14 @@ class Upstream:
         raise Broken("unreachable")
 
     def keep(self, link: Link) -> None:
-        """Take a connection back whose answer was read to its end."""
+        """Return a connection to the pool once its answer was read to the end."""
         if link.alive() and len(self._idle) < _IDLE:
             self._idle.append(link)
         else:
             link.drop()
 
     def close(self) -> None:
-        """Close the connections that are idle."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop().drop()
 
@@ -104,10 +103,5 @@ class Upstream:
                 limit=LIMIT,
             )
         except OSError as error:
-            raise Broken(f"no connection to the server: {error}") from error
+            raise Broken(f"cannot connect to the server: {error}") from error
         return Link(reader, writer)
-
-
-async def whole(pieces: AsyncIterator[bytes]) -> bytes:
-    """Read a body to its end."""
-    return b"".join([piece async for piece in pieces])
