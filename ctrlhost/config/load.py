@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from ctrlhost.config.settings import ControllerOverrides, HostSettings
-from ctrlhost.config.types import Text, canonical, fit, suggest
+from ctrlhost.config.types import RawValue, canonical, fit, suggest
 from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Configuration:
         for name, value in sorted((environ or {}).items()):
             path = _environment_path(name)
             if path:
-                configuration._put(path, Text(value, name))
+                configuration._put(path, RawValue(value, name))
         for assignment in assignments:
             configuration._put(*_assignment(assignment))
         for name, value in (flags or {}).items():
@@ -105,11 +105,11 @@ class Configuration:
         return given
 
     def _origin(self, value: Any) -> str:
-        text = _first_text(value)
-        origin = text.origin if text else self.source
+        raw = _first_raw(value)
+        origin = raw.origin if raw else self.source
         return f" (in {origin})" if origin else ""
 
-    def _put(self, path: tuple[str, ...], text: Text) -> None:
+    def _put(self, path: tuple[str, ...], raw: RawValue) -> None:
         table: dict[str, Any] = self.tree[path[0]]
         for step in path[1:-1]:
             key = _existing(table, step)
@@ -117,7 +117,7 @@ class Configuration:
             # A copy: the tables of the file must not change.
             table[key] = dict(below) if isinstance(below, dict) else {}
             table = table[key]
-        table[_existing(table, path[-1])] = text
+        table[_existing(table, path[-1])] = raw
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -138,14 +138,14 @@ def _environment_path(name: str) -> tuple[str, ...] | None:
     return _path(section, rest, name)
 
 
-def _assignment(assignment: str) -> tuple[tuple[str, ...], Text]:
+def _assignment(assignment: str) -> tuple[tuple[str, ...], RawValue]:
     name, equals, value = assignment.partition("=")
     origin = f"--set {name.strip()}"
     steps = [step.strip().strip('"') for step in name.split(".")]
     if not equals or len(steps) < 2 or not all(steps):
         raise ConfigError(f"--set {assignment}: expected NAME.key=value", hint="as in `--set naming.mode=enforce`")
     section, rest = (steps[0], steps[1:]) if steps[0] in _SECTIONS else ("plugins", steps)
-    return _path(section, rest, origin), Text(value, origin)
+    return _path(section, rest, origin), RawValue(value, origin)
 
 
 def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
@@ -162,9 +162,9 @@ def _existing(table: Mapping[str, Any], name: str) -> str:
     return next((key for key in table if canonical(key) == canonical(name)), name)
 
 
-def _first_text(value: Any) -> Text | None:
-    if isinstance(value, Text):
+def _first_raw(value: Any) -> RawValue | None:
+    if isinstance(value, RawValue):
         return value
     if isinstance(value, dict):
-        return next((text for text in map(_first_text, value.values()) if text), None)
+        return next(filter(None, map(_first_raw, value.values())), None)
     return None

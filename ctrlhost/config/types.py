@@ -24,7 +24,7 @@ _AT = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class RawValue:
     """A string from the environment or the command line, parsed as TOML once the type is known."""
 
     raw: str
@@ -49,14 +49,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Setting:
     origin: str
     kind: Any
 
 
 def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
     """Convert `given` to `kind`; ConfigError with the setting's path and its origin, by default `source`."""
-    seen: dict[str, _Seen] = {}
+    seen: dict[str, _Setting] = {}
     plain = _plain(given, kind, path, source, seen)
     try:
         return msgspec.convert(plain, kind, dec_hook=_decode)
@@ -68,32 +68,32 @@ def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
         raise ConfigError(f"{full}: {_reason(error, place)}{_in(origin)}", hint=_choices(setting)) from None
 
 
-def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Seen]) -> dict[str, Any]:
+def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> dict[str, Any]:
     """Parse strings, spell keys as the struct does, and reject unknown keys."""
     fields = {canonical(field.encode_name): field for field in msgspec.structs.fields(kind)}
     plain: dict[str, Any] = {}
     for key, value in given.items():
         field = fields.get(canonical(key))
         if field is None:
-            origin = value.origin if isinstance(value, Text) else source
+            origin = value.origin if isinstance(value, RawValue) else source
             names = [known.encode_name for known in fields.values()]
             raise ConfigError(f"{path}.{key}: unknown setting{_in(origin)}", hint=suggest(key, names))
         plain[field.encode_name] = _resolve(value, field.type, f"{path}.{field.encode_name}", source, seen)
     return plain
 
 
-def _resolve(value: Any, kind: Any, path: str, source: str, seen: dict[str, _Seen]) -> Any:
+def _resolve(value: Any, kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> Any:
     if isinstance(value, dict):
         nested = [one for one in _alternatives(kind) if isinstance(one, type) and issubclass(one, msgspec.Struct)]
         if len(nested) == 1:
             return _plain(value, nested[0], path, source, seen)
         below = next((typing.get_args(one)[1] for one in _alternatives(kind) if typing.get_origin(one) is dict), Any)
         return {key: _resolve(part, below, f"{path}.{key}", source, seen) for key, part in value.items()}
-    seen[path] = _Seen(value.origin if isinstance(value, Text) else source, kind)
-    return value.value_for(kind) if isinstance(value, Text) else value
+    seen[path] = _Setting(value.origin if isinstance(value, RawValue) else source, kind)
+    return value.value_for(kind) if isinstance(value, RawValue) else value
 
 
-def _choices(setting: _Seen | None) -> str | None:
+def _choices(setting: _Setting | None) -> str | None:
     kinds = _alternatives(setting.kind) if setting else ()
     choices = [str(choice) for one in kinds if typing.get_origin(one) is Literal for choice in typing.get_args(one)]
     return f"one of: {', '.join(choices)}" if choices else None

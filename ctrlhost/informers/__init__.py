@@ -1,4 +1,7 @@
-"""Informers: a mirror of the objects of a kind, shared by everybody in the process who wants one."""
+"""Informers: caches of the objects of a kind, kept up to date by reflectors and shared by all users in the process.
+
+Imports `reflector`, `client` and below. Public: `ctrlhost.InformerFactory`, `Informer`, `Owner`, `ByLabel`, `ByIndex`.
+"""
 
 from __future__ import annotations
 

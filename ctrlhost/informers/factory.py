@@ -25,7 +25,6 @@ from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -294,9 +293,7 @@ class InformerFactory:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop all informers."""
         self.stop()
 
@@ -305,4 +302,4 @@ class InformerFactory:
             self._progress.notify_all()
 
     def _parts(self) -> list[Any]:
-        return [part for informer in self.informers() if not isinstance(informer, View) for part in informer.parts]
+        return [part for informer in self._watched() for part in informer.parts]

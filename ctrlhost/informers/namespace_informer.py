@@ -87,7 +87,7 @@ class NamespaceInformer:
         missing: Callable[[], None] = lambda: None,
         optional: bool = False,
     ) -> None:
-        """Make both; nothing runs before `start`. `Reflector` documents the last three."""
+        """Create both without starting them. `Reflector` documents the last three."""
         known = builtin_plural(scope.api_version, scope.kind)
         #: The plural if it is known without discovery, for messages and metrics.
         self.resource = known[0] if known else scope.kind.lower()

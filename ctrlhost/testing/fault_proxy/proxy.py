@@ -21,7 +21,6 @@ from ctrlhost.testing.fault_proxy.upstream import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
-    from types import TracebackType
 
     from ctrlhost.testing.fault_proxy.fault import Fault, Injected
 
@@ -85,9 +84,7 @@ class FaultProxy:
         """Start."""
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop."""
         self.stop()
 

@@ -55,9 +55,12 @@ class Relay:
         """
         frames = Frames(watch) if watch else None
         source = _Source(pieces)
-        now = asyncio.get_running_loop().time
+
+        def limit(hit: Injected) -> float | None:
+            return None if hit.fault.within is None else asyncio.get_running_loop().time() + hit.fault.within
+
         pending: Injected | None = hit
-        left, deadline = hit.fault.after, None if hit.fault.within is None else now() + hit.fault.within
+        left, deadline = hit.fault.after, limit(hit)
         try:
             while piece := await source.next(deadline):
                 # In a quiet stream the fault strikes between two frames.
@@ -72,8 +75,7 @@ class Relay:
                     recording.take(frame)
                     pending, deadline = plan.following(pending), None
                     if pending is not None:
-                        left = pending.fault.after
-                        deadline = None if pending.fault.within is None else now() + pending.fault.within
+                        left, deadline = pending.fault.after, limit(pending)
             if frames is not None:
                 await self.send(frames.rest)
             return True
@@ -123,19 +125,14 @@ class _Source:
 
     async def next(self, deadline: float | None) -> bytes:
         """Return the next piece, empty at the end; QUIET after the deadline."""
-        if deadline is None and self._pending is None:
-            return await self._next()
         if self._pending is None:
-            self._pending = asyncio.ensure_future(self._next())
+            self._pending = asyncio.ensure_future(anext(self._pieces, b""))
         left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
         await asyncio.wait([self._pending], timeout=left)
         if not self._pending.done():
             return QUIET
         task, self._pending = self._pending, None
         return task.result()
-
-    async def _next(self) -> bytes:
-        return await anext(self._pieces, b"")
 
     def drop(self) -> None:
         """Stop reading."""

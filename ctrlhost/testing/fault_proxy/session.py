@@ -185,7 +185,7 @@ def reset(writer: asyncio.StreamWriter) -> None:
 
 
 def reset_on_close(sock: socket.socket) -> None:
-    """Make the close of a socket a reset, whatever is still unsent."""
+    """Reset the connection when the socket is closed, even with unsent data."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

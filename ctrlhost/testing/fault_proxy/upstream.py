@@ -53,25 +53,20 @@ class Upstream:
         An idle connection that the server has closed is replaced by a new one, once.
         """
         data = write_head(first, headers) + body
-        for link in (self._take(), None):
-            fresh = link is None
-            used = link or await self._connect()
+        idle = self._take()
+        while True:
+            link = idle or await self._connect()
             try:
-                used.writer.write(data)
-                await used.writer.drain()
-                head = await read_head(used.reader)
-                if head is not None:
-                    return used, head
-                if fresh:
-                    raise Broken("the server closed the connection without an answer")
-            except (OSError, Broken) as error:
-                used.drop()
-                if fresh:
-                    raise Broken(str(error)) from error
-            except BaseException:
-                used.drop()
-                raise
-        raise Broken("unreachable")
+                link.writer.write(data)
+                await link.writer.drain()
+                if (head := await read_head(link.reader)) is not None:
+                    return link, head
+                raise Broken("the server closed the connection without an answer")
+            except BaseException as error:
+                link.drop()
+                if idle is None or not isinstance(error, OSError | Broken):
+                    raise
+                idle = None
 
     def keep(self, link: Link) -> None:
         """Return a connection to the pool once its answer was read to the end."""
