@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ctrlhost.clock import SystemClock
-from ctrlhost.config.leader_election import JITTER_FACTOR, LeaderElectionConfig
+from ctrlhost.config.settings import JITTER_FACTOR, LeaderElectionConfig
 from ctrlhost.coordination.lease import LeaderElectionRecord
 from ctrlhost.errors import AlreadyExists, Conflict, CtrlhostError, NotFound
 

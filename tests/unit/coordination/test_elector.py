@@ -10,7 +10,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost.client import Response
-from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.config.settings import LeaderElectionConfig
 from ctrlhost.coordination.leadership import LeaderElectionCollector
 from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
 from ctrlhost.errors import ConfigError, NotLeading
