@@ -23,35 +23,22 @@ _HANDSHAKE = 30.0
 class Listener:
     """The listening port and its connections."""
 
-    _tls: ssl.SSLContext
-    _upstream: Upstream
-
-    def __init__(self, plan: Plan, global_faults: GlobalFaults) -> None:
-        """Prepare without a port; `plan` holds the faults of connections and requests."""
-        self._plan = plan
-        self._global_faults = global_faults
+    def __init__(self, plan: Plan, global_faults: GlobalFaults, tls: ssl.SSLContext, upstream: Upstream) -> None:
+        """Bind to a free port of the loopback interface, which refuses connections until `open`."""
+        self._plan, self._global_faults, self._tls, self._upstream = plan, global_faults, tls, upstream
         self._recorder = Recorder()
         self._sessions: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         #: Tasks that accept a connection, and the sockets that no transport owns yet.
         self._accepting: set[asyncio.Task[None]] = set()
         self._unowned: set[socket.socket] = set()
-        self._socket: socket.socket | None = None
-        self._port = 0
-        self._is_open = False
-
-    def bind(self, tls: ssl.SSLContext, upstream: Upstream) -> int:
-        """Bind to a free port of the loopback interface, before `open`, and return it; forward to `upstream`."""
-        self._tls, self._upstream = tls, upstream
         self._socket = _bound(0)
-        self._port = self._socket.getsockname()[1]
-        return self._port
+        self.port: int = self._socket.getsockname()[1]
+        self._is_open = False
 
     async def open(self) -> None:
         """Accept connections and forward their data."""
-        if self._global_faults.flowing is None:
-            self._global_faults.flowing = asyncio.Event()
         self._global_faults.flowing.set()
-        if not self._is_open and self._socket is not None:
+        if not self._is_open:
             self._socket.listen(1024)
             asyncio.get_running_loop().add_reader(self._socket, self._accept, self._socket)
             self._is_open = True
@@ -59,15 +46,13 @@ class Listener:
     async def cut(self) -> None:
         """Reset every connection and refuse new ones."""
         self._refuse()
-        if self._socket is not None:
-            # A bound socket that does not listen refuses connections and keeps the port.
-            self._socket = _bound(self._port)
+        # A bound socket that does not listen refuses connections and keeps the port.
+        self._socket = _bound(self.port)
         await self.drop()
 
     async def silence(self) -> None:
         """Stop forwarding data, without closing or refusing connections."""
-        if self._global_faults.flowing is not None:
-            self._global_faults.flowing.clear()
+        self._global_faults.flowing.clear()
 
     async def drop(self) -> None:
         """Reset every connection and continue to accept new ones."""
@@ -85,11 +70,10 @@ class Listener:
         self._upstream.close()
 
     def _refuse(self) -> None:
-        if self._socket is not None:
-            if self._is_open:
-                asyncio.get_running_loop().remove_reader(self._socket)
-            self._is_open = False
-            self._socket.close()
+        if self._is_open:
+            asyncio.get_running_loop().remove_reader(self._socket)
+        self._is_open = False
+        self._socket.close()
 
     def _accept(self, listener: socket.socket) -> None:
         try:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 from collections import Counter, deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ctrlhost.testing.fault_proxy.fault import OF_BODIES, OF_CONNECTIONS, OF_WATCHES, Fault, Injected
@@ -98,14 +98,13 @@ class GlobalFaults:
 
     latency: float = 0.0
     #: Cleared while the network is silent.
-    flowing: asyncio.Event | None = None
+    flowing: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def pass_through(self) -> None:
         """Wait for the latency of the network, and while it is silent."""
         if self.latency:
             await asyncio.sleep(self.latency)
-        if self.flowing is not None and not self.flowing.is_set():
-            await self.flowing.wait()
+        await self.flowing.wait()
 
 
 class Plan:

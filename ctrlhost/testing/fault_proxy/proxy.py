@@ -20,7 +20,7 @@ from ctrlhost.testing.fault_proxy.plan import WEIGHTS, GlobalFaults, Plan, Rando
 from ctrlhost.testing.fault_proxy.upstream import Upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from ctrlhost.testing.fault_proxy.fault import Fault, Injected
 
@@ -53,27 +53,27 @@ class FaultProxy:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._global_faults = GlobalFaults()
-        self._listener = Listener(self._plan, self._global_faults)
 
     def start(self) -> Self:
         """Listen on a free port of the loopback interface, and write the kubeconfig."""
         connection = load_connection(self._source, self._context)
         certificates = tls.issue("127.0.0.1")
-        port = self._listener.bind(certificates.server_context(), Upstream(connection))
-        self.url = f"https://127.0.0.1:{port}"
+        upstream = Upstream(connection)
+        self._listener = Listener(self._plan, self._global_faults, certificates.server_context(), upstream)
+        self.url = f"https://127.0.0.1:{self._listener.port}"
         kubeconfigs.write(self.kubeconfig, self._source, self._context, url=self.url, ca=certificates.ca)
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._thread.start()
-        self._run(self._listener.open())
+        self._run(Listener.open)
         return self
 
     def stop(self) -> None:
         """Close everything for good."""
         if self._loop is None or self._thread is None:
             return
-        self._run(self._shut())
+        self._run(self._shut)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_TIMEOUT)
         self._loop.close()
@@ -95,15 +95,15 @@ class FaultProxy:
 
         With `silent` no data is forwarded, and no connection is closed or refused, as with a lost route.
         """
-        self._run(self._listener.silence() if silent else self._listener.cut())
+        self._run(Listener.silence if silent else Listener.cut)
 
     def restore(self) -> None:
         """Restore the network. After a silent cut, delayed data is delivered."""
-        self._run(self._listener.open())
+        self._run(Listener.open)
 
     def drop(self) -> None:
         """Reset every open connection once; new ones are accepted."""
-        self._run(self._listener.drop())
+        self._run(Listener.drop)
 
     def delay(self, seconds: float) -> None:
         """Delay every request and every piece of an answer by `seconds`; 0 ends it."""
@@ -162,7 +162,7 @@ class FaultProxy:
         """End the storm, drop the faults of `next`, and end silence and delay."""
         self._plan.clear()
         self._global_faults.latency = 0.0
-        self._run(self._listener.open())
+        self._run(Listener.open)
 
     # ---- what happened ----
 
@@ -188,14 +188,13 @@ class FaultProxy:
 
     # ---- in the proxy's own thread ----
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Callable[[Listener], Coroutine[Any, Any, None]]) -> None:
         if self._loop is None:
-            work.close()
             raise RuntimeError("the proxy is not running")
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT)
+        asyncio.run_coroutine_threadsafe(work(self._listener), self._loop).result(_TIMEOUT)
 
-    async def _shut(self) -> None:
-        await self._listener.close()
+    async def _shut(self, listener: Listener) -> None:
+        await listener.close()
         # A cancelled handshake still sends its alert. In the end only the loop's own pipe is left.
         deadline = time.monotonic() + _HANDSHAKES_END
         while len(self._selector.get_map()) > 1 and time.monotonic() < deadline:  # noqa: ASYNC110 - there is no event
