@@ -15,32 +15,23 @@ if TYPE_CHECKING:
     from ctrlhost.selectors.namespaces import NamespaceSelector
 
 
-class NamespaceSource(Protocol):
+class _Namespaces(Protocol):
     """The informer of namespaces, as far as it is used here."""
 
     @property
-    def has_synced(self) -> bool:
-        """Whether the first list is in its cache."""
-
+    def has_synced(self) -> bool: ...
     @property
-    def state(self) -> State:
-        """Its current state."""
-
+    def state(self) -> State: ...
     @property
-    def reason(self) -> str:
-        """Why it is not watching."""
-
-    def add_handler(self, on_add: OnAdd, on_update: OnUpdate, on_delete: OnDelete, *, name: str) -> Handle:
-        """Call the functions with each change of a namespace."""
-
-    def release(self) -> None:
-        """Return the informer to its factory."""
+    def reason(self) -> str: ...
+    def add_handler(self, on_add: OnAdd, on_update: OnUpdate, on_delete: OnDelete, *, name: str) -> Handle: ...
+    def release(self) -> None: ...
 
 
 class NamespaceFollower:
     """Keeps the parts of one informer equal to the namespaces that its selector selects."""
 
-    def __init__(self, selector: NamespaceSelector, namespaces: NamespaceSource, parts: NamespaceInformers) -> None:
+    def __init__(self, selector: NamespaceSelector, namespaces: _Namespaces, parts: NamespaceInformers) -> None:
         """Watch all namespaces through `namespaces`, which the factory counts as used by this."""
         self.namespaces = namespaces
         self._selector = selector

@@ -26,7 +26,20 @@ class Difference:
     served: str
 
 
-def differences(client: Client, part: NamespaceInformer) -> list[Difference]:
+def check_parts(client: Client, parts: tuple[NamespaceInformer, ...], *, repair: bool) -> list[Difference]:
+    """Compare all parts; with `repair`, those that differ list again."""
+    found: list[Difference] = []
+    for part in parts:
+        if not part.engine.has_synced:
+            raise CtrlhostError(f"cannot compare {part.resource}: it has no first list yet")
+        here = _differences(client, part)
+        if here and repair:
+            part.reflector.relist()
+        found += here
+    return found
+
+
+def _differences(client: Client, part: NamespaceInformer) -> list[Difference]:
     """Compare a part's cache with the server at the cache's version; Stale while changes arrive too fast."""
     for _ in range(_TRIES):
         version = part.engine.last_resource_version
@@ -63,16 +76,3 @@ def _served(client: Client, part: NamespaceInformer, version: str) -> dict[str, 
         if not token:
             return found
         query.update({"continue": token, "resourceVersion": None, "resourceVersionMatch": None})
-
-
-def check_parts(client: Client, parts: tuple[NamespaceInformer, ...], *, repair: bool) -> list[Difference]:
-    """Compare all parts; with `repair`, those that differ list again."""
-    found: list[Difference] = []
-    for part in parts:
-        if not part.engine.has_synced:
-            raise CtrlhostError(f"cannot compare {part.resource}: it has no first list yet")
-        here = differences(client, part)
-        if here and repair:
-            part.reflector.relist()
-        found += here
-    return found
