@@ -1,7 +1,8 @@
 """Tools for the tests of plugins: a manual clock, a sandbox per test, a host on it, faults and a fault proxy.
 
-An installed pytest plugin offers them as the fixtures `manual_clock`, `sandbox`, `ctrlhost_host` and `faults`. Imports
-every room but `cli`; no room imports it. Public: `__all__` and the fixtures.
+An installed pytest plugin offers them as the fixtures `manual_clock`, `sandbox`, `ctrlhost_host` and `faults`.
+
+Imports every room but `cli`; no room imports it. Public: `__all__` and the fixtures.
 """
 
 from __future__ import annotations
