@@ -1,50 +1,50 @@
-"""HTTP/1.1 as far as a proxy needs it: heads, bodies by length or in chunks, and the frames of a watch."""
+"""HTTP/1.1 for the proxy: heads, bodies by length or in chunks, and the frames of a watch."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.status import REASONS
+from ctrlhost.testing.faults import status_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-#: The longest head, and the longest line of a chunked body.
+#: Maximum size of a head, and of a line in a chunked body.
 LIMIT = 1 << 20
 _PIECE = 1 << 18
 
 
 class Broken(Exception):
-    """The peer does not speak HTTP, or went away in the middle of it."""
+    """The peer sent invalid HTTP, or closed the connection within a message."""
 
 
 @dataclass(slots=True)
 class Head:
-    """The first line of a request or an answer, and the headers as they came."""
+    """The first line of a request or an answer, and the headers as received."""
 
     first: str
     headers: list[tuple[str, str]]
 
     def get(self, name: str) -> str:
-        """Give the value of a header in lower case, empty if it is not there."""
+        """Return the value of a header in lower case, or ""."""
         return next((value.lower() for key, value in self.headers if key.lower() == name), "")
 
     def without(self, *names: str) -> list[tuple[str, str]]:
-        """Give the headers but for some."""
+        """Return the headers except for `names`."""
         return [(key, value) for key, value in self.headers if key.lower() not in names]
 
 
 def write_head(first: str, headers: list[tuple[str, str]]) -> bytes:
-    """Give the bytes of a head."""
+    """Return the bytes of a head."""
     lines = [first, *(f"{key}: {value}" for key, value in headers)]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
 
 async def read_head(reader: asyncio.StreamReader) -> Head | None:
-    """Give the next head; None where the peer closed in good order before it."""
+    """Read the next head; None if the peer closed the connection cleanly before it."""
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
@@ -59,7 +59,7 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
 
 
 async def read_body(reader: asyncio.StreamReader, head: Head, *, until_close: bool) -> AsyncIterator[bytes]:
-    """Give the body in pieces, a chunk or what has arrived; `until_close` where no length means all that comes."""
+    """Yield the body in pieces; with `until_close`, a body without a length ends with the connection."""
     try:
         if head.get("transfer-encoding") == "chunked":
             while size := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
@@ -82,8 +82,13 @@ async def read_body(reader: asyncio.StreamReader, head: Head, *, until_close: bo
         raise Broken(str(error)) from error
 
 
+async def whole(pieces: AsyncIterator[bytes]) -> bytes:
+    """Read a body to its end."""
+    return b"".join([piece async for piece in pieces])
+
+
 def chunk(data: bytes) -> bytes:
-    """Give a chunk of a chunked body."""
+    """Return a chunk of a chunked body."""
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
@@ -91,20 +96,20 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 class Frames:
-    """Cuts the frames of a watch out of its pieces: lines of JSON, or bodies after four bytes of length."""
+    """Splits the pieces of a watch into frames: lines of JSON, or bodies after four bytes of length."""
 
     def __init__(self, content_type: str) -> None:
-        """Expect what the content type says."""
+        """Expect the frames of this content type."""
         self._lines = "json" in content_type
         self._rest = b""
 
     @property
-    def begun(self) -> bytes:
-        """What came of a frame that is not complete."""
+    def rest(self) -> bytes:
+        """The received part of an incomplete frame."""
         return self._rest
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """Give the frames that are complete."""
+        """Return the frames that are complete."""
         data = self._rest + piece
         frames = []
         while True:
@@ -117,29 +122,17 @@ class Frames:
         return frames
 
 
-def status_body(code: int, reason: str = "", retry_after: int | None = None) -> bytes:
-    """Give a `Status` as an API server writes it."""
-    details: dict[str, object] = {}
-    if retry_after is not None:
-        details["retryAfterSeconds"] = retry_after
-    message = f"a fault proxy answers {code}"
+def failure_body(code: int, reason: str = "", retry_after: int | None = None) -> bytes:
+    """Return a `Status` of this code; the reason is by default the usual one."""
+    details: dict[str, object] = {} if retry_after is None else {"retryAfterSeconds": retry_after}
+    message = f"injected by the fault proxy: {code}"
     if reason == "ResourceVersionTooLarge":
         message = "Too large resource version"
         details["causes"] = [{"reason": reason, "message": message}]
         reason = "Timeout"
-    status = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason or REASONS.get(code, ""),
-        "details": details,
-        "code": code,
-    }
-    return json.dumps(status).encode()
+    return status_body(code, message, reason or REASONS.get(code, ""), details)
 
 
 def error_frame(code: int) -> bytes:
-    """Give an ERROR event as a line."""
-    return b'{"type":"ERROR","object":' + status_body(code) + b"}\n"
+    """Return an ERROR event as a line."""
+    return b'{"type":"ERROR","object":' + failure_body(code) + b"}\n"
