@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound
 from ctrlhost.health import Check, PluginCheck
-from ctrlhost.supervisor.containment import Contained, with_place
+from ctrlhost.supervisor.containment import contained, with_place
 from ctrlhost.supervisor.crds import install_crds
 from ctrlhost.supervisor.plugin_sync import behind_and_waiting, may_begin
 from ctrlhost.supervisor.state import PAUSE, PluginState
@@ -289,6 +289,6 @@ class PluginRuntime(PluginState):
         for task in self.context.tasks if self.context else ():
             task.stop(0)
 
-    def _contained(self, stage: str) -> Contained:
+    def _contained(self, stage: str) -> AbstractContextManager[None]:
         # Until the plugin has a thread of its own, the host's caller hears of what the operator got wrong.
-        return Contained(self.name, stage, self.fail, everything=self._thread is not None)
+        return contained(self.name, stage, self.fail, everything=self._thread is not None)

@@ -7,6 +7,7 @@ import logging
 import pytest
 import structlog
 
+from ctrlhost.controller.context import bound, bound_values
 from ctrlhost.host import logs
 
 
@@ -23,7 +24,7 @@ def lines():
 
 def test_json_lines_carry_what_is_bound_and_what_is_given(lines):
     logs.configure("info", "auto", lines)
-    with logs.bound(controller="naming/names", key="ns/a", reconcile_id=7):
+    with bound(controller="naming/names", key="ns/a", reconcile_id=7):
         logging.getLogger("ctrlhost.test").info("hello %s", "you", extra={"size": 3})
     logging.getLogger("ctrlhost.test").info("after")
     first, second = (json.loads(line) for line in lines.getvalue().splitlines())
@@ -41,11 +42,11 @@ def test_json_lines_carry_what_is_bound_and_what_is_given(lines):
 
 
 def test_what_is_bound_inside_comes_on_top_and_goes_again():
-    with logs.bound(a=1, b=1):
-        with logs.bound(b=2):
-            assert dict(logs.bound_values()) == {"a": 1, "b": 2}
-        assert dict(logs.bound_values()) == {"a": 1, "b": 1}
-    assert dict(logs.bound_values()) == {}
+    with bound(a=1, b=1):
+        with bound(b=2):
+            assert dict(bound_values()) == {"a": 1, "b": 2}
+        assert dict(bound_values()) == {"a": 1, "b": 1}
+    assert dict(bound_values()) == {}
 
 
 def test_a_traceback_is_one_field(lines):
@@ -60,7 +61,7 @@ def test_a_traceback_is_one_field(lines):
 
 def test_console_lines_are_readable_and_one_line_each_whatever_the_message(lines):
     logs.configure("info", "console", lines)
-    with logs.bound(key="ns/a"):
+    with bound(key="ns/a"):
         logging.getLogger("t").warning("name %s", "a\nlevel=error \x1b[31mforged")
     (line,) = lines.getvalue().splitlines()
     assert "[warning" in line
@@ -92,7 +93,7 @@ def test_configuring_again_replaces_the_output(lines):
 
 def test_a_plugin_that_uses_structlog_itself_writes_the_same_lines(lines):
     logs.configure("info", "json", lines)
-    with logs.bound(key="ns/a"):
+    with bound(key="ns/a"):
         structlog.get_logger("plug").info("hello", size=1)
     line = json.loads(lines.getvalue())
     assert (line["msg"], line["size"], line["key"], line["logger"]) == ("hello", 1, "ns/a", "plug")

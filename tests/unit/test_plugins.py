@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import types
+from pathlib import Path
 
 import msgspec
 import pytest
 
 import ctrlhost
 from ctrlhost.errors import PluginLoadError
+from ctrlhost.supervisor.containment import with_place
 from ctrlhost.supervisor.loader import PluginManager, hook_names, name_of
 
 
@@ -128,3 +130,10 @@ def test_every_hook_of_the_contract_exists():
         "ctrlhost_stopping",
         "ctrlhost_commands",
     ]
+
+
+def test_an_error_is_placed_in_a_plugin_that_is_installed_beside_ctrlhost():
+    beside = f"{Path(ctrlhost.__file__).parent}_bad/__init__.py"
+    with pytest.raises(ZeroDivisionError) as caught:
+        exec(compile("\n1 / 0", beside, "exec"), {})
+    assert with_place(caught.value) == "ZeroDivisionError: division by zero (__init__.py:2)"
