@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,14 +14,13 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.inspection import Inspection
-from ctrlhost.host.interpreter import switching_after
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.runtime import PluginRuntime
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ctrlhost.client import Client
@@ -201,7 +202,7 @@ class Host:
     def _on_election(self, plugins: Collection[str]) -> None:
         for plugin in self.plugins:
             if plugin.name in plugins:
-                plugin.poke()
+                plugin.wake()
 
     def _is_ours(self, queue: str) -> bool:
         """Say whether a queue of this process belongs to a controller of this host."""
@@ -301,3 +302,18 @@ def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime])
                 f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
                 hint=f"its controllers are: {theirs}",
             )
+
+
+@contextmanager
+def switching_after(seconds: float) -> Iterator[None]:
+    """Set the interpreter's switch interval, in seconds, for the whole process while the block runs.
+
+    The default of 5 ms is long beside an event that takes 20 µs: a thread that released the interpreter lock waits that
+    long for it while another thread computes, once per key and once per answer.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

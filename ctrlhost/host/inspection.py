@@ -65,7 +65,8 @@ class Inspection:
             informers = [replace(check, passed=True) for check in informers]
         lines += informers
         if endpoint == "healthz":
-            lines += [check.run() for plugin in self._host.plugins for check in plugin.health_checks]
+            contexts = [plugin.context for plugin in self._host.plugins if plugin.context is not None]
+            lines += [check.run() for context in contexts for check in context.health_checks]
         return lines
 
     def exposition(self, accept: str) -> tuple[bytes, str]:

@@ -14,6 +14,7 @@ from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
 from ctrlhost.errors import NotLeading, PluginLoadError
+from ctrlhost.health import PluginCheck
 from ctrlhost.plugin.task import Task, leader_only
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.informers import Informer
     from ctrlhost.request import Request, Result
-
-__all__ = ["HealthCheck", "Listener", "Page", "PluginContext", "PluginServices", "Task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +45,6 @@ class Listener:
 
     address: str
     app: Any
-
-
-@dataclass(frozen=True, slots=True)
-class HealthCheck:
-    """A check that the host calls for `/healthz`; it raises when the plugin is not well."""
-
-    name: str
-    check: Callable[[], None]
 
 
 class PluginContext:
@@ -73,7 +64,7 @@ class PluginContext:
         self.tasks: list[Task] = []
         self.pages: list[Page] = []
         self.listeners: list[Listener] = []
-        self.health_checks: list[HealthCheck] = []
+        self.health_checks: list[PluginCheck] = []
         #: Kinds that are read without a controller, for the rights that follow from them.
         self.reads: list[KindSource] = []
         self.informers: list[Informer] = []
@@ -200,7 +191,7 @@ class PluginContext:
 
     def add_health_check(self, name: str, check: Callable[[], None]) -> None:
         """Register a check for `/healthz`, called on the server's thread: it raises when the plugin is not well."""
-        self.health_checks.append(HealthCheck(name, check))
+        self.health_checks.append(PluginCheck(f"{self.name}/{name}", check))
 
     def close(self, timeout: float = 1.0) -> None:
         """End what the plugin started of itself: its loop, its informers, its series; called by the host at the end."""
