@@ -19,12 +19,11 @@ from ctrlhost.controller.attachment import (
 )
 from ctrlhost.controller.context import ControllerScope
 from ctrlhost.controller.declaration import check_declaration, describe_source
-from ctrlhost.controller.leader_gate import LeaderGate
-from ctrlhost.controller.results import Outcomes
+from ctrlhost.controller.results import Results
 from ctrlhost.controller.sources import Every, For
 from ctrlhost.controller.ticker import Ticker
 from ctrlhost.controller.watchdog import Watchdog
-from ctrlhost.controller.worker import Worker
+from ctrlhost.controller.worker import LeaderGate, Worker
 from ctrlhost.errors import NotLeading, NotSynced
 from ctrlhost.own_writes.self_events import Echoes
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
@@ -88,7 +87,7 @@ class Controller:
         self._attachments: list[Attachment] | None = None
         self._tickers: list[Ticker] = []
         self._threads: list[threading.Thread] = []
-        self._outcomes: Outcomes | None = None
+        self._results: Results | None = None
         self._counts: ControllerCounts | None = None
         self._watchdog: Watchdog | None = None
         electing = options.needs_leader and plugin.services.elects
@@ -172,9 +171,9 @@ class Controller:
                 raise RuntimeError(f"controller {self.name} was started already")
             queue, services, options = self._made_queue(), self._plugin.services, self.options
             self._counts = services.metrics.controller(self.name, options.workers)
-            self._outcomes = Outcomes(self.name, queue, options.timeout)
+            self._results = Results(self.name, queue, options.timeout)
             self._watchdog = Watchdog(self.name, queue, services.clock, options.timeout)
-            self._threads = self._make_threads(self._scope(queue), self._outcomes, self._counts, self._watchdog)
+            self._threads = self._make_threads(self._scope(queue), self._results, self._counts, self._watchdog)
             self._tickers = [
                 Ticker(self.name, source, lambda: requests_of_primary(self._attachments or ()), queue, services.clock)
                 for source in self.sources
@@ -247,7 +246,7 @@ class Controller:
             queued=len(self.queue),
             runs=total.runs if total else 0,
             errors=total.errors if total else 0,
-            last_error=self._outcomes.last_error if self._outcomes else None,
+            last_error=self._results.last_error if self._results else None,
             sources=tuple(describe_source(source) for source in self.sources),
         )
 
@@ -296,17 +295,17 @@ class Controller:
         return not self.options.needs_leader or self._plugin.services.leading()
 
     def _make_threads(
-        self, scope: ControllerScope, outcomes: Outcomes, counts: ControllerCounts, watchdog: Watchdog
+        self, scope: ControllerScope, results: Results, counts: ControllerCounts, watchdog: Watchdog
     ) -> list[threading.Thread]:
         count = self.options.workers
         if self.is_async:
             pool = AsyncWorkers(
-                count, self._reconcile, scope, outcomes, counts.worker(), watchdog, self._plugin.loop, self._gate
+                count, self._reconcile, scope, results, counts.worker(), watchdog, self._plugin.loop, self._gate
             )
             watchdog.watch(pool.runs)
             return [threading.Thread(target=pool.run, name=f"{self.name} feeder", daemon=True)]
         workers = [
-            Worker(index, self._reconcile, scope, outcomes, counts.worker(), watchdog, self._gate)
+            Worker(index, self._reconcile, scope, results, counts.worker(), watchdog, self._gate)
             for index in range(count)
         ]
         watchdog.watch(workers)

@@ -294,7 +294,7 @@ class PluginRuntime:
             log.error("plugin %s: ctrlhost_stopping did not return within %g s", self.name, _STOPPING_HOOK_TIMEOUT)
 
     def drain(self, deadline: float) -> bool:
-        """Wait for running work until `deadline` (time.monotonic); True if all of it finished. Only the first call waits."""
+        """Wait for running work until `deadline` (time.monotonic); True if all finished. Only the first call waits."""
         with self._draining:
             if self._drained is None:
                 self._drained = self._drain(deadline)
