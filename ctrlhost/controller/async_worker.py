@@ -113,8 +113,11 @@ class AsyncWorkers:
             run.task = asyncio.ensure_future(self._reconcile(run.context, key))
             result = await run.task
         except asyncio.CancelledError as error:
-            late = TimeoutError(f"the reconcile was cancelled at its timeout of {results.timeout:g} s")
-            results.failed(key, priority, late if run.overran else error, counts)
+            if run.overran:
+                late = TimeoutError(f"the reconcile was cancelled at its timeout of {results.timeout:g} s")
+                results.failed(key, priority, late, counts)
+            else:
+                results.failed(key, priority, error, counts)
         except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
             results.failed(key, priority, error, counts)
         else:

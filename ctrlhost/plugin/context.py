@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
-from ctrlhost.controller.attachment import watched_namespaces
 from ctrlhost.controller.controller import Controller
 from ctrlhost.controller.handle import ControllerHandle
 from ctrlhost.controller.options import ControllerOptions
@@ -144,14 +143,7 @@ class PluginContext:
             reads=reads,
         )
         self.reads.append(source)
-        informer = self.services.factory.informer(
-            api_version,
-            kind,
-            namespaces=watched_namespaces(self.services.client, source, self.services.namespaces),
-            label_selector=label_selector,
-            field_selector=field_selector,
-            reads=reads,
-        )
+        informer = source.informer(self.services, self.services.namespaces, ask=False)
         self.informers.append(informer)
         return informer
 

@@ -223,14 +223,14 @@ class PluginRuntime:
         self._changed()
 
     def _install_crds(self, plugin: Plugin, context: PluginContext) -> bool:
+        installed = False
         with self._contained("ctrlhost_crds"):
             crds = plugin.crds()
             installed = install_crds(context.services.client, crds, self._ending, self._wait_for_crds)
             # Another plugin may have started informers of these kinds before the server knew the kinds.
             for group in {crd["spec"]["group"] for crd in crds}:
                 context.services.factory.poke(group)
-            return installed
-        return False
+        return installed
 
     def _wait_for_crds(self, why: str) -> None:
         self.crds_tried.set()

@@ -28,8 +28,8 @@ def bench(manual_clock: ManualClock) -> Iterator[Bench]:
     [
         (lambda plugin: plugin.add_controller("", print), "needs a name"),
         (lambda plugin: plugin.add_controller("a/b", print), "without a slash"),
-        (lambda plugin: plugin.add_controller("a", None), "can not be called"),
-        (lambda plugin: plugin.add_controller("a", print, "v1"), "is no source"),
+        (lambda plugin: plugin.add_controller("a", None), "cannot be called"),
+        (lambda plugin: plugin.add_controller("a", print, "v1"), "invalid source"),
         (lambda plugin: plugin.add_controller("a", print, For("v1", "Pod"), For("v1", "Node")), "more than one `For`"),
         (lambda plugin: plugin.add_controller("a", print, Owns("v1", "Pod")), "`Owns` needs a `For`"),
         (lambda plugin: plugin.add_controller("a", print, Every(3)), "`Every` without requests"),

@@ -98,7 +98,7 @@ def test_a_controller_that_was_never_started_has_no_threads(bench: Bench) -> Non
 def test_a_second_start_is_an_error_each_time(bench: Bench) -> None:
     controller = bench.controller(Script())
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="demo/pods was started already"):
+        with pytest.raises(RuntimeError, match="demo/pods is already started"):
             controller.start_workers()
 
 
