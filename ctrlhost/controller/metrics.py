@@ -1,6 +1,6 @@
-"""Counts of reconciles under the names that controller-runtime uses, collected when they are scraped.
+"""Metrics of reconciles, under the names of controller-runtime.
 
-Each worker counts in plain fields of its own, so that a run takes no lock; a scrape adds them up.
+Each worker counts in its own plain fields, so that a run takes no lock; a scrape adds them up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-#: Upper bounds of the duration histogram in seconds, as upstream has them.
+#: Upper bounds of the duration histogram in seconds, as upstream.
 BUCKETS: tuple[float, ...] = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
@@ -26,27 +26,27 @@ RESULTS = ("success", "error", "requeue", "requeue_after")
 
 
 class WorkerCounts:
-    """What one worker did. Only its own thread writes; a scrape on another thread may see a run half counted."""
+    """The counts of one worker. Only its thread writes; a scrape on another thread may see a run half counted."""
 
     __slots__ = ("active", "buckets", "errors", "panics", "requeue_after", "runs", "seconds", "terminal", "timeouts")
 
     def __init__(self) -> None:
-        """Start at nothing."""
+        """Start at zero."""
         self.runs = self.errors = self.terminal = self.panics = self.timeouts = self.requeue_after = 0
-        #: Runs that are under way now.
+        #: Runs in progress.
         self.active = 0
         self.seconds = 0.0
         self.buckets = [0] * (len(BUCKETS) + 1)
 
     def observe(self, seconds: float) -> None:
-        """Count a run that took so long."""
+        """Count a run that took `seconds`."""
         self.runs += 1
         self.seconds += seconds
         self.buckets[bisect_left(BUCKETS, seconds)] += 1
 
     @property
     def successes(self) -> int:
-        """Runs after which nothing more was wanted."""
+        """The runs that neither failed nor asked for another run."""
         return self.runs - self.errors - self.requeue_after
 
 
@@ -54,19 +54,19 @@ class ControllerCounts:
     """The counts of one controller, over all its workers."""
 
     def __init__(self, name: str, workers: int) -> None:
-        """Begin with every series at zero, so that they exist before the first event."""
+        """Start without workers; `workers` is the configured number."""
         self.name = name
         self.workers = workers
         self._counts: list[WorkerCounts] = []
 
     def worker(self) -> WorkerCounts:
-        """Add a worker."""
+        """Return the counts of a new worker."""
         counts = WorkerCounts()
         self._counts.append(counts)
         return counts
 
     def total(self) -> WorkerCounts:
-        """Add up what all workers have counted."""
+        """Return the sums over all workers."""
         total = WorkerCounts()
         for counts in tuple(self._counts):
             for field in ("runs", "errors", "terminal", "panics", "timeouts", "requeue_after", "active", "seconds"):
@@ -76,27 +76,27 @@ class ControllerCounts:
 
 
 class ReconcileMetrics:
-    """A prometheus-client collector of the reconciles of all controllers of one host."""
+    """A prometheus-client collector for the reconciles of all controllers of one host."""
 
     def __init__(self) -> None:
-        """Know no controller yet."""
+        """Start without controllers."""
         self._lock = threading.Lock()
         self._controllers: dict[str, ControllerCounts] = {}
 
     def controller(self, name: str, workers: int) -> ControllerCounts:
-        """Add a controller; one of the same name that stopped before is replaced."""
+        """Return the counts of a new controller; they replace those of a stopped one of the same name."""
         counts = ControllerCounts(name, workers)
         with self._lock:
             self._controllers[name] = counts
         return counts
 
     def remove(self, name: str) -> None:
-        """Forget a controller and its series."""
+        """Remove a controller and its series."""
         with self._lock:
             self._controllers.pop(name, None)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metric families; called by a scrape, from any thread."""
+        """Return the metric families; called by scrapes, from any thread."""
         with self._lock:
             totals = [(one.name, one.workers, one.total()) for one in self._controllers.values()]
         prefix = "controller_runtime"

@@ -50,10 +50,10 @@ def test_a_declaration_that_can_not_work_is_refused_by_name(bench: Bench, declar
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": "3"}, "workers is a whole number, not '3'"),
-        ({"workers": True}, "workers is a whole number"),
-        ({"timeout": "30s"}, "timeout is a number of seconds, not '30s'"),
-        ({"timeout": float("nan")}, "timeout is a number of seconds"),
+        ({"workers": "3"}, "workers must be an integer, got '3'"),
+        ({"workers": True}, "workers must be an integer"),
+        ({"timeout": "30s"}, "timeout must be a number of seconds, got '30s'"),
+        ({"timeout": float("nan")}, "timeout must be a number of seconds"),
         ({"rate_limiter": 5}, "int is no rate limiter"),
     ],
 )
