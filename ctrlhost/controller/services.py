@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
-    from prometheus_client import CollectorRegistry
-
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import ControllerOverrides
@@ -35,8 +33,6 @@ class PluginServices:
     factory: InformerFactory
     clock: Clock
     events: EventRecorder
-    #: The host's registry of metrics.
-    registry: CollectorRegistry
     leading: Callable[[], bool]
     #: Set when the host begins to shut down.
     stopping: threading.Event

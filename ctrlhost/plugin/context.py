@@ -1,4 +1,4 @@
-"""What a plugin gets in `ctrlhost_setup`: where it registers what it does."""
+"""The context of a plugin: its access to the host, and what it registers in `ctrlhost_setup`."""
 
 from __future__ import annotations
 
@@ -40,31 +40,34 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An ASGI application on an address of its own, `HOST:PORT`."""
+    """An ASGI application on its own address, `HOST:PORT`."""
 
     address: str
     app: Any
 
 
 class PluginContext:
-    """One plugin's access to the host. Everything is registered in `ctrlhost_setup`; nothing there uses the network."""
+    """One plugin's access to the host. Plugins register everything in `ctrlhost_setup`, which must not use the network.
+
+    Register in that hook's thread; the properties, the client and the events may be used from any thread.
+    """
 
     def __init__(self, name: str, settings: Any, services: PluginServices) -> None:
-        """Make the context of a plugin; called by the host."""
+        """Prepare; called by the host."""
         self.name = name
         self.settings = settings
         self.services = services
         self.scope = PluginScope(name, services)
         self.client: Client = self.scope.writing_client(self._forbid_writes)
         self.metrics = CollectorRegistry()
-        #: The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host never looks at it.
+        #: The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host does not use it.
         self.state: Any = None
         self.controllers: list[Controller] = []
         self.tasks: list[Task] = []
         self.pages: list[Page] = []
         self.listeners: list[Listener] = []
         self.health_checks: list[PluginCheck] = []
-        #: Kinds that are read without a controller, for the rights that follow from them.
+        #: Kinds that are read without a controller, for their permissions.
         self.reads: list[KindSource] = []
         self.informers: list[Informer] = []
 
@@ -75,23 +78,23 @@ class PluginContext:
 
     @property
     def log(self) -> logging.Logger:
-        """The plugin's logger; a line from a reconcile carries its controller, key and id."""
+        """The plugin's logger; lines from a reconcile carry its controller, key and id."""
         return self.scope.log
 
     @property
     def clock(self) -> Clock:
-        """The host's clock; a test may hold it still."""
+        """The host's clock; tests may replace it."""
         return self.services.clock
 
     @property
     def leading(self) -> bool:
-        """Whether this replica leads now; without leader election always."""
+        """Whether this replica leads now; always true without leader election."""
         return self.services.leading()
 
     def _forbid_writes(self) -> None:
-        """Refuse a write of a task that needs to lead and does not; what else the plugin does is its own affair."""
+        """Raise NotLeading for a write of a task that must lead and does not; other code of the plugin may write."""
         if leader_only.get() and not self.leading:
-            raise NotLeading(f"plugin {self.name}: the task writes nothing: this replica does not lead")
+            raise NotLeading(f"plugin {self.name}: the task must not write: this replica does not lead")
 
     def add_controller(
         self,
@@ -104,11 +107,12 @@ class PluginContext:
         needs_leader: bool = True,
         suppress_echo: bool = False,
     ) -> ControllerHandle:
-        """Register a reconciler and what wakes it; PluginLoadError says what is wrong with the declaration.
+        """Register a reconciler and its sources; PluginLoadError, or TypeError for an option, if they are invalid.
 
-        A plain function runs on `workers` threads, an `async def` as so many tasks on the plugin's event loop. A
-        reconcile that is still running after `timeout` seconds is reported, and cancelled if it is `async def`.
-        `suppress_echo` keeps the events of the controller's own writes from waking it.
+        A plain function runs on `workers` threads, an `async def` as that many tasks on the plugin's event loop. A
+        reconcile that runs longer than `timeout` seconds is logged and counted, and cancelled if it is `async def`.
+        With `needs_leader` it runs and writes only on the leader. With `suppress_echo` the events of the controller's
+        own writes do not wake it. The operator's settings override the options.
         """
         if any(one.name == f"{self.name}/{name}" for one in self.controllers):
             raise PluginLoadError(self.name, f"plugin `{self.name}` has two controllers named `{name}`")
@@ -133,7 +137,10 @@ class PluginContext:
         field_selector: str | None = None,
         reads: Reads = None,
     ) -> Informer:
-        """Share in an informer without a controller, for pages and tasks; it starts with the plugin's controllers."""
+        """Return a shared informer for pages and tasks; it starts with the plugin's controllers.
+
+        ValueError or TypeError for invalid arguments, as for `Watches`.
+        """
         source = Watches(
             api_version,
             kind,
@@ -148,16 +155,16 @@ class PluginContext:
         return informer
 
     def add_page(self, path: str, asgi_app: Any) -> None:
-        """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` begins with a slash."""
+        """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` must begin with a slash."""
         if not path.startswith("/"):
-            raise PluginLoadError(self.name, f"plugin `{self.name}`: the page's path `{path}` begins with a slash")
+            raise PluginLoadError(self.name, f"plugin `{self.name}`: the page's path `{path}` must begin with a slash")
         self.pages.append(Page(path, asgi_app))
 
     def add_listener(self, address: str, asgi_app: Any) -> None:
-        """Serve an ASGI application on a port of its own; `address` is `HOST:PORT`."""
+        """Serve an ASGI application on its own address, `HOST:PORT`; PluginLoadError for an invalid one."""
         _, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
-            raise PluginLoadError(self.name, f"plugin `{self.name}`: `{address}` is no address of the form HOST:PORT")
+            raise PluginLoadError(self.name, f"plugin `{self.name}`: invalid address `{address}`: it must be HOST:PORT")
         self.listeners.append(Listener(address, asgi_app))
 
     def add_task(
@@ -168,25 +175,21 @@ class PluginContext:
         every: float | None = None,
         needs_leader: bool = False,
     ) -> Task:
-        """Register work that no object wakes: `run(stop)`, called once or every so many seconds on its own thread."""
-        task = Task(
-            self.name,
-            name,
-            run,
-            every=every,
-            needs_leader=needs_leader,
-            clock=self.services.clock,
-            loop=self.scope.loop,
-        )
+        """Register background work: `run(stop)` is called on its own thread, once or `every` so many seconds.
+
+        An `async def` runs on the plugin's event loop. ValueError for an invalid period.
+        """
+        clock, loop = self.services.clock, self.scope.loop
+        task = Task(self.name, name, run, every=every, needs_leader=needs_leader, clock=clock, loop=loop)
         self.tasks.append(task)
         return task
 
     def add_health_check(self, name: str, check: Callable[[], None]) -> None:
-        """Register a check for `/healthz`, called on the server's thread: it raises when the plugin is not well."""
+        """Register a check for `/healthz`, called on its own thread; it raises if the plugin is unhealthy."""
         self.health_checks.append(PluginCheck(f"{self.name}/{name}", check))
 
     def close(self, timeout: float = 1.0) -> None:
-        """End what the plugin started of itself: its loop, its informers, its series; called by the host at the end."""
+        """End the plugin's loop, informers and metric series; called by the host after the controllers are drained."""
         self.scope.close(timeout)
         for informer in self.informers:
             informer.release()

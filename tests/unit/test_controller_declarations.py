@@ -34,7 +34,7 @@ def bench(manual_clock: ManualClock) -> Iterator[Bench]:
         (lambda plugin: plugin.add_controller("a", print, Owns("v1", "Pod")), "`Owns` needs a `For`"),
         (lambda plugin: plugin.add_controller("a", print, Every(3)), "`Every` without requests"),
         (lambda plugin: [plugin.add_controller("a", print) for _ in range(2)], "two controllers named `a`"),
-        (lambda plugin: plugin.add_page("status", None), "begins with a slash"),
+        (lambda plugin: plugin.add_page("status", None), "must begin with a slash"),
         (lambda plugin: plugin.add_listener("8080", None), "HOST:PORT"),
     ],
 )

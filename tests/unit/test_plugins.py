@@ -79,7 +79,7 @@ def test_a_module_without_hooks_is_no_plugin():
 
 
 def test_a_name_of_the_host_is_refused():
-    with pytest.raises(PluginLoadError, match="can not be called `metrics`"):
+    with pytest.raises(PluginLoadError, match="invalid plugin name `metrics`"):
         PluginManager().register("metrics", module("metrics", ctrlhost_crds=no_crds))
 
 
@@ -98,13 +98,13 @@ def test_settings_must_be_a_struct():
     manager = PluginManager()
     assert manager.register("good", module("good", ctrlhost_settings=lambda: Settings)).settings_type() is Settings
     bad = manager.register("bad", module("bad", ctrlhost_settings=lambda: dict))
-    with pytest.raises(PluginLoadError, match=r"instead of a msgspec\.Struct"):
+    with pytest.raises(PluginLoadError, match=r"must return a msgspec\.Struct"):
         bad.settings_type()
 
 
 def test_crds_must_be_crds():
     plugin = PluginManager().register("odd", module("odd", ctrlhost_crds=lambda: [{"kind": "Pod"}]))
-    with pytest.raises(PluginLoadError, match="instead of a CustomResourceDefinition"):
+    with pytest.raises(PluginLoadError, match="must return CustomResourceDefinitions"):
         plugin.crds()
 
 
