@@ -88,10 +88,10 @@ def test_a_second_signal_ends_at_once(distributions, start_host):
     ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
     host.line("blocking")
     host.signal(signal.SIGTERM)
-    host.line("SIGTERM: stopping")
+    host.line("SIGTERM: shutting down")
     host.signal_until_it_ends(signal.SIGTERM)
     assert host.wait() == 1
-    assert "SIGTERM again: ending at once" in host.text
+    assert "second SIGTERM: forcing exit" in host.text
 
 
 def test_a_signal_that_a_wrapper_sends_along_is_no_second_one(distributions, start_host):
