@@ -11,14 +11,9 @@ from ctrlhost.controller.context import Context, current
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from ctrlhost.controller.context import ControllerScope
-    from ctrlhost.controller.event_loop import PluginLoop
     from ctrlhost.controller.metrics import WorkerCounts
-    from ctrlhost.controller.results import Results
-    from ctrlhost.controller.watchdog import Watchdog, Watched
-    from ctrlhost.controller.worker import LeaderGate
+    from ctrlhost.controller.watchdog import Watched
     from ctrlhost.request import Request, Result
 
 
@@ -37,44 +32,31 @@ class AsyncRun:
 class AsyncWorkers:
     """Runs up to `workers` reconciles at once on the plugin's loop, until the queue is shut down and empty."""
 
-    def __init__(
-        self,
-        workers: int,
-        reconcile: Callable[[Context, Request], Awaitable[Result | None]],
-        scope: ControllerScope,
-        results: Results,
-        counts: WorkerCounts,
-        watchdog: Watchdog,
-        loop: PluginLoop,
-        gate: LeaderGate | None = None,
-    ) -> None:
+    def __init__(self, workers: int, scope: ControllerScope, counts: WorkerCounts) -> None:
         """Prepare the slots; `run` is the body of the feeding thread."""
         self.runs = [AsyncRun(Context(scope, index)) for index in range(workers)]
-        self._reconcile = reconcile
-        self._queue = scope.queue
-        self._results = results
+        self._scope = scope
         self._counts = counts
-        self._watchdog = watchdog
-        self._loop = loop
-        self._gate = gate
+        self._loop = scope.plugin.loop
         self._slots = threading.Semaphore(workers)
         self._free = deque(self.runs)
-        watchdog.on_overrun = self._cancel
+        scope.watchdog.on_overrun = self._cancel
 
     def run(self) -> None:
         """Take a key for each free slot until the queue is shut down and empty and the last run has ended."""
+        queue, gate = self._scope.queue, self._scope.gate
         while True:
             self._slots.acquire()
-            if self._gate is not None:
-                self._gate.wait()
+            if gate is not None:
+                gate.wait()
             try:
-                key, priority = self._queue.get_with_priority()
+                key, priority = queue.get_with_priority()
             except ShutDown:
                 break
-            if self._gate is not None and not self._gate.passes():
+            if gate is not None and not gate.passes():
                 # Queued again, for when this replica leads again.
-                self._queue.add(key, priority=priority)
-                self._queue.done(key)
+                queue.add(key, priority=priority)
+                queue.done(key)
                 self._slots.release()
                 continue
             run = self._free.popleft()
@@ -84,14 +66,14 @@ class AsyncWorkers:
 
     async def _turn(self, run: AsyncRun, key: Request, priority: int) -> None:
         """Reconcile one key on the loop's thread, so that the counts need no lock."""
-        context, counts, timeout, now = run.context, self._counts, self._results.timeout, run.context.clock.now
+        context, counts, timeout, now = run.context, self._counts, self._scope.results.timeout, run.context.clock.now
         current.set(context)
         started = now()
         context.request, context.started, context.number = key, started, context.number + 1
         context.priority = priority
         counts.active += 1
         if timeout is not None:
-            self._watchdog.look_after()
+            self._scope.watchdog.look_after()
         try:
             await self._reconcile_one(run, key)
         finally:
@@ -102,15 +84,15 @@ class AsyncWorkers:
             context.request = context.started = None
             counts.active -= 1
             run.task, run.overran = None, False
-            self._queue.done(key)
+            self._scope.queue.done(key)
             self._free.append(run)
             self._slots.release()
 
     async def _reconcile_one(self, run: AsyncRun, key: Request) -> None:
-        results, counts, priority = self._results, self._counts, run.context.priority
+        results, counts, priority = self._scope.results, self._counts, run.context.priority
         try:
             # A separate task, so that a cancellation at the timeout ends the reconciler and not this coroutine.
-            run.task = asyncio.ensure_future(self._reconcile(run.context, key))
+            run.task = asyncio.ensure_future(self._scope.reconcile(run.context, key))
             result = await run.task
         except asyncio.CancelledError as error:
             if run.overran:

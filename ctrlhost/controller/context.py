@@ -13,11 +13,13 @@ from ctrlhost.errors import UndeclaredRead
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Iterator, Mapping
-    from threading import Event
 
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
-    from ctrlhost.clock import Clock
+    from ctrlhost.controller.results import Results
+    from ctrlhost.controller.services import PluginScope
+    from ctrlhost.controller.watchdog import Watchdog
+    from ctrlhost.controller.worker import LeaderGate
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.own_writes.overlay import PluginLister
     from ctrlhost.request import Request
@@ -28,16 +30,18 @@ if TYPE_CHECKING:
 class ControllerScope:
     """What all runs of one controller share; created once, when the workers start."""
 
-    plugin: str
+    plugin: PluginScope
     controller: str
+    reconcile: Callable[..., Any]
     queue: WorkQueue
+    results: Results
+    watchdog: Watchdog
+    #: Pauses the workers while another replica leads; None if leadership cannot change or does not matter.
+    gate: LeaderGate | None
     client: Client
     async_client: AsyncClient
     events: PluginEvents
     log: logging.Logger
-    clock: Clock
-    leading: Callable[[], bool]
-    stopping: Event
     primary: PluginLister | None = None
     listers: Mapping[tuple[str, str], PluginLister] = field(default_factory=dict)
 
@@ -55,7 +59,7 @@ class Context:
         """Prepare for a controller; the worker sets the request of each run."""
         self._scope = scope
         self.client = scope.client
-        self.clock = scope.clock
+        self.clock = scope.plugin.services.clock
         self.events = scope.events
         self.log = scope.log
         self.worker = worker
@@ -90,12 +94,12 @@ class Context:
     @property
     def leading(self) -> bool:
         """Whether this replica leads now; always true without leader election."""
-        return self._scope.leading()
+        return self._scope.plugin.services.leading()
 
     @property
     def stopping(self) -> bool:
         """Whether the host is shutting down; a long run should return then."""
-        return self._scope.stopping.is_set()
+        return self._scope.plugin.services.stopping.is_set()
 
     def get(self, request: Request) -> Object | None:
         """Return the cached object of `For`'s kind that the request names, or None.
@@ -105,7 +109,7 @@ class Context:
         primary = self._scope.primary
         if primary is None:
             raise UndeclaredRead(
-                self._scope.plugin,
+                self._scope.plugin.name,
                 f"controller `{self._scope.controller}` has no `For`, which `ctx.get` reads",
                 hint="add a `ctrlhost.For(…)` to its sources, or use `ctx.lister(api_version, kind)`",
             )
@@ -117,7 +121,7 @@ class Context:
         if lister is None:
             declared = ", ".join(f"{one} ({version})" for version, one in self._scope.listers) or "nothing"
             raise UndeclaredRead(
-                self._scope.plugin,
+                self._scope.plugin.name,
                 f"controller `{self._scope.controller}` reads {kind} ({api_version}) without declaring it; "
                 f"it declares {declared}",
                 hint=f'add `ctrlhost.Watches("{api_version}", "{kind}")` to its sources',

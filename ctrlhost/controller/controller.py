@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.controller.async_worker import AsyncWorkers
 from ctrlhost.controller.attachment import Attachment, AttachScope
 from ctrlhost.controller.context import ControllerScope
+from ctrlhost.controller.metrics import WorkerCounts
 from ctrlhost.controller.results import Results
 from ctrlhost.controller.sources import Source
 from ctrlhost.controller.watchdog import Watchdog
@@ -164,7 +165,7 @@ class Controller:
             self._counts = services.metrics.controller(self.name, options.workers)
             self._results = Results(self.name, queue, options.timeout)
             self._watchdog = Watchdog(self.name, queue, services.clock, options.timeout)
-            self._threads = self._make_threads(self._scope(queue), self._results, self._counts, self._watchdog)
+            self._threads = self._make_threads(self._scope(queue, self._results, self._watchdog), self._counts)
         for thread in self._threads:
             thread.start()
         for one in self._attachments:
@@ -219,16 +220,17 @@ class Controller:
 
     def status(self) -> ControllerStatus:
         """Return the controller's current state."""
-        total = self._counts.total() if self._counts is not None else None
+        started = self._counts is not None
+        total = self._counts.total() if self._counts is not None else WorkerCounts()
         return ControllerStatus(
             name=self.name,
             synced=self.has_synced(),
             waiting=self.waiting(),
-            workers=self.options.workers if total is not None else 0,
-            active=total.active if total else 0,
+            workers=self.options.workers if started else 0,
+            active=total.active,
             queued=len(self.queue),
-            runs=total.runs if total else 0,
-            errors=total.errors if total else 0,
+            runs=total.runs,
+            errors=total.errors,
             last_error=self._results.last_error if self._results else None,
             sources=tuple(source.describe() for source in self.sources),
         )
@@ -247,22 +249,23 @@ class Controller:
             self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=clock)
         return self._queue
 
-    def _scope(self, queue: WorkQueue) -> ControllerScope:
-        plugin, services = self._plugin, self._plugin.services
+    def _scope(self, queue: WorkQueue, results: Results, watchdog: Watchdog) -> ControllerScope:
+        plugin = self._plugin
         listers = self._attached.listers if self._attached is not None else {}
         primary = self._attached.primary if self._attached is not None else None
         client = plugin.writing_client(self._forbid_writes, self._echoes)
         return ControllerScope(
-            plugin=plugin.name,
+            plugin=plugin,
             controller=self.name,
+            reconcile=self._reconcile,
             queue=queue,
+            results=results,
+            watchdog=watchdog,
+            gate=self._gate,
             client=client,
             async_client=plugin.async_client(client),
             events=plugin.events,
             log=plugin.log,
-            clock=services.clock,
-            leading=services.leading,
-            stopping=services.stopping,
             primary=listers[primary.api_version, primary.kind] if primary is not None else None,
             listers=listers,
         )
@@ -275,21 +278,13 @@ class Controller:
     def _may_work(self) -> bool:
         return not self.options.needs_leader or self._plugin.services.leading()
 
-    def _make_threads(
-        self, scope: ControllerScope, results: Results, counts: ControllerCounts, watchdog: Watchdog
-    ) -> list[threading.Thread]:
-        count = self.options.workers
+    def _make_threads(self, scope: ControllerScope, counts: ControllerCounts) -> list[threading.Thread]:
         if self.is_async:
-            pool = AsyncWorkers(
-                count, self._reconcile, scope, results, counts.worker(), watchdog, self._plugin.loop, self._gate
-            )
-            watchdog.watch(pool.runs)
+            pool = AsyncWorkers(self.options.workers, scope, counts.worker())
+            scope.watchdog.watch(pool.runs)
             return [threading.Thread(target=pool.run, name=f"{self.name} feeder", daemon=True)]
-        workers = [
-            Worker(index, self._reconcile, scope, results, counts.worker(), watchdog, self._gate)
-            for index in range(count)
-        ]
-        watchdog.watch(workers)
+        workers = [Worker(index, scope, counts.worker()) for index in range(self.options.workers)]
+        scope.watchdog.watch(workers)
         return [
             threading.Thread(target=worker.run, name=f"{self.name} worker {index}", daemon=True)
             for index, worker in enumerate(workers)

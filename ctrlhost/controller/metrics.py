@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -85,9 +86,8 @@ class ReconcileMetrics:
 
     def controller(self, name: str, workers: int) -> ControllerCounts:
         """Return the counts of a new controller; they replace those of a stopped one of the same name."""
-        counts = ControllerCounts(name, workers)
         with self._lock:
-            self._controllers[name] = counts
+            counts = self._controllers[name] = ControllerCounts(name, workers)
         return counts
 
     def remove(self, name: str) -> None:
@@ -99,10 +99,9 @@ class ReconcileMetrics:
         """Return the metric families; called by scrapes, from any thread."""
         with self._lock:
             totals = [(one.name, one.workers, one.total()) for one in self._controllers.values()]
-        prefix = "controller_runtime"
-        by_result = CounterMetricFamily(
-            f"{prefix}_reconcile", "Reconciles per controller and result", labels=("controller", "result")
-        )
+        prefix, labels = "controller_runtime_", ("controller",)
+        text = "Reconciles per controller and result"
+        by_result = CounterMetricFamily(f"{prefix}reconcile", text, labels=(*labels, "result"))
         for name, _, total in totals:
             values = (total.successes, total.errors, 0, total.requeue_after)
             for result, value in zip(RESULTS, values, strict=True):
@@ -114,15 +113,13 @@ class ReconcileMetrics:
             ("reconcile_panics", "Reconciles that ended in a panic", "panics"),
             ("reconcile_timeouts", "Reconciles that took longer than their controller's timeout", "timeouts"),
         ):
-            counter = CounterMetricFamily(f"{prefix}_{metric}", text, labels=("controller",))
+            counter = CounterMetricFamily(prefix + metric, text, labels=labels)
             for name, _, total in totals:
                 counter.add_metric((name,), getattr(total, field))
             yield counter
-        yield self._durations(f"{prefix}_reconcile_time_seconds", totals)
-        limit = GaugeMetricFamily(
-            f"{prefix}_max_concurrent_reconciles", "Workers per controller", labels=("controller",)
-        )
-        active = GaugeMetricFamily(f"{prefix}_active_workers", "Workers that are reconciling", labels=("controller",))
+        yield self._durations(f"{prefix}reconcile_time_seconds", totals)
+        limit = GaugeMetricFamily(f"{prefix}max_concurrent_reconciles", "Workers per controller", labels=labels)
+        active = GaugeMetricFamily(f"{prefix}active_workers", "Workers that are reconciling", labels=labels)
         for name, workers, total in totals:
             limit.add_metric((name,), workers)
             active.add_metric((name,), total.active)
@@ -136,9 +133,7 @@ class ReconcileMetrics:
         for name, _, total in totals:
             if not total.runs:
                 continue
-            running, buckets = 0, []
-            for bound, count in zip((*bounds, "+Inf"), total.buckets, strict=True):
-                running += count
-                buckets.append((bound, float(running)))
+            sums = map(float, accumulate(total.buckets))
+            buckets = list(zip((*bounds, "+Inf"), sums, strict=True))
             family.add_metric((name,), buckets, total.seconds)
         return family

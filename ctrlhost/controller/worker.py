@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.controller.context import ControllerScope
     from ctrlhost.controller.metrics import WorkerCounts
-    from ctrlhost.controller.results import Results
-    from ctrlhost.controller.watchdog import Watchdog
-    from ctrlhost.request import Request, Result
+    from ctrlhost.request import Request
 
 _FIRST_BUCKET = BUCKETS[0]
 _MAX_BATCH = 64
@@ -68,34 +66,21 @@ class LeaderGate:
 class Worker:
     """Runs reconciles one after the other until its queue is shut down and empty."""
 
-    def __init__(
-        self,
-        index: int,
-        reconcile: Callable[[Context, Request], Result | None],
-        scope: ControllerScope,
-        results: Results,
-        counts: WorkerCounts,
-        watchdog: Watchdog,
-        gate: LeaderGate | None = None,
-    ) -> None:
+    def __init__(self, index: int, scope: ControllerScope, counts: WorkerCounts) -> None:
         """Prepare; `run` is the body of the thread."""
         self.context = Context(scope, index)
         self.counts = counts
         #: Keys taken from the queue and not begun yet. The watchdog takes from here too.
         self.waiting: deque[tuple[Request, int]] = deque()
-        self._reconcile = reconcile
-        self._queue = scope.queue
-        self._results = results
-        self._watchdog = watchdog
-        self._gate = gate
+        self._scope = scope
 
     def run(self) -> None:
         """Reconcile keys until the queue is shut down and empty."""
         current.set(self.context)
-        queue, size, now = self._queue, 1, self.context.clock.now
+        queue, gate, size, now = self._scope.queue, self._scope.gate, 1, self.context.clock.now
         while True:
-            if self._gate is not None:
-                self._gate.wait()
+            if gate is not None:
+                gate.wait()
             try:
                 batch = queue.get_batch_with_priority(size)
             except ShutDown:
@@ -113,15 +98,15 @@ class Worker:
 
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
         """Run the keys, and append those that this worker began or queued again to `done`."""
-        context, reconcile, counts, waiting = self.context, self._reconcile, self.counts, self.waiting
-        failing, results, now = self._results.failing, self._results, context.clock.now
+        scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
+        reconcile, gate, results = scope.reconcile, scope.gate, scope.results
+        failing, now = results.failing, context.clock.now
         timeout, buckets = results.timeout, counts.buckets
         waiting.extend(batch)
         # Before the watchdog is woken, or it might see nothing running and sleep again.
         context.started = started
         if timeout is not None or len(batch) > 1:
-            self._watchdog.look_after()
-        gate = self._gate
+            scope.watchdog.look_after()
         while waiting:
             if gate is not None and not gate.passes():
                 self._hand_back(done)
@@ -162,7 +147,7 @@ class Worker:
                 key, priority = self.waiting.popleft()
             except IndexError:
                 return
-            self._queue.add(key, priority=priority)
+            self._scope.queue.add(key, priority=priority)
             done.append(key)
 
 
