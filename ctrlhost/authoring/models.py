@@ -60,19 +60,9 @@ class _Module:
         properties = {"apiVersion": None, "kind": None, "metadata": None, **(self._schema.get("properties") or {})}
         required = {*self._schema.get("required", ()), "metadata"}
         fixed = {name: properties.pop(name) for name in ("apiVersion", "kind", "metadata")}
-        lines = [
-            (f"apiVersion: Literal[{_literal(self._api_version)}]", ""),
-            (f"kind: Literal[{_literal(self._kind)}]", ""),
-            ("metadata: dict[str, Any]", ""),
-            *self._fields(properties, required, self._root, taken=fixed),
-        ]
+        lines = [*self._head(self._kind), *self._fields(properties, required, self._root, taken=fixed)]
         self._write(self._root, _about(self._schema, f"An object of the kind {self._kind}."), lines)
-        listed = [
-            (f"apiVersion: Literal[{_literal(self._api_version)}]", ""),
-            (f"kind: Literal[{_literal(self._list)}]", ""),
-            ("metadata: dict[str, Any]", ""),
-            (f"items: list[{self._root}]", ""),
-        ]
+        listed = [*self._head(self._list), (f"items: list[{self._root}]", "")]
         self._write(self._root_list, f"A list of {self._kind} objects.", listed)
         body = "\n\n\n".join(self._classes)
         about = "\n".join(_docstring(f"Typed models of {crd}."))[4:].removesuffix('"""').rstrip()
@@ -82,6 +72,14 @@ class _Module:
         lint = f"# ruff: noqa: {', '.join(sorted(rules))} - fields are named as on the wire"
         imports = "from __future__ import annotations\n\nfrom typing import Any, Literal\n\nimport msgspec"
         return f"{head}\n\n{lint}\n\n{imports}\n\n\n{body}\n"
+
+    def _head(self, kind: str) -> list[tuple[str, str]]:
+        version = _literal(self._api_version)
+        return [
+            (f"apiVersion: Literal[{version}]", ""),
+            (f"kind: Literal[{_literal(kind)}]", ""),
+            ("metadata: dict[str, Any]", ""),
+        ]
 
     def _fields(
         self, properties: Mapping[str, Any], required: Iterable[str], owner: str, *, taken: Iterable[str] = ()

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ctrlhost.own_writes.self_events import Echoes
     from ctrlhost.workqueue import WorkQueue
 
+#: Priority of first lists and resyncs, below that of real changes.
+LOW_PRIORITY = -100
+
 
 @dataclass(slots=True, eq=False)
 class AttachScope:

@@ -6,7 +6,7 @@ import inspect
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ctrlhost.controller.async_worker import AsyncWorkers
 from ctrlhost.controller.attachment import Attachment, AttachScope
@@ -72,7 +72,7 @@ class Controller:
         self.is_async = inspect.iscoroutinefunction(reconcile) or inspect.iscoroutinefunction(
             getattr(reconcile, "__call__", None)  # noqa: B004 - inspects how the method is defined
         )
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._queue: WorkQueue | None = None
         self._attached: AttachScope | None = None
         self._attachments: list[Attachment] = []
@@ -101,7 +101,13 @@ class Controller:
     def queue(self) -> WorkQueue:
         """The queue, created on first use."""
         with self._lock:
-            return self._made_queue()
+            if self._queue is None:
+                options, clock = self.options, self._plugin.services.clock
+                limiter = options.rate_limiter or ItemExponentialFailureRateLimiter(
+                    options.base_delay, options.max_delay
+                )
+                self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=cast("Any", clock))
+            return self._queue
 
     @property
     def informers(self) -> tuple[Any, ...]:
@@ -123,7 +129,7 @@ class Controller:
         with self._lock:
             if self._attached is not None:
                 return
-            scope = AttachScope(self._plugin, self.name, self._made_queue(), self._limit(), self._echoes)
+            scope = AttachScope(self._plugin, self.name, self.queue, self._limit(), self._echoes)
             attachments: list[Attachment] = []
             try:
                 # The reconciled kind comes first, since other sources may use its indexes.
@@ -161,7 +167,7 @@ class Controller:
         with self._lock:
             if self._counts is not None:
                 raise RuntimeError(f"controller {self.name} is already started")
-            queue, services, options = self._made_queue(), self._plugin.services, self.options
+            queue, services, options = self.queue, self._plugin.services, self.options
             self._counts = services.metrics.controller(self.name, options.workers)
             self._results = Results(self.name, queue, options.timeout)
             self._watchdog = Watchdog(self.name, queue, services.clock, options.timeout)
@@ -238,16 +244,6 @@ class Controller:
     def _limit(self) -> Sequence[str]:
         limit = self.options.namespaces
         return self._plugin.services.namespaces if limit is None else limit
-
-    def _made_queue(self) -> WorkQueue:
-        """Return the queue, created on first use; expects the lock."""
-        if self._queue is None:
-            limiter = self.options.rate_limiter or ItemExponentialFailureRateLimiter(
-                self.options.base_delay, self.options.max_delay
-            )
-            clock: Any = self._plugin.services.clock
-            self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=clock)
-        return self._queue
 
     def _scope(self, queue: WorkQueue, results: Results, watchdog: Watchdog) -> ControllerScope:
         plugin = self._plugin

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from ctrlhost import _core
 from ctrlhost.client.builtin_kinds import builtin_plural
-from ctrlhost.controller.attachment import Attachment, AttachScope, InformerAttachment
+from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment, AttachScope, InformerAttachment
 from ctrlhost.controller.index_path import index_function
 from ctrlhost.controller.ticker import Ticker
 from ctrlhost.errors import CtrlhostError, PluginLoadError
@@ -41,8 +41,6 @@ Predicate: TypeAlias = "Callable[[Object | None, Object | None], bool]"
 #: The plural of an apiVersion and kind, and whether the kind is namespaced.
 Plural: TypeAlias = Callable[[str, str], tuple[str, bool]]
 
-#: Priority of first lists and resyncs, below that of real changes.
-LOW_PRIORITY = -100
 #: How long the server may take to answer whether a kind is namespaced, in seconds.
 _SCOPE_TIMEOUT = 2.0
 
@@ -59,9 +57,8 @@ class Source(ABC):
     #: Whether its objects are the controller's keys.
     is_primary: ClassVar[bool] = False
 
-    def check(self, sources: Sequence[Source]) -> str | None:
+    def check(self, sources: Sequence[Source]) -> str | None:  # noqa: ARG002 - most can be used with any others
         """Return what is wrong with this source among all `sources` of its controller; None if nothing is."""
-        del sources
         return None
 
     def declare(self, services: PluginServices, limit: Sequence[str]) -> None:  # noqa: B027 - most need not
@@ -75,9 +72,8 @@ class Source(ABC):
     def describe(self) -> str:
         """Return one line for the controller's status."""
 
-    def permissions(self, plural: Plural, limit: Sequence[str]) -> Iterable[Permission]:
+    def permissions(self, plural: Plural, limit: Sequence[str]) -> Iterable[Permission]:  # noqa: ARG002 - as above
         """Return what the source must be allowed to read, in the namespaces that `limit` allows."""
-        del plural, limit
         return ()
 
 
@@ -218,9 +214,9 @@ class KindSource(Source):
                     plugin.name, f"plugin `{plugin.name}`: {what}", hint="give one of them another name"
                 )
 
+    @abstractmethod
     def _mapping(self, scope: AttachScope) -> Any:
         """Return how an object leads to requests: a mapping of the core, a function, or None for no requests."""
-        del scope
 
     def permissions(self, plural: Plural, limit: Sequence[str]) -> Iterator[Permission]:
         """Return the permissions to watch the kind, and what its namespaces and its CRD require."""
@@ -265,8 +261,7 @@ class For(KindSource):
         scope.primary = attachment.informer
         return attachment
 
-    def _mapping(self, scope: AttachScope) -> Any:
-        del scope
+    def _mapping(self, scope: AttachScope) -> Any:  # noqa: ARG002 - the object itself is the request
         return "object"
 
 
@@ -361,17 +356,7 @@ class Every(Source):
 
     def attach(self, scope: AttachScope) -> Attachment:
         """Make the timer; the workers' start starts it."""
-        # A round over all objects is a resync, which must not overtake real changes.
-        priority = LOW_PRIORITY if self.requests is None and self.priority is None else self.priority
-        return Ticker(
-            scope.controller,
-            self.requests or scope.primary_requests,
-            scope.queue,
-            scope.plugin.services.clock,
-            seconds=self.seconds,
-            at_start=self.at_start,
-            priority=priority,
-        )
+        return Ticker(scope, self)
 
     def describe(self) -> str:
         """Return the period."""

@@ -6,14 +6,11 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from ctrlhost.controller.attachment import Attachment
+from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ctrlhost.clock import Clock
-    from ctrlhost.request import Request
-    from ctrlhost.workqueue import WorkQueue
+    from ctrlhost.controller.attachment import AttachScope
+    from ctrlhost.controller.sources import Every
 
 log = logging.getLogger("ctrlhost.controller")
 
@@ -21,32 +18,21 @@ log = logging.getLogger("ctrlhost.controller")
 class Ticker(Attachment):
     """A timer on its own thread, since `requests` may take long."""
 
-    def __init__(
-        self,
-        controller: str,
-        requests: Callable[[], Iterable[Request]],
-        queue: WorkQueue,
-        clock: Clock,
-        *,
-        seconds: float,
-        at_start: bool,
-        priority: int | None,
-    ) -> None:
+    def __init__(self, scope: AttachScope, source: Every) -> None:
         """Prepare; the period begins with `start`."""
-        self._controller = controller
-        self._requests = requests
-        self._queue = queue
-        self._clock = clock
-        self._seconds = seconds
-        self._delay = 0.0 if at_start else seconds
-        self._priority = priority
+        self._scope = scope
+        self._source = source
+        self._clock = scope.plugin.services.clock
+        self._requests = source.requests or scope.primary_requests
+        # A round over all objects is a resync, which must not overtake real changes.
+        self._priority = LOW_PRIORITY if source.requests is None and source.priority is None else source.priority
         self._stop = threading.Event()
         self._next = float("inf")
-        self._thread = threading.Thread(target=self._run, name=f"{controller} timer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{scope.controller} timer", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._next = self._clock.now() + self._delay
+        self._next = self._clock.now() + (0.0 if self._source.at_start else self._source.seconds)
         self._thread.start()
 
     def detach(self) -> None:
@@ -65,10 +51,10 @@ class Ticker(Attachment):
             if not self.due:
                 continue
             try:
-                self._queue.add_many(list(self._requests()), priority=self._priority)
+                self._scope.queue.add_many(list(self._requests()), priority=self._priority)
             except BaseException:
                 # A plugin's sys.exit would end only the timer.
-                log.exception("controller %s: the requests of its timer failed", self._controller)
+                log.exception("controller %s: the requests of its timer failed", self._scope.controller)
             # Missed rounds, for example while the machine slept, are skipped.
             behind = self._clock.now() - self._next
-            self._next += self._seconds * max(1, 1 + int(behind // self._seconds))
+            self._next += self._source.seconds * max(1, 1 + int(behind // self._source.seconds))

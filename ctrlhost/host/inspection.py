@@ -88,7 +88,7 @@ class Inspection:
     def pages(self) -> dict[str, dict[str, ASGIApp]]:
         """Return the pages of plugins, by plugin and path."""
         return {
-            plugin.name: {page.path: page.app for page in plugin.context.pages}
+            plugin.name: dict(plugin.context.pages)
             for plugin in self._host.plugins
             if plugin.context is not None and plugin.context.pages
         }

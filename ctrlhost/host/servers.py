@@ -43,11 +43,11 @@ class HostServers:
     def start(self, plugins: Iterable[PluginRuntime]) -> None:
         """Start all servers; a plugin whose address cannot be bound fails."""
         for runtime in plugins:
-            for listener in runtime.context.listeners if runtime.context else ():
+            for address, app in runtime.context.listeners if runtime.context else ():
                 from ctrlhost.server.listener import HttpServer
 
                 try:
-                    server = HttpServer(listener.address, listener.app, runtime.name, f"listener of {runtime.name}")
+                    server = HttpServer(address, app, runtime.name, f"listener of {runtime.name}")
                 except ConfigError as error:
                     runtime.fail(f"{error}")
                     break

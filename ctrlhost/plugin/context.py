@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
@@ -17,33 +16,14 @@ from ctrlhost.health import PluginCheck
 from ctrlhost.plugin.task import Task, leader_only
 
 if TYPE_CHECKING:
-    import logging
     import threading
     from collections.abc import Awaitable, Callable, Sequence
 
     from ctrlhost.client import Client
-    from ctrlhost.clock import Clock
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.sources import KindSource, Reads, Source
-    from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.informers import Informer
     from ctrlhost.request import Request, Result
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """An ASGI application on the host's server, below `/PLUGIN` + `path`."""
-
-    path: str
-    app: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """An ASGI application on its own address, `HOST:PORT`."""
-
-    address: str
-    app: Any
 
 
 class PluginContext:
@@ -59,32 +39,25 @@ class PluginContext:
         self.services = services
         self.scope = PluginScope(name, services)
         self.client: Client = self.scope.writing_client(self._forbid_writes)
+        #: The plugin's event recorder.
+        self.events = self.scope.events
+        #: The plugin's logger; lines from a reconcile carry its controller, key and id.
+        self.log = self.scope.log
+        #: The host's clock; tests may replace it.
+        self.clock = services.clock
         self.metrics = CollectorRegistry()
         #: The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host does not use it.
         self.state: Any = None
         self.controllers: list[Controller] = []
         self.tasks: list[Task] = []
-        self.pages: list[Page] = []
-        self.listeners: list[Listener] = []
+        #: ASGI applications, by path below `/NAME` on the host's server.
+        self.pages: dict[str, Any] = {}
+        #: Addresses, `HOST:PORT`, and their ASGI applications.
+        self.listeners: list[tuple[str, Any]] = []
         self.health_checks: list[PluginCheck] = []
         #: Kinds that are read without a controller, for their permissions.
         self.reads: list[KindSource] = []
         self.informers: list[Informer] = []
-
-    @property
-    def events(self) -> PluginEvents:
-        """The plugin's event recorder."""
-        return self.scope.events
-
-    @property
-    def log(self) -> logging.Logger:
-        """The plugin's logger; lines from a reconcile carry its controller, key and id."""
-        return self.scope.log
-
-    @property
-    def clock(self) -> Clock:
-        """The host's clock; tests may replace it."""
-        return self.services.clock
 
     @property
     def leading(self) -> bool:
@@ -158,14 +131,14 @@ class PluginContext:
         """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` must begin with a slash."""
         if not path.startswith("/"):
             raise PluginLoadError(self.name, f"plugin `{self.name}`: the page's path `{path}` must begin with a slash")
-        self.pages.append(Page(path, asgi_app))
+        self.pages[path] = asgi_app
 
     def add_listener(self, address: str, asgi_app: Any) -> None:
         """Serve an ASGI application on its own address, `HOST:PORT`; PluginLoadError for an invalid one."""
         _, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
             raise PluginLoadError(self.name, f"plugin `{self.name}`: invalid address `{address}`: it must be HOST:PORT")
-        self.listeners.append(Listener(address, asgi_app))
+        self.listeners.append((address, asgi_app))
 
     def add_task(
         self,
