@@ -38,35 +38,19 @@ def command(
     namespaces: tuple[str, ...],
     config: Path | None,
     assignments: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    sandbox: bool | None,
-    install_crds: bool | None,
-    leader_elect: bool | None,
-    listen: str | None,
-    **sandbox_chosen: Any,
+    **chosen: Any,
 ) -> int:
     """Run plugins until a signal arrives.
 
     SIGTERM and SIGINT let running reconciles finish within the setting `drain_timeout` and exit with code 0; a second
     signal ends the process at once, with code 1. Exit code 2 means an invalid command line or invalid settings.
     """
-    configuration = gather(
-        config,
-        assignments,
-        plugins=names(plugins),
-        namespaces=names(namespaces),
-        kubeconfig=kubeconfig,
-        context=context,
-        sandbox=sandbox,
-        install_crds=install_crds,
-        leader_elect=leader_elect,
-        listen=listen,
-    )
     from ctrlhost.supervisor.loader import check_installed, installed_plugins
 
+    flags = {name: value for name, value in chosen.items() if not name.startswith("sandbox_")}
+    configuration = gather(config, assignments, plugins=names(plugins), namespaces=names(namespaces), **flags)
     settings = configuration.host()
-    _check_sandbox(settings.sandbox, kubeconfig, context)
+    _check_sandbox(settings.sandbox, flags)
     if not settings.plugins:
         known = ", ".join(installed_plugins()) or "none"
         raise click.UsageError(f"no plugins selected; select some with `--plugins NAME,NAME` (installed: {known})")
@@ -78,16 +62,16 @@ def command(
     bars = can_draw(sys.stderr) and settings.log_format != "json"
     stream = cast("TextIO", CurrentStderr()) if bars else None
     logs.configure(settings.log_level, settings.log_format, stream)
-    return _run(configuration, make_sandbox(sandbox_chosen) if settings.sandbox else None)
+    return _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
 
 
-def _check_sandbox(wanted: bool, kubeconfig: str | None, context: str | None) -> None:
+def _check_sandbox(wanted: bool, flags: dict[str, Any]) -> None:
     """Reject options that would have no effect."""
     if wanted:
-        for flag, value in (("--kubeconfig", kubeconfig), ("--context", context)):
-            if value is not None:
+        for flag in ("kubeconfig", "context"):
+            if flags[flag] is not None:
                 reason = "the sandbox writes its own kubeconfig, to the file of --sandbox-kubeconfig"
-                raise click.UsageError(f"{flag} and --sandbox are mutually exclusive: {reason}")
+                raise click.UsageError(f"--{flag} and --sandbox are mutually exclusive: {reason}")
         return
     current = click.get_current_context()
     for name in current.params:

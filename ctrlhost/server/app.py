@@ -62,21 +62,14 @@ def host_app(host: Inspected) -> ASGIApp:
 
     routes = [Route(f"/{endpoint}", probe) for endpoint in ("livez", "readyz", "healthz")]
     routes += [Route("/metrics", metrics), Route("/debug/queues", queues), Route("/", index)]
-    return Starlette(routes=[*routes, Mount("/", app=_PluginPages(host))])
 
-
-class _PluginPages:
-    """Routes a request to the plugin's page with the longest matching path; the pages may change at any time."""
-
-    def __init__(self, host: Inspected) -> None:
-        self._host = host
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def plugin_page(scope: Scope, receive: Receive, send: Send) -> None:
+        """Route a request to the plugin's page with the longest matching path; the pages may change at any time."""
         if scope["type"] != "http":
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         name, slash, rest = path.lstrip("/").partition("/")
-        pages = self._host.pages().get(name, {})
+        pages = host.pages().get(name, {})
         if pages and not slash:
             # Relative links of a page need the slash.
             await PlainTextResponse("", 307, headers={"Location": f"/{name}/"})(scope, receive, send)
@@ -88,6 +81,8 @@ class _PluginPages:
         page = max(fitting, key=len)
         below = {**scope, "root_path": f"{scope.get('root_path', '')}/{name}{page.rstrip('/')}"}
         await pages[page](below, receive, send)
+
+    return Starlette(routes=[*routes, Mount("/", app=plugin_page)])
 
 
 def _covers(page: str, path: str) -> bool:

@@ -272,7 +272,6 @@ class PluginRuntime:
         if alive:
             self._move("stopping", "")
             self._call_stopping()
-        self._end()
         self._halt()
 
     def _call_stopping(self) -> None:
@@ -336,7 +335,6 @@ class PluginRuntime:
     def fail(self, reason: str, error: BaseException | None = None) -> None:
         """Mark the plugin as failed, and stop its controllers and tasks."""
         self.error = error
-        self._end()
         self._move("failed", reason)
         self._halt()
         if self.context is not None:
@@ -344,12 +342,10 @@ class PluginRuntime:
             deadline = time.monotonic() + _FAILED_DRAIN
             threading.Thread(target=self.drain, args=(deadline,), name=f"plugin {self.name} end", daemon=True).start()
 
-    def _end(self) -> None:
+    def _halt(self) -> None:
         self._ending.set()
         self._wake.set()
         self.crds_tried.set()
-
-    def _halt(self) -> None:
         for controller in self.controllers:
             controller.stop_intake()
         for task in self.context.tasks if self.context else ():
