@@ -41,7 +41,7 @@ def models_of(crd: Mapping[str, Any], version: str | None = None) -> str:
         raise ConfigError(f"{name} has no version {wanted}", hint=f"it has {', '.join(versions)}")
     schema = (versions[wanted].get("schema") or {}).get("openAPIV3Schema")
     if not schema:
-        raise ConfigError(f"{name} has no schema for version {wanted}", hint="models are made from the schema")
+        raise ConfigError(f"{name} has no schema for version {wanted}", hint="models are generated from the schema")
     return _Module(spec["names"], f"{spec['group']}/{wanted}", schema).text(name)
 
 
@@ -172,12 +172,12 @@ def _literal(text: object) -> str:
 
 def _identifier(name: str, taken: Collection[str]) -> str:
     """Return the name if Python allows it and it is not taken, otherwise a similar one."""
-    made = re.sub(r"[^0-9A-Za-z_]", "_", name)
-    if made.startswith("__"):
+    valid = re.sub(r"[^0-9A-Za-z_]", "_", name)
+    if valid.startswith("__"):
         # Python would mangle the name of such a field, or treat it as special.
-        made = made.strip("_")
-    if not made or made[0].isdigit():
-        made = f"_{made}"
-    while keyword.iskeyword(made) or made in taken:
-        made += "_"
-    return made
+        valid = valid.strip("_")
+    if not valid or valid[0].isdigit():
+        valid = f"_{valid}"
+    while keyword.iskeyword(valid) or valid in taken:
+        valid += "_"
+    return valid

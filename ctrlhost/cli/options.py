@@ -45,7 +45,9 @@ _POD_DELAYS = {
 }
 _NETWORKS = {"pod": "pods", "service": "Services", "lb": "load balancers"}
 _FIELDS = {"lb_cidr": "load_balancer_cidr"}
-_FINE = ("version", *(f"pod_{what}_delay" for what in _POD_DELAYS), *(f"{what}_cidr" for what in _NETWORKS))
+_TUNING = ("version", *(f"pod_{what}_delay" for what in _POD_DELAYS), *(f"{what}_cidr" for what in _NETWORKS))
+#: Options that are arguments of the same name.
+_PASSED = ("kubeconfig", "insecure_http", "rbac", "audit_log", "crd_conditions")
 
 
 def _seconds(flag: str, text: str) -> float:
@@ -124,21 +126,16 @@ def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
     from ctrlhost.server.listener import parse_address
 
     host, port = parse_address(chosen["sandbox_addr"], "--sandbox-addr")
-    more: dict[str, Any] = {}
+    passed = {name: chosen[f"sandbox_{name}"] for name in _PASSED}
     if chosen["sandbox_controllers"] is not None:
-        more["controllers"] = [name for name in names((chosen["sandbox_controllers"],)) if name != "none"]
-    fine = {_FIELDS.get(name, name): value for name in _FINE if (value := chosen[f"sandbox_{name}"]) is not None}
-    for name in [name for name in fine if name.endswith("_delay")]:
-        fine[name] = _seconds(f"--sandbox-{name.replace('_', '-')}", fine[name])
+        passed["controllers"] = [name for name in names((chosen["sandbox_controllers"],)) if name != "none"]
+    tuning = {_FIELDS.get(name, name): value for name in _TUNING if (value := chosen[f"sandbox_{name}"]) is not None}
+    for name in [name for name in tuning if name.endswith("_delay")]:
+        tuning[name] = _seconds(f"--sandbox-{name.replace('_', '-')}", tuning[name])
     return Sandbox(
-        options=Options(admin=chosen["sandbox_admin"], cel=chosen["sandbox_cel"], **fine),
+        options=Options(admin=chosen["sandbox_admin"], cel=chosen["sandbox_cel"], **tuning),
         address=host,
         port=port,
         data_dir=chosen["sandbox_data"],
-        kubeconfig=chosen["sandbox_kubeconfig"],
-        insecure_http=chosen["sandbox_insecure_http"],
-        rbac=chosen["sandbox_rbac"],
-        audit_log=chosen["sandbox_audit_log"],
-        crd_conditions=chosen["sandbox_crd_conditions"],
-        **more,
+        **passed,
     )

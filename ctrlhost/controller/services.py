@@ -66,9 +66,8 @@ class PluginScope:
 
     def async_client(self, client: Client) -> AsyncClient:
         """Return the awaitable form of a client; its threads start with the first call and end with the plugin."""
-        made = AsyncClient(client)
-        self._async_clients.append(made)
-        return made
+        self._async_clients.append(AsyncClient(client))
+        return self._async_clients[-1]
 
     def close(self, timeout: float) -> None:
         """End the threads of the loop, for at most `timeout` seconds, and of the async clients."""

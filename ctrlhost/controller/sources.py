@@ -209,7 +209,7 @@ class KindSource(Source):
                 informer.indexer.add_indexers({f"{plugin.name}/{name}": functions[name]})
                 indexed[name] = by
             elif indexed[name] != by:
-                what = f"two of its sources index {self.kind} by `{name}`, in different ways"
+                what = f"two sources index {self.kind} by `{name}` differently"
                 raise PluginLoadError(
                     plugin.name, f"plugin `{plugin.name}`: {what}", hint="give one of them another name"
                 )

@@ -260,8 +260,8 @@ class Host:
         with self._changes:
             while not self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed(), SIGNALS_SEEN):
                 pass
-        if self._signals.came:
-            log.info("%s: shutting down; repeat to force exit", self._signals.came)
+        if self._signals.received:
+            log.info("%s: shutting down; repeat to force exit", self._signals.received)
         failed = self._all_failed() and not self.stopping.is_set()
         if failed:
             log.error("stopping: every plugin has failed")

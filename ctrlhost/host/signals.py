@@ -31,8 +31,8 @@ class StopSignals:
         self._stopping = stopping
         self._wake = wake
         #: The name of the signal that arrived; empty before.
-        self.came = ""
-        self._came_at = 0.0
+        self.received = ""
+        self._received_at = 0.0
         self._raises = False
 
     @contextmanager
@@ -56,13 +56,13 @@ class StopSignals:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        since, self._came_at = time.monotonic() - self._came_at, time.monotonic()
+        since, self._received_at = time.monotonic() - self._received_at, time.monotonic()
         if self._stopping.is_set():
             if since < _SAME_SIGNAL:
                 return
             os.write(2, f"second {name}: forcing exit\n".encode())
             os._exit(1)
-        self.came = name
+        self.received = name
         self._stopping.set()
         if self._raises:
             raise StopRequested

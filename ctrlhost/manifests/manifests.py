@@ -81,15 +81,15 @@ def manifests(plugins: Sequence[PluginRuntime], settings: HostSettings, deployed
     """Return all manifests, in an order in which they can be applied."""
     check_plugins(settings, [plugin.name for plugin in plugins])
     metadata = {"name": deployed.name, "namespace": deployed.namespace}
-    made = crds_of(plugins)
-    made.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": deployed.namespace}})
-    made.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(metadata)})
-    made += roles_of(plugins, settings, deployed.name, deployed.namespace)
+    documents = crds_of(plugins)
+    documents.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": deployed.namespace}})
+    documents.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(metadata)})
+    documents += roles_of(plugins, settings, deployed.name, deployed.namespace)
     if deployed.config:
         data = {_CONFIG_FILE: deployed.config}
-        made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(metadata), "data": data})
-    made.append(_deployment([plugin.name for plugin in plugins], settings, deployed, metadata))
-    return made
+        documents.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(metadata), "data": data})
+    documents.append(_deployment([plugin.name for plugin in plugins], settings, deployed, metadata))
+    return documents
 
 
 def roles_of(

@@ -67,14 +67,14 @@ def roles(name: str, account_namespace: str, permissions: Iterable[Permission]) 
     by_namespace: dict[str | None, list[Permission]] = {}
     for permission in permissions:
         by_namespace.setdefault(permission.namespace, []).append(permission)
-    made: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for namespace in sorted(by_namespace, key=lambda one: one or ""):
         kind = "ClusterRole" if namespace is None else "Role"
         metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
         api = "rbac.authorization.k8s.io"
         rules = _rules(by_namespace[namespace])
-        made.append({"apiVersion": f"{api}/v1", "kind": kind, "metadata": metadata, "rules": rules})
-        made.append(
+        documents.append({"apiVersion": f"{api}/v1", "kind": kind, "metadata": metadata, "rules": rules})
+        documents.append(
             {
                 "apiVersion": f"{api}/v1",
                 "kind": f"{kind}Binding",
@@ -83,7 +83,7 @@ def roles(name: str, account_namespace: str, permissions: Iterable[Permission]) 
                 "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": account_namespace}],
             }
         )
-    return made
+    return documents
 
 
 def _rules(permissions: Iterable[Permission]) -> list[dict[str, list[str]]]:

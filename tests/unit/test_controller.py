@@ -24,7 +24,7 @@ def settle(bench: Bench, controller) -> None:
     eventually(lambda: idle(controller))
 
 
-# Outcomes.
+# Results.
 @pytest.mark.behaviour("workqueue/K8")
 @pytest.mark.behaviour("workqueue/K17")
 @pytest.mark.behaviour("workqueue/K19")
