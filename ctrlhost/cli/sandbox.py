@@ -15,7 +15,6 @@ from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
     from ctrlhost.sandbox import Sandbox
 
@@ -33,11 +32,8 @@ def command(**chosen: Any) -> int:
     logs.configure()
     stop = threading.Event()
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
+        signal.signal(number, lambda *_: stop.set())
     with announced(make_sandbox(chosen)):
         # A signal just before a wait is noticed only after it.
         while not stop.wait(0.5):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ctrlhost.controller.context import Context, current
@@ -17,16 +18,15 @@ if TYPE_CHECKING:
     from ctrlhost.request import Request, Result
 
 
+@dataclass(slots=True, eq=False)
 class AsyncRun:
     """A slot for one reconcile at a time on the loop; the watchdog sees it as a worker."""
 
-    def __init__(self, context: Context) -> None:
-        """Prepare; one run after another uses `context`."""
-        self.context = context
-        #: Always empty: no key waits behind an async run.
-        self.waiting: deque[tuple[Request, int]] = deque()
-        self.task: asyncio.Future[Result | None] | None = None
-        self.overran = False
+    context: Context
+    #: Always empty: no key waits behind an async run.
+    waiting: deque[tuple[Request, int]] = field(default_factory=deque)
+    task: asyncio.Future[Result | None] | None = None
+    overran: bool = False
 
 
 class AsyncWorkers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import AsyncClient
@@ -39,7 +39,7 @@ class PluginServices:
     controller_overrides: Mapping[str, ControllerOverrides]
     metrics: ReconcileMetrics
     #: The namespaces that all controllers are limited to; empty for all.
-    namespaces: tuple[str, ...] = field(default=())
+    namespaces: tuple[str, ...] = ()
     #: Whether leadership may change while the host runs.
     elects: bool = False
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -142,25 +143,18 @@ class KindSource(Source):
         return services.factory.informer(self.api_version, self.kind, **self._scope(services.client, limit, ask=ask))
 
     def _scope(self, client: Client, limit: Sequence[str], *, ask: bool) -> dict[str, Any]:
+        namespaces = narrowed(self.namespaces, limit)
+        resource = client.resources.known(self.api_version, self.kind)
+        if namespaces is not None and resource is None and ask:
+            # Not served yet, or no server: the informer finds out when it can.
+            with suppress(CtrlhostError):
+                resource = client.resource(self.api_version, self.kind, timeout=_SCOPE_TIMEOUT)
         return {
-            "namespaces": self._namespaces(client, limit, ask=ask),
+            "namespaces": namespaces if resource is None or resource.namespaced else None,
             "label_selector": self.label_selector,
             "field_selector": self.field_selector,
             "reads": self.cached(),
         }
-
-    def _namespaces(self, client: Client, limit: Sequence[str], *, ask: bool) -> Namespaces:
-        namespaces = narrowed(self.namespaces, limit)
-        if namespaces is None:
-            return None
-        resource = client.resources.known(self.api_version, self.kind)
-        if resource is None and ask:
-            try:
-                resource = client.resource(self.api_version, self.kind, timeout=_SCOPE_TIMEOUT)
-            except CtrlhostError:
-                # Not served yet, or no server: the informer finds out when it can.
-                return namespaces
-        return namespaces if resource is None or resource.namespaced else None
 
     def cached(self) -> Reads:
         """Return what must be cached: what is read, and what the index paths need."""
@@ -176,16 +170,15 @@ class KindSource(Source):
 
     def attach(self, scope: AttachScope) -> InformerAttachment:
         """Fill the queue from the informer; PluginLoadError if another source has an index of the same name."""
-        functions = {name: index_function(by) for name, by in self.indexes.items()}
-        informer = self.informer(scope.plugin.services, scope.limit, ask=True)
+        plugin, functions = scope.plugin, {name: index_function(by) for name, by in self.indexes.items()}
+        informer = self.informer(plugin.services, scope.limit, ask=True)
         try:
-            self._add_indexes(scope.plugin, informer, functions)
-            written = scope.plugin.written.follow(self.api_version, self.kind, informer)
+            indexes = self._add_indexes(plugin, informer, functions)
+            written = plugin.written.follow(self.api_version, self.kind, informer)
             predicates = list(self.predicates)
             if scope.self_events is not None:
                 scope.self_events.listen(self.api_version, self.kind, informer)
                 predicates.append(scope.self_events.predicate(written))
-            indexes = {name: f"{scope.plugin.name}/{name}" for name in self.indexes}
             scope.listers.setdefault((self.api_version, self.kind), PluginLister(informer, written, indexes))
             mapping, handle = self._mapping(scope), None
             if mapping is not None:
@@ -202,17 +195,17 @@ class KindSource(Source):
             informer.release()
             raise
 
-    def _add_indexes(self, plugin: PluginScope, informer: Informer, functions: Mapping[str, Any]) -> None:
-        indexed = plugin.indexed(informer)
+    def _add_indexes(self, plugin: PluginScope, informer: Informer, functions: Mapping[str, Any]) -> dict[str, str]:
+        """Return the names that the indexes have in the informer, which all plugins share."""
+        indexed, names = plugin.indexed(informer), {name: f"{plugin.name}/{name}" for name in functions}
         for name, by in self.indexes.items():
             if name not in indexed:
-                informer.indexer.add_indexers({f"{plugin.name}/{name}": functions[name]})
+                informer.indexer.add_indexers({names[name]: functions[name]})
                 indexed[name] = by
             elif indexed[name] != by:
-                what = f"two sources index {self.kind} by `{name}` differently"
-                raise PluginLoadError(
-                    plugin.name, f"plugin `{plugin.name}`: {what}", hint="give one of them another name"
-                )
+                message = f"plugin `{plugin.name}`: two sources index {self.kind} by `{name}` differently"
+                raise PluginLoadError(plugin.name, message, hint="rename one of the indexes")
+        return names
 
     @abstractmethod
     def _mapping(self, scope: AttachScope) -> Any:

@@ -55,19 +55,15 @@ class Watchdog:
         """Start checking the running workers; cheap, and called by a worker before it runs."""
         if not self._busy.is_set():
             self._busy.set()
-            if self._thread is None:
-                self._start()
+            with self._lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name=f"{self.controller} watchdog", daemon=True)
+                    self._thread.start()
 
     def stop(self) -> None:
         """End the thread."""
         self._stopped = True
         self._busy.set()
-
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"{self.controller} watchdog", daemon=True)
-                self._thread.start()
 
     def _run(self) -> None:
         pause = threading.Event()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.coordination.leadership import check_plugins, lease_names, lease_permissions
 from ctrlhost.errors import PluginLoadError, TransportError
-from ctrlhost.manifests.rbac import KindNames, implied, roles
+from ctrlhost.manifests.rbac import implied, plurals, roles
 from ctrlhost.selectors.namespaces import LABEL
 from ctrlhost.server.listener import parse_address
 from ctrlhost.supervisor.loader import PluginManager, name_of, owned_crds
@@ -68,11 +68,11 @@ def crds_of(plugins: Iterable[PluginRuntime]) -> list[dict[str, Any]]:
 def permissions_of(plugins: Iterable[PluginRuntime], settings: HostSettings) -> list[Permission]:
     """Return the permissions that exactly these plugins need: for their sources, and those that they request."""
     plugins = list(plugins)
-    kinds = KindNames.of(crds_of(plugins))
+    plural = plurals(crds_of(plugins))
     found: list[Permission] = []
     for runtime in plugins:
         if runtime.plugin is not None and runtime.context is not None:
-            found += implied(runtime.context, kinds, settings.namespaces)
+            found += implied(runtime.context, plural, settings.namespaces)
             found += runtime.plugin.permissions(runtime.settings)
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.builtin_kinds import builtin_plural
@@ -13,34 +12,26 @@ from ctrlhost.selectors.namespaces import narrowed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ctrlhost.controller.sources import Plural
     from ctrlhost.plugin.context import PluginContext
 
 #: The host records events for its plugins; an event of a cluster-scoped object is in the namespace `default`.
 _EVENTS = Permission("events.k8s.io", ["events"], ["create", "patch"])
 
 
-@dataclass(frozen=True, slots=True)
-class KindNames:
-    """The plurals and scopes of the kinds that plugins watch, without a server."""
+def plurals(crds: Iterable[dict[str, Any]]) -> Plural:
+    """Return the function that finds plural and scope of the kinds of these CRDs and others, without a server."""
+    specs = [crd["spec"] for crd in crds]
+    custom = {
+        (spec["group"], spec["names"]["kind"]): (spec["names"]["plural"], spec["scope"] == "Namespaced")
+        for spec in specs
+    }
 
-    #: By group and kind, from CRDs.
-    custom: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict)
+    def plural(api_version: str, kind: str) -> tuple[str, bool]:
+        known = custom.get((api_version.rpartition("/")[0], kind)) or builtin_plural(api_version, kind)
+        return known or (_guess(kind), True)
 
-    @classmethod
-    def of(cls, crds: Iterable[dict[str, Any]]) -> KindNames:
-        """Return the names that these CRDs define."""
-        specs = [crd["spec"] for crd in crds]
-        return cls(
-            {
-                (spec["group"], spec["names"]["kind"]): (spec["names"]["plural"], spec["scope"] == "Namespaced")
-                for spec in specs
-            }
-        )
-
-    def plural(self, api_version: str, kind: str) -> tuple[str, bool]:
-        """Return the plural and whether the kind is namespaced; a guess for a kind without a known definition."""
-        group = api_version.rpartition("/")[0]
-        return self.custom.get((group, kind)) or builtin_plural(api_version, kind) or (_guess(kind), True)
+    return plural
 
 
 def _guess(kind: str) -> str:
@@ -50,14 +41,14 @@ def _guess(kind: str) -> str:
     return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
-def implied(context: PluginContext, kinds: KindNames, limit: Sequence[str]) -> Iterator[Permission]:
+def implied(context: PluginContext, plural: Plural, limit: Sequence[str]) -> Iterator[Permission]:
     """Return the permissions that a plugin's sources and events need; `limit` are the operator's namespaces."""
     for controller in context.controllers:
         own = controller.options.namespaces
         for source in controller.sources:
-            yield from source.permissions(kinds.plural, limit if own is None else own)
+            yield from source.permissions(plural, limit if own is None else own)
     for read in context.reads:
-        yield from read.permissions(kinds.plural, limit)
+        yield from read.permissions(plural, limit)
     if context.controllers:
         yield from permissions_in(_EVENTS, narrowed(None, limit), namespaced=True)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ class InstalledPlugin:
     target: str
     distribution: str
     version: str
+    entry_point: EntryPoint = field(compare=False)
 
     def __str__(self) -> str:
         """Return the distribution as pip shows it."""
@@ -52,18 +53,12 @@ class InstalledPlugin:
 
 def installed_plugins() -> Mapping[str, tuple[InstalledPlugin, ...]]:
     """Return the installed plugins by name, without importing them; two of one name are two entries."""
-    return {name: tuple(sorted(found, key=str)) for name, found in sorted(_entry_points().items())}
-
-
-def _entry_points() -> dict[str, dict[InstalledPlugin, EntryPoint]]:
     # A distribution that is in two folders of sys.path (an editable install, a bundle) is one plugin.
-    found: dict[str, dict[InstalledPlugin, EntryPoint]] = {}
-    for entry_point in entry_points(group=GROUP):
-        dist = entry_point.dist
-        origin = (dist.name, dist.version) if dist else ("", "")
-        plugin = InstalledPlugin(entry_point.name, entry_point.value, *origin)
-        found.setdefault(entry_point.name, {})[plugin] = entry_point
-    return found
+    found: dict[str, set[InstalledPlugin]] = {}
+    for one in entry_points(group=GROUP):
+        name, version = (one.dist.name, one.dist.version) if one.dist else ("", "")
+        found.setdefault(one.name, set()).add(InstalledPlugin(one.name, one.value, name, version, one))
+    return {name: tuple(sorted(found[name], key=str)) for name in sorted(found)}
 
 
 class Plugin:
@@ -158,16 +153,16 @@ class PluginManager:
         PluginNotFound if it is not installed; PluginLoadError if it cannot be imported, implements no hook, misspells
         one, or if several distributions have a plugin of this name.
         """
-        candidates = _entry_points().get(name, {})
+        candidates = installed_plugins().get(name, ())
         if not candidates:
             raise _not_found(name)
         if len(candidates) > 1:
-            names = ", ".join(sorted(map(str, candidates)))
+            names = ", ".join(map(str, candidates))
             message = f"{len(candidates)} installed distributions have a plugin of this name: {names}"
             raise PluginLoadError(name, message, hint="uninstall all but one of them")
-        ((installed, entry_point),) = candidates.items()
+        (installed,) = candidates
         try:
-            implementation = entry_point.load()
+            implementation = installed.entry_point.load()
         except (Exception, SystemExit) as error:
             raise PluginLoadError(
                 name,
@@ -200,12 +195,12 @@ class PluginManager:
 
 def check_installed(name: str) -> None:
     """Raise PluginNotFound if no plugin of that name is installed; this imports nothing."""
-    if name not in _entry_points():
+    if name not in installed_plugins():
         raise _not_found(name)
 
 
 def _not_found(name: str) -> PluginNotFound:
-    known = sorted(_entry_points())
+    known = list(installed_plugins())
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         hint = f"did you mean `{near[0]}`?"

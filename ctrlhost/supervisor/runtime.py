@@ -174,20 +174,11 @@ class PluginRuntime:
     @staticmethod
     def _behind_and_waiting(context: PluginContext) -> tuple[list[str], list[str]]:
         """Return the names of all that has not synced, and the reasons of those that are blocked."""
-        behind, waiting = [], []
-        for controller in context.controllers:
-            why = controller.waiting()
-            if why or not controller.has_synced():
-                behind.append(controller.name)
-            if why:
-                waiting.append(why)
+        parts = [(one.name, one.has_synced(), one.waiting()) for one in context.controllers]
         for informer in context.informers:
-            blocked = informer.state == "waiting"
-            if blocked or not informer.has_synced:
-                behind.append(str(informer.key))
-            if blocked:
-                waiting.append(f"{informer.key}: {informer.reason}")
-        return behind, waiting
+            why = f"{informer.key}: {informer.reason}" if informer.state == "waiting" else None
+            parts += [(str(informer.key), informer.has_synced, why)]
+        return [name for name, synced, why in parts if why or not synced], [why for _, _, why in parts if why]
 
     @staticmethod
     def _may_begin(context: PluginContext) -> bool:

@@ -113,7 +113,10 @@ def test_a_signal_while_starting_stops_the_start(distributions, start_host):
 
 def test_a_reconcile_that_is_running_finishes_before_the_end(distributions, start_host):
     distributions.add(
-        "slow", GREETER.replace("ctx.log.info", "ctx.log.info('at it'); ctx._scope.stopping.wait(); ctx.log.info")
+        "slow",
+        GREETER.replace(
+            "ctx.log.info", "ctx.log.info('at it'); ctx._scope.plugin.services.stopping.wait(); ctx.log.info"
+        ),
     )
     host = start_host("--sandbox", plugins="slow")
     client = ctrlhost.Client.load(host.kubeconfig)

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import pytest
 from controllers import WEB, Bench, Script, idle
 
-from ctrlhost import PluginLoadError
-from ctrlhost.controller.sources import Every, For, Owns
+from ctrlhost import Permission, PluginLoadError
+from ctrlhost.controller.attachment import Attachment
+from ctrlhost.controller.sources import Every, For, Owns, Source
+from ctrlhost.manifests.rbac import implied, plurals
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
 from tests.waiting import eventually
@@ -115,3 +117,34 @@ def test_a_controller_says_what_it_is_doing(bench: Bench, caplog: pytest.LogCapt
     assert (status.name, status.workers, status.runs, status.errors) == ("demo/pods", 2, 1, 1)
     assert status.last_error == "ValueError: no luck"
     assert status.synced
+
+
+class Once(Source):
+    """A source of another class: it enqueues one key when the workers start."""
+
+    def attach(self, scope):
+        class Starting(Attachment):
+            def start(self):
+                scope.queue.add(WEB)
+
+        return Starting()
+
+    def describe(self):
+        return "once"
+
+    def permissions(self, plural, limit):
+        return [Permission("", [plural("v1", "Pod")[0]], ["get"])]
+
+
+def test_a_source_of_another_class_needs_nothing_but_itself(bench: Bench) -> None:
+    plugin, script = bench.plugin(), Script()
+    plugin.add_controller("pods", script, Once())
+    (controller,) = plugin.controllers
+    controller.declare()
+    controller.attach()
+    assert controller.has_synced()
+    assert controller.waiting() is None
+    controller.start_workers()
+    eventually(lambda: script.calls == [WEB] and idle(controller))
+    assert controller.status().sources == ("once",)
+    assert [one.resources for one in implied(plugin, plurals([]), ())] == [("pods",), ("events",)]
