@@ -24,7 +24,7 @@ NAMESPACE = click.option(
     "namespaces",
     metavar="NS,NS…",
     multiple=True,
-    help="Limit controllers to these namespaces: names, globs (`team-*`) or `label:SELECTOR`.",
+    help="Limit controllers to these namespaces, followed as they change: names, globs (`team-*`), `label:SELECTOR`.",
 )
 CONFIG = click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", envvar="CTRLHOST_CONFIG", help="Settings file (TOML)."

@@ -29,7 +29,7 @@ class ControllerOptions:
     namespaces: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Treat fewer than one worker as one and a timeout below 0 as none, as upstream; TypeError for other types."""
+        """Treat fewer than one worker as one and a timeout up to 0 as none, as upstream; TypeError for other types."""
         if not isinstance(self.workers, int) or isinstance(self.workers, bool):
             raise TypeError(f"workers must be an integer, got {self.workers!r}")
         if not isinstance(self.timeout, int | float | None) or self.timeout != self.timeout:

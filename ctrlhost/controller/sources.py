@@ -326,8 +326,9 @@ def _by_index(name: str, informer: Informer) -> Any:
 class Every(Source):
     """A timer: every `seconds` it queues all objects of `For`'s kind, or the requests that `requests()` returns.
 
-    The first round comes after `seconds`, or with `at_start` when the workers start. `requests` runs on a thread of the
-    timer; an exception from it is logged, and the round is skipped. ValueError for an invalid period.
+    The first round comes after `seconds`, since `For` queues every object at the start anyway, or with `at_start` when
+    the workers start. `requests` runs on a thread of the timer; an exception is logged, and the round is skipped.
+    ValueError for an invalid period.
     """
 
     seconds: float
