@@ -42,65 +42,41 @@ class AttachScope:
 
 
 class Attachment:
-    """An attached source. The defaults suit a source without an informer."""
+    """An attached source, with an informer if it watches a kind. Sources without one override what differs."""
 
-    informer: Informer | None = None
-    #: The queue's handler on the informer; None if the source is only read.
-    handle: Any = None
+    def __init__(self, informer: Informer | None = None, handle: Any = None) -> None:
+        """Take over one use of `informer`, and the queue's handler on it; no handler if the source is only read."""
+        self.informer = informer
+        self.handle = handle
+
+    def has_synced(self) -> bool:
+        """Return whether the first list is in the cache and was passed to the queue."""
+        return self.informer is None or (
+            self.informer.has_synced and (self.handle is None or bool(self.handle.has_synced))
+        )
+
+    def waiting(self) -> str | None:
+        """Return why the source cannot sync for now, such as a kind that is not served; None otherwise."""
+        informer = self.informer
+        if informer is None or informer.state != "waiting":
+            return None
+        return f"{informer.kind} ({informer.api_version}): {informer.reason}"
+
+    def describe(self) -> str:
+        """Return the kind and the state of its informer, for the message of a sync that timed out."""
+        informer = self.informer
+        return f"{informer.kind} ({informer.api_version}, {informer.state})" if informer is not None else ""
 
     @property
     def due(self) -> bool:
         """Whether the source is to fill the queue at once, according to the clock; for tests."""
         return False
 
-    def has_synced(self) -> bool:
-        """Return whether the first list is in the cache and was passed to the queue."""
-        return True
-
-    def waiting(self) -> str | None:
-        """Return why the source cannot sync for now, such as a kind that is not served; None otherwise."""
-        return None
-
-    def describe(self) -> str:
-        """Return the source and its state, for the message of a sync that timed out."""
-        return ""
-
     def start(self) -> None:
         """Begin what depends on the clock; called when the controller's workers start."""
 
     def detach(self) -> None:
         """Stop filling the queue; listers keep working."""
-
-    def release(self) -> None:
-        """Detach, and release the informer; its last user stops it."""
-
-
-class InformerAttachment(Attachment):
-    """A source that has an informer."""
-
-    informer: Informer
-
-    def __init__(self, informer: Informer, handle: Any) -> None:
-        """Take over one use of `informer`."""
-        self.informer = informer
-        self.handle = handle
-
-    def has_synced(self) -> bool:
-        """Return whether the first list is in the cache and was passed to the queue."""
-        return self.informer.has_synced and (self.handle is None or self.handle.has_synced)
-
-    def waiting(self) -> str | None:
-        """Return why the informer cannot sync for now."""
-        informer = self.informer
-        waiting = informer.state == "waiting"
-        return f"{informer.kind} ({informer.api_version}): {informer.reason}" if waiting else None
-
-    def describe(self) -> str:
-        """Return the kind and the state of its informer."""
-        return f"{self.informer.kind} ({self.informer.api_version}, {self.informer.state})"
-
-    def detach(self) -> None:
-        """Remove the queue's handler."""
         if self.handle is not None:
             self.handle.remove()
             self.handle = None
@@ -108,4 +84,5 @@ class InformerAttachment(Attachment):
     def release(self) -> None:
         """Detach, and release the informer; its last user stops it."""
         self.detach()
-        self.informer.release()
+        if self.informer is not None:
+            self.informer.release()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from ctrlhost import _core
 from ctrlhost.client.builtin_kinds import builtin_plural
-from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment, AttachScope, InformerAttachment
+from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment, AttachScope
 from ctrlhost.controller.index_path import index_function
 from ctrlhost.controller.ticker import Ticker
 from ctrlhost.errors import CtrlhostError, PluginLoadError
@@ -168,7 +168,7 @@ class KindSource(Source):
             return tuple(path for path in paths if not path.startswith("metadata.")) or "metadata"
         return (*self.reads, *paths)
 
-    def attach(self, scope: AttachScope) -> InformerAttachment:
+    def attach(self, scope: AttachScope) -> Attachment:
         """Fill the queue from the informer; PluginLoadError if another source has an index of the same name."""
         plugin, functions = scope.plugin, {name: index_function(by) for name, by in self.indexes.items()}
         informer = self.informer(plugin.services, scope.limit, ask=True)
@@ -190,7 +190,7 @@ class KindSource(Source):
                     # A priority of the source's own also holds for first lists and resyncs.
                     low_priority=LOW_PRIORITY if self.priority is None else self.priority,
                 )
-            return InformerAttachment(informer, handle)
+            return Attachment(informer, handle)
         except BaseException:
             informer.release()
             raise
@@ -248,7 +248,7 @@ class For(KindSource):
             return "it has more than one `For`; use `Watches` with a map for further kinds"
         return None
 
-    def attach(self, scope: AttachScope) -> InformerAttachment:
+    def attach(self, scope: AttachScope) -> Attachment:
         """Attach, and make the informer the controller's primary one."""
         attachment = KindSource.attach(self, scope)
         scope.primary = attachment.informer

@@ -20,6 +20,7 @@ class Ticker(Attachment):
 
     def __init__(self, scope: AttachScope, source: Every) -> None:
         """Prepare; the period begins with `start`."""
+        super().__init__()
         self._scope = scope
         self._source = source
         self._clock = scope.plugin.services.clock
@@ -38,8 +39,6 @@ class Ticker(Attachment):
     def detach(self) -> None:
         """Stop the thread."""
         self._stop.set()
-
-    release = detach
 
     @property
     def due(self) -> bool:
