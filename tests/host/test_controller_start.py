@@ -92,7 +92,7 @@ def test_a_source_that_can_not_be_attached_fails_with_its_own_error_and_holds_no
     broken = For("v1", "ConfigMap", label_selector="mine", indexes={"who": "data..who"})
     controller = bench.declared(broken)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"index path `data\.\.who` can not be read"):
+        with pytest.raises(ValueError, match=r"invalid index path `data\.\.who`"):
             controller.attach()
     assert bench.factory.informers() == []
 

@@ -36,11 +36,11 @@ def drawn(console: Console) -> str:
 def test_a_list_that_takes_its_time_has_a_bar_with_count_and_rate(console: Console) -> None:
     statuses = [status("Pod", 2_000, 8_000), status("Node", 5, 0, synced=True)]
     bars = ListBars(lambda: statuses, console)
-    bars.look(now=10)
+    bars.update(now=10)
     assert drawn(console) == ""
-    bars.look(now=12)
+    bars.update(now=12)
     statuses[0] = status("Pod", 6_000, 4_000)
-    bars.look(now=14)
+    bars.update(now=14)
     bars._bars.refresh()
     text = drawn(console)
     assert "listing Pod" in text
@@ -48,14 +48,14 @@ def test_a_list_that_takes_its_time_has_a_bar_with_count_and_rate(console: Conso
     assert "2,000/s" in text
     assert "Node" not in text
     statuses[0] = status("Pod", 0, None, synced=True)
-    bars.look(now=16)
+    bars.update(now=16)
     assert bars._bars is None
 
 
 def test_a_list_whose_length_nobody_knows_has_a_bar_too(console: Console) -> None:
     bars = ListBars(lambda: [status("Pod", 300, None), status("Secret", 7, 0)], console)
-    bars.look(now=0)
-    bars.look(now=2)
+    bars.update(now=0)
+    bars.update(now=2)
     bars._bars.refresh()
     bars.stop()
     assert "300/?" in drawn(console)
