@@ -56,7 +56,7 @@ def test_a_declaration_that_can_not_work_is_refused_by_name(bench: Bench, declar
         ({"workers": True}, "workers must be an integer"),
         ({"timeout": "30s"}, "timeout must be a number of seconds, got '30s'"),
         ({"timeout": float("nan")}, "timeout must be a number of seconds"),
-        ({"rate_limiter": 5}, "int is no rate limiter"),
+        ({"rate_limiter": 5}, "int is not a rate limiter"),
     ],
 )
 def test_an_option_of_the_wrong_type_is_refused_where_it_is_given(bench: Bench, options, message: str) -> None:
