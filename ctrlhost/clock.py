@@ -1,7 +1,4 @@
-"""Time as an argument: the machine's clock in production, a clock that is stepped by hand in tests.
-
-The manual clock is `ctrlhost.testing.ManualClock`.
-"""
+"""Time as an argument: the system clock in production, `ctrlhost.testing.ManualClock` in tests."""
 
 from __future__ import annotations
 
@@ -16,24 +13,24 @@ __all__ = ["Clock", "SystemClock"]
 
 
 class Clock(Protocol):
-    """What tells the time and waits for it. All methods may be called from any thread."""
+    """A source of time. All methods may be called from any thread."""
 
     def now(self) -> float:
-        """Give monotonic seconds; only differences mean anything."""
+        """Return monotonic seconds; only differences are meaningful."""
         ...
 
     def time(self) -> float:
-        """Give seconds since the epoch, for timestamps in objects."""
+        """Return seconds since the epoch, for timestamps in objects."""
         ...
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        """Wait until `event` is set or `timeout` seconds passed on this clock; tell whether the event is set."""
+        """Wait for `event`, at most `timeout` seconds of this clock; return whether the event is set."""
         ...
 
 
 class SystemClock(_core.SystemClock):
-    """The machine's clock: monotonic for `now` and `wait`, so that setting the wall clock moves no deadline."""
+    """The system clock: monotonic for `now` and `wait`, so that setting the wall clock moves no deadline."""
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        """Wait until `event` is set or `timeout` seconds passed; tell whether the event is set."""
+        """Wait for `event`, at most `timeout` seconds; return whether the event is set."""
         return event.wait(timeout)
