@@ -1,8 +1,7 @@
 """Find and read the configuration of a cluster: a flag, `$KUBECONFIG`, the pod's service account, `~/.kube/config`.
 
-The file is read here and not by `kubernetes.config`, which needs a second of imports, forgets certificates that an
-exec plugin renews, and says neither which file nor which entry is wrong. Only a user entry with an `auth-provider` is
-left to it.
+The file is not read by `kubernetes.config`, which needs a second of imports, ignores certificates that an exec plugin
+renews, and names neither the file nor the entry that is invalid. It only handles user entries with an `auth-provider`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def load_connection(
     service_account: Path = SERVICE_ACCOUNT,
     home: Path | None = None,
 ) -> Connection:
-    """Find the cluster to talk to and log where it was found; ConfigError names the file and what is wrong."""
+    """Find the cluster and log the source of its address; ConfigError names the file and the problem."""
     connection = _find(kubeconfig, context, environ, service_account, home or Path.home())
     connection.check()
     log.info("cluster %s from %s", connection.url, connection.source)
@@ -64,21 +63,21 @@ def _find(
         return from_files([usual], context, "the default place")
     raise ConfigError(
         "no cluster is configured: no --kubeconfig, no $KUBECONFIG, not inside a cluster, no ~/.kube/config",
-        hint="name one with `--kubeconfig FILE`, or try `--sandbox`, which needs none",
+        hint="choose one with `--kubeconfig FILE`, or try `--sandbox`, which needs none",
     )
 
 
 def from_files(paths: list[Path], context: str | None, found_by: str) -> Connection:
-    """Read one or several kubeconfig files, of which the first that defines a name counts, as for kubectl."""
+    """Return the connection of a context; the first file that defines a name wins, as for kubectl."""
     config = KubeConfig.read(paths)
     name, entry = config.context(context)
     cluster = config.named("clusters", entry.text("cluster"), entry)
     source = f"context `{name}` of {cluster.file_name} ({found_by})"
     server, proxy = cluster.text("server").rstrip("/"), cluster.optional_text("proxy-url")
-    # Before the official client's class sees it, which takes it apart on its own.
+    # Before the official client's class parses it.
     check_address(server, source)
     if proxy is not None and "://" not in proxy:
-        raise cluster.error("proxy-url", f"is no URL: {proxy!r} begins with no http://, https:// or socks5://")
+        raise cluster.error("proxy-url", f"must be a URL with http://, https:// or socks5://, got {proxy!r}")
     configuration = new_configuration(
         host=server,
         tls_server_name=cluster.optional_text("tls-server-name"),
@@ -95,7 +94,7 @@ def from_files(paths: list[Path], context: str | None, found_by: str) -> Connect
 
 
 def in_cluster(environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Connection:
-    """Use the service account of the pod that we run in; its token is read again whenever the kubelet renews it."""
+    """Return the connection of the pod's service account; its token is read again when the kubelet renews it."""
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
     address = f"[{host}]" if ":" in host else host
     configuration = new_configuration(host=f"https://{address}:{port}", ssl_ca_cert=str(service_account / "ca.crt"))

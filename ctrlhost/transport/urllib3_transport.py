@@ -137,7 +137,7 @@ class Urllib3Transport:
                 code = str(response.status)
             finally:
                 self.metrics.observe(method, self._host, code, (began or time.perf_counter()) - started)
-            if response.status != 401 or attempt == 2 or not credentials.refused():
+            if response.status != 401 or attempt == 2 or not credentials.refresh():
                 return response
             attempt = 2
 
@@ -167,7 +167,7 @@ class Urllib3Transport:
         for attempt in (1, 2):
             authorization = credentials.authorization()
             response = self._send_once(method, target, body, _headers(headers, authorization), timeout)
-            if response.status != 401 or attempt == 2 or not credentials.refused():
+            if response.status != 401 or attempt == 2 or not credentials.refresh():
                 break
             response.drain_conn()
             response.release_conn()
