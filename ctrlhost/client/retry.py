@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ctrlhost.errors import TransportError
-from ctrlhost.transport.responses import error_from_answer
+from ctrlhost.transport.responses import error_from_response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,5 +67,5 @@ def _wait(method: str, response: Response, what: str) -> float | None:
     """Give the seconds after which to ask again, None for never."""
     if response.status != 429 and not (method == "GET" and response.status in _BUSY_FOR_READS):
         return None
-    asked = error_from_answer(response, what).retry_after
+    asked = error_from_response(response, what).retry_after
     return asked if asked is not None and asked <= _LONGEST_WAIT else None

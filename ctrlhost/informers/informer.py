@@ -251,7 +251,7 @@ class Informer:
     def poke(self) -> None:
         """Try again now where a reflector waits, as after a CRD was installed or a right was given."""
         for part in self.parts:
-            part.reflector.poke()
+            part.reflector.wake()
 
     def release(self) -> None:
         """Give the informer back; the last of its users stops it. Each user does this once."""

@@ -246,7 +246,7 @@ def test_a_server_that_stops_without_closing_is_noticed(
     own_kube_apiserver.pause()
     try:
         eventually(lambda: maps.state == "reconnecting", 30)
-        assert "nothing arrived for 3 s" in maps.reason or "in time" in maps.reason
+        assert "no data for 3 s" in maps.reason or "in time" in maps.reason
     finally:
         own_kube_apiserver.resume()
     eventually(lambda: maps.state == "watching", 60)

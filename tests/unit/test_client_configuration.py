@@ -18,7 +18,7 @@ from tls_files import Authority
 
 from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError, TransportError, Unauthorized
-from ctrlhost.transport.no_proxy import bypasses_proxy
+from ctrlhost.transport.connection_pool import bypasses_proxy
 from tests.unit.kubeconfigs import find, kubeconfig, service_account, written
 
 EXEC = "client.authentication.k8s.io/v1"
