@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from ctrlhost import _core
@@ -9,7 +10,7 @@ from ctrlhost import _core
 if TYPE_CHECKING:
     import threading
 
-__all__ = ["Clock", "SystemClock"]
+__all__ = ["Clock", "SystemClock", "micro_time"]
 
 
 class Clock(Protocol):
@@ -34,3 +35,8 @@ class SystemClock(_core.SystemClock):
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         """Wait for `event`, at most `timeout` seconds; return whether the event is set."""
         return event.wait(timeout)
+
+
+def micro_time(seconds: float) -> str:
+    """Return seconds since the epoch as the API's MicroTime, which has exactly six digits after the point."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
