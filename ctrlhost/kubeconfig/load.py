@@ -35,36 +35,27 @@ def load_connection(
     home: Path | None = None,
 ) -> Connection:
     """Find the cluster and log the source of its address; ConfigError names the file and the problem."""
-    connection = _find(kubeconfig, context, environ, service_account, home or Path.home())
-    connection.check()
-    log.info("cluster %s from %s", connection.url, connection.source)
-    return connection
-
-
-def _find(
-    kubeconfig: str | os.PathLike[str] | None,
-    context: str | None,
-    environ: Mapping[str, str],
-    service_account: Path,
-    home: Path,
-) -> Connection:
-    if kubeconfig is not None:
-        return from_files([Path(kubeconfig).expanduser()], context, "--kubeconfig")
     named = [Path(name).expanduser() for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-    if named:
+    usual = (home or Path.home()) / ".kube" / "config"
+    if kubeconfig is not None:
+        connection = from_files([Path(kubeconfig).expanduser()], context, "--kubeconfig")
+    elif named:
         present = [path for path in named if path.exists()]
         if not present:
             raise ConfigError(f"$KUBECONFIG names {os.pathsep.join(map(str, named))}, which does not exist")
-        return from_files(present, context, "$KUBECONFIG")
-    if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
-        return in_cluster(environ, service_account)
-    usual = home / ".kube" / "config"
-    if usual.exists():
-        return from_files([usual], context, "the default place")
-    raise ConfigError(
-        "no cluster is configured: no --kubeconfig, no $KUBECONFIG, not inside a cluster, no ~/.kube/config",
-        hint="choose one with `--kubeconfig FILE`, or try `--sandbox`, which needs none",
-    )
+        connection = from_files(present, context, "$KUBECONFIG")
+    elif environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
+        connection = in_cluster(environ, service_account)
+    elif usual.exists():
+        connection = from_files([usual], context, "the default place")
+    else:
+        raise ConfigError(
+            "no cluster is configured: no --kubeconfig, no $KUBECONFIG, not inside a cluster, no ~/.kube/config",
+            hint="choose one with `--kubeconfig FILE`, or try `--sandbox`, which needs none",
+        )
+    connection.check()
+    log.info("cluster %s from %s", connection.url, connection.source)
+    return connection
 
 
 def from_files(paths: list[Path], context: str | None, found_by: str) -> Connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import threading
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -65,9 +66,6 @@ class ClientMetrics:
             labels=["verb", "host"],
         )
         for duration, (counts, total) in sorted(durations.items()):
-            running, buckets = 0, []
-            for bound, count in zip((*map(str, _BUCKETS), "+Inf"), counts, strict=True):
-                running += count
-                buckets.append((bound, running))
+            buckets = list(zip((*map(str, _BUCKETS), "+Inf"), accumulate(counts), strict=True))
             histogram.add_metric(list(duration), buckets=buckets, sum_value=total)
         yield histogram

@@ -164,7 +164,7 @@ def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(serve
     factory.start()
     try:
         eventually(lambda: foos.state == "waiting")
-        assert "no kind Foo" in foos.reason
+        assert "does not serve kind Foo" in foos.reason
         # It waits, and so does the watch of CRDs, which this server has not got either.
         eventually(lambda: clock.waiters() == 2)
         kinds = [{"name": "foos", "kind": "Foo", "namespaced": True, "verbs": ["list", "watch"]}]
