@@ -16,13 +16,12 @@ class Backoff:
     The delays start over once `reset_after` seconds passed since they last did, so that rare failures stay cheap.
     """
 
-    def __init__(self, clock: Clock, options: BackoffOptions, rng: random.Random | None = None) -> None:
+    def __init__(self, clock: Clock, options: BackoffOptions) -> None:
         """Start with the first delay; a delay d becomes one between d and d x (1 + jitter)."""
         self._clock = clock
         self._options = options
         self._delay = min(options.base, options.cap)
         self._since = clock.now()
-        self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
 
     def next(self) -> float:
         """Return the seconds to wait before the next attempt."""
@@ -30,7 +29,7 @@ class Backoff:
             self.reset()
         delay = self._delay
         self._delay = min(delay * self._options.factor, self._options.cap)
-        return delay * (1 + self._rng.random() * self._options.jitter)
+        return delay * (1 + random.random() * self._options.jitter)  # noqa: S311 - spreads load, protects nothing
 
     def reset(self) -> None:
         """Start over with the first delay."""
@@ -38,14 +37,17 @@ class Backoff:
         self._since = self._clock.now()
 
 
+_QUIET = 60.0
+"""Seconds without a failure after which the next one opens a new window."""
+
+
 class RetryWindow:
     """The time after a first failure in which an immediate retry is worthwhile. For use by one thread."""
 
-    def __init__(self, clock: Clock, seconds: float, *, forget_after: float = 60.0) -> None:
+    def __init__(self, clock: Clock, seconds: float) -> None:
         """Allow retries for `seconds` after a failure, 0 for none; a minute without failures opens a new window."""
         self._clock = clock
         self._seconds = seconds
-        self._forget_after = forget_after
         self._first: float | None = None
         self._last = 0.0
 
@@ -54,7 +56,7 @@ class RetryWindow:
         if self._seconds <= 0:
             return False
         now = self._clock.now()
-        if self._first is None or now - self._last >= self._forget_after:
+        if self._first is None or now - self._last >= _QUIET:
             self._first = now
         self._last = now
         if now - self._first <= self._seconds:

@@ -38,6 +38,8 @@ class ListWatch:
         """Request the objects that the selectors choose, in one namespace, or in all if it is empty."""
         self._transport = transport
         self._options = options
+        #: The idle timeout of a watch, in seconds.
+        self.idle_timeout = options.idle_timeout
         self._namespace = namespace
         self._selectors: dict[str, str | None] = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._metadata_only = metadata_only
@@ -45,11 +47,6 @@ class ListWatch:
         self._lock = threading.Lock()
         self._stream: Stream | None = None
         self._stopped = False
-
-    @property
-    def idle_timeout(self) -> float:
-        """The idle timeout of a watch, in seconds."""
-        return self._options.idle_timeout
 
     def list_page(self, resource: Resource, version: str, limit: int, token: str) -> Stream:
         """Open a page of a list; a continue token contains the version, so none is sent with it."""

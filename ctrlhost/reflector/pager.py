@@ -43,7 +43,6 @@ class Pager:
         self._position = position
         self._status = status
         self._clock = clock
-        self._progress = ListProgress(clock)
         self._skipped = skipped
 
     def list(self, resource: Resource) -> None:
@@ -51,7 +50,6 @@ class Pager:
 
         If a continue token expires, request one list without pages, at the version of the first request.
         """
-        self._progress.begin()
         version = self._position.list_version()
         limit = self._position.limit(version)
         try:
@@ -69,14 +67,12 @@ class Pager:
         finally:
             self._status.listing, self._status.remaining = 0, None
         self._position.listed(seen, pages, version)
-        self._status.lists += 1
-        self._status.last_list_at = self._clock.now()
-        self._status.resource_version = seen
+        self._status.listed(seen, self._clock.now())
 
     def _pages(self, resource: Resource, version: str, limit: int) -> tuple[str, int]:
         """Stage all pages; return the version of the last one and their number."""
         self._engine.begin_list()
-        self._status.listing = 0
+        self._status.listing, progress = 0, ListProgress(self._clock)
         token, pages = "", 0
         while True:
             meta = self._page(resource, version, limit, token)
@@ -87,7 +83,7 @@ class Pager:
             token = meta.continue_ or ""
             if not token:
                 return meta.resource_version, pages
-            self._progress.report(resource.name, self._status.listing, self._status.remaining)
+            progress.report(resource.name, self._status.listing, self._status.remaining)
 
     def _page(self, resource: Resource, version: str, limit: int, token: str) -> ListMeta:
         stream = self._requests.list_page(resource, version, limit, token)

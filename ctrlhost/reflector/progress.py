@@ -15,16 +15,12 @@ _LOG_INTERVAL = 5.0
 
 
 class ListProgress:
-    """Logs the progress of lists. For use by one thread."""
+    """Logs the progress of one list. For use by one thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Read the time from `clock`."""
+        """Start the list now."""
         self._clock = clock
         self._started = self._logged_at = clock.now()
-
-    def begin(self) -> None:
-        """Start a list."""
-        self._started = self._logged_at = self._clock.now()
 
     def report(self, resource: str, count: int, remaining: int | None = None) -> None:
         """Log the progress, at most once per interval; `remaining` is the number of missing objects, if known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,6 @@ class Reflector:
         metadata_only: bool = False,
         fed: Callable[[], None] = lambda: None,
         on_error: Callable[[Exception], None] | None = None,
-        rng: random.Random | None = None,
         cluster_scoped: Callable[[], bool] = lambda: True,
         missing: Callable[[], None] = lambda: None,
         optional: bool = False,
@@ -89,7 +87,6 @@ class Reflector:
         self._tries = _FAST_TRIES
         #: The failure that was logged last, and when.
         self._logged: tuple[str, float] | None = None
-        rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
         self._requests = ListWatch(
             client.transport,
             options,
@@ -97,9 +94,8 @@ class Reflector:
             label_selector=label_selector,
             field_selector=field_selector,
             metadata_only=metadata_only,
-            rng=rng,
         )
-        self._backoff = Backoff(clock, options.backoff, rng)
+        self._backoff = Backoff(clock, options.backoff)
         skipped = SkippedObjects(engine, kind, clock)
         self._pager = Pager(self._requests, engine, self._position, self.status, clock, skipped)
         self._watcher = Watcher(

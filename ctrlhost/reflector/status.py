@@ -43,6 +43,11 @@ class ReflectorStatus:
                 self.since = now
             self.state, self.reason = state, reason
 
+    def listed(self, version: str, now: float) -> None:
+        """Count a complete list."""
+        self.lists += 1
+        self.last_list_at, self.resource_version = now, version
+
     def failed(self, kind: str, message: str) -> None:
         """Count a failure of this kind."""
         self.errors[kind] = self.errors.get(kind, 0) + 1

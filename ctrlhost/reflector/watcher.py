@@ -84,7 +84,6 @@ class Watcher:
         self._position = position
         self._status = status
         self._clock = clock
-        self._progress = ListProgress(clock)
         self._window = window
         self._wait = wait
         self._stopping = stopping
@@ -120,9 +119,7 @@ class Watcher:
             if version is not None:
                 stream.set_idle(self._requests.idle_timeout)
                 self._position.listed(version, 1, "")
-                self._status.lists += 1
-                self._status.last_list_at = self._clock.now()
-                self._status.resource_version = version
+                self._status.listed(version, self._clock.now())
                 return stream
         raise NoStreamingList(None)
 
@@ -140,15 +137,14 @@ class Watcher:
 
     def _initial_events(self, stream: Stream, name: str) -> str | None:
         """Stage events up to their final bookmark; return its version, None if the stream ended regularly before."""
-        started, events = self._clock.now(), 0
+        started, events, listed = self._clock.now(), 0, ListProgress(self._clock)
         self._engine.begin_list()
-        self._progress.begin()
         try:
             read = self._reader(stream)
             while (progress := read()) is not None:
                 events += self._record(progress)
                 self._status.listing = events
-                self._progress.report(name, events)
+                listed.report(name, events)
                 if progress.plain_bookmarks and not progress.initial_events_end:
                     # A server that streams lists sends no bookmark before the one that ends the initial events.
                     raise NoStreamingList(TransportError("the server does not know sendInitialEvents"), lasting=True)

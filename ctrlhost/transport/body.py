@@ -11,7 +11,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from urllib3.util.wait import wait_for_read
 
@@ -19,10 +19,13 @@ from ctrlhost._core import Body
 from ctrlhost.errors import CtrlhostError, TransportError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctrlhost._core import SharedInformer, WatchProgress
 
 _PIECE = 256 * 1024
 _RECORD = 16 * 1024
+_Result = TypeVar("_Result")
 
 
 class _Raw(Protocol):
@@ -63,17 +66,9 @@ class BodyStream:
     def read(self) -> bytes:
         """Return the next bytes, b"" at the end; see `Stream.read`."""
         while not self._ended():
-            try:
-                if self._native and not self._first:
-                    data = self._body.receive(self._idle)
-                else:
-                    data = self._body.feed(self._piece())
-            except Exception as error:  # noqa: BLE001 - `_fail` sorts them
-                self._fail(error)
-            else:
-                if data:
-                    self._ended()
-                    return data
+            if data := self._step(lambda body, idle, _: body.receive(idle), Body.feed, 0.0):
+                self._ended()
+                return data
         return b""
 
     def follow(self, engine: SharedInformer, linger: float) -> WatchProgress | None:
@@ -85,14 +80,8 @@ class BodyStream:
             if self._failed is not None:
                 self._fail(self._failed)
                 continue
-            try:
-                if self._native and not self._first:
-                    progress = engine.follow_socket(self._body, self._idle, linger)
-                else:
-                    progress = engine.follow(self._body, self._piece())
-            except Exception as error:  # noqa: BLE001 - `_fail` sorts them
-                self._fail(error)
-            else:
+            progress = self._step(engine.follow_socket, engine.follow, linger)
+            if progress is not None:
                 self._failed = progress.failed
                 if self._failed is None or progress.events or progress.bookmarks or progress.skipped:
                     return progress
@@ -102,14 +91,23 @@ class BodyStream:
         """Pass on more of a list page, for about `linger` seconds; return False at its end."""
         if self._ended():
             return False
+        self._step(engine.list_socket, engine.list_piece, linger)
+        return True
+
+    def _step(
+        self,
+        from_socket: Callable[[Body, float, float], _Result],
+        from_piece: Callable[[Body, bytes], _Result],
+        linger: float,
+    ) -> _Result | None:
+        """Let the core read the socket, or the next piece; return None if the stream was closed meanwhile."""
         try:
             if self._native and not self._first:
-                engine.list_socket(self._body, self._idle, linger)
-            else:
-                engine.list_piece(self._body, self._piece())
+                return from_socket(self._body, self._idle, linger)
+            return from_piece(self._body, self._piece())
         except Exception as error:  # noqa: BLE001 - `_fail` sorts them
             self._fail(error)
-        return True
+            return None
 
     def _piece(self) -> bytes:
         """Return the next bytes of the connection with their framing; b"" if its end is the end of the body."""

@@ -44,7 +44,7 @@ def _transport_error(what: str, error: Exception) -> TransportError:
     if isinstance(error, ProxyError):
         return TransportError(f"{what}: the proxy failed: {cause}", sent=False)
     if isinstance(error, ConnectTimeoutError):
-        return TransportError(f"{what}: connecting timed out", sent=False)
+        return TransportError(f"{what}: no connection in time", sent=False)
     if isinstance(error, ReadTimeoutError | TimeoutError):
         return TransportError(f"{what}: no response in time")
     return TransportError(f"{what}: {cause}")

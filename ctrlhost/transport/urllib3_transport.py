@@ -56,11 +56,11 @@ class _Senders(NamedTuple):
 class Urllib3Transport:
     """Sends requests, keeps up to `pool_size` idle connections and opens more if needed."""
 
-    def __init__(self, connection: Connection, *, pool_size: int = 32, metrics: ClientMetrics | None = None) -> None:
+    def __init__(self, connection: Connection, *, pool_size: int = 32) -> None:
         """Use `connection`; nothing is sent yet."""
         self._connection = connection
         self._pool_size = pool_size
-        self.metrics = metrics or ClientMetrics()
+        self.metrics = ClientMetrics()
         self._base = connection.url
         self._host, self._path = urlsplit(self._base).netloc, urlsplit(self._base).path
         self._lock = threading.Lock()

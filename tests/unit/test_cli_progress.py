@@ -74,7 +74,6 @@ def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_log_says_every_few_seconds_how_far_a_list_is(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     progress = ListProgress(clock)
-    progress.begin()
     with caplog.at_level(logging.INFO, "ctrlhost.informers.list_log"):
         clock.advance(4)
         progress.report("pods", 400, 600)
