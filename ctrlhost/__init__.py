@@ -114,7 +114,7 @@ __all__ = [
     "predicates",
 ]
 
-# Where the names that are not errors live; a module that is itself public is its own value.
+# The modules of the names that are not errors; a public module is its own value.
 _HOMES = {
     "AsyncClient": "ctrlhost.client",
     "ByIndex": "ctrlhost.informers.mappings",

@@ -6,7 +6,7 @@ CtrlhostError
 │   ├── PluginNotFound     no entry point of that name is installed
 │   ├── PluginLoadError    the plugin cannot be imported, configured or set up
 │   └── UndeclaredRead     a reconciler reads a kind that its controller does not declare
-├── TransportError         no answer: connection refused, TLS failure, timeout, cut stream
+├── TransportError         no response: connection refused, TLS failure, timeout, cut stream
 ├── ApiError               a failure that the API server answers with
 │   ├── BadRequest         400
 │   ├── Unauthorized       401
@@ -80,7 +80,7 @@ class UndeclaredRead(PluginError):
 
 
 class TransportError(CtrlhostError):
-    """The API server gave no answer: connection refused, TLS failure, timeout, a stream cut in the middle.
+    """The API server sent no response: connection refused, TLS failure, timeout, a stream cut in the middle.
 
     `sent` is False if the request certainly did not reach the server, so that it had no effect.
     """
@@ -255,7 +255,7 @@ class DecodeError(CacheError):
 
 
 class PartialObject(CacheError):
-    """Only a part of the object is cached (its metadata, or what was declared with `reads=`)."""
+    """Only a part of the object is cached (its metadata, or the fields declared with `reads=`)."""
 
 
 class KeyFuncError(CacheError):
@@ -305,7 +305,7 @@ class TerminalError(CtrlhostError):
     """Raise it in a reconciler when only a change of the object can help: it does not run until the next event."""
 
 
-# 409 has two classes, which its reason tells apart.
+# 409 has two classes; the reason decides.
 _BY_STATUS = {kind.status: kind for kind in _OneStatus.__subclasses__() if kind is not AlreadyExists}
 
 

@@ -55,7 +55,7 @@ class TokenFile:
     """A token in a file that another program renews, as the kubelet does for service accounts."""
 
     def __init__(self, path: Path) -> None:
-        """Read the token; ConfigError if there is none."""
+        """Read the token; ConfigError if it is missing."""
         self._path = path
         self._lock = threading.Lock()
         self._stamp: tuple[int, int, int] | None = None

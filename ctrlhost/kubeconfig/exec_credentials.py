@@ -113,7 +113,7 @@ class ExecPlugin:
         except FileNotFoundError as error:
             raise ConfigError(f"{config} is not installed", hint=config.install_hint) from error
         except subprocess.TimeoutExpired as error:
-            raise TransportError(f"{config} gave no answer within {_RUN_LIMIT:g} s") from error
+            raise TransportError(f"{config} did not answer within {_RUN_LIMIT:g} s") from error
         except OSError as error:
             raise ConfigError(f"{config} cannot be run: {error.strerror}") from error
         if done.returncode != 0:

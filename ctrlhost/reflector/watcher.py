@@ -147,7 +147,7 @@ class Watcher:
                 listed.report(name, events)
                 if progress.plain_bookmarks and not progress.initial_events_end:
                     # A server that streams lists sends no bookmark before the one that ends the initial events.
-                    raise NoStreamingList(TransportError("the server does not know sendInitialEvents"), lasting=True)
+                    raise NoStreamingList(TransportError("the server does not support sendInitialEvents"), lasting=True)
                 if progress.initial_events_end:
                     self._engine.replace(progress.resource_version)
                     self._pending_error = progress.error
