@@ -105,7 +105,7 @@ class Connection:
             context = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)
         except (ssl.SSLError, OSError, ValueError) as error:
             place = configuration.ssl_ca_cert or "its certificate-authority-data"
-            raise ConfigError(f"{self.source}: {place} holds no usable CA certificate: {_reason(error)}") from error
+            raise ConfigError(f"{self.source}: {place} contains no usable CA certificate: {_reason(error)}") from error
         if not configuration.verify_ssl:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -96,7 +96,7 @@ class Watcher:
         self.list_wanted = threading.Event()
         #: An ERROR frame in the same piece as the end of the initial events.
         self._pending_error: dict[str, Any] | None = None
-        #: Consecutive watches that timed out without a byte.
+        #: Consecutive watches that a transport error ended before the first byte.
         self._silent = 0
 
     def streaming_list(self, resource: Resource) -> Stream:

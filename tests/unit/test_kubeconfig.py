@@ -122,7 +122,7 @@ BROKEN = {
     ),
     "CA no certificate": (
         kubeconfig({"server": "https://x", "certificate-authority-data": "aGVsbG8="}),
-        "holds no usable CA certificate",
+        "contains no usable CA certificate",
     ),
     "certificate without key": (
         kubeconfig({"server": "https://x"}, {"client-certificate-data": "aGVsbG8="}),
