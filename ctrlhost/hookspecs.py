@@ -1,8 +1,8 @@
 """The hooks that a plugin may implement: the whole contract between the host and a plugin.
 
-A plugin is a module, or an object, with functions of these names marked by `@ctrlhost.hookimpl`; each is optional.
-A function may omit the parameters that it does not need. The host calls the hooks of one plugin at a time. An exception
-from a hook is reported under the plugin's name and stops that plugin only.
+A plugin is a module, or an object, with functions of these names that are marked with `@ctrlhost.hookimpl`; each is
+optional. A function may omit parameters. The host calls the hooks of one plugin one at a time; an exception from a hook
+is reported under the plugin's name and stops only that plugin.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ def ctrlhost_crds() -> Iterable[dict[str, Any]]:  # type: ignore[empty-body]
 
 @hookspec
 def ctrlhost_permissions(settings: Any) -> Iterable[Permission]:  # type: ignore[empty-body]
-    """Return the permissions that the plugin needs beyond reading what its sources watch."""
+    """Return the permissions that the plugin needs beyond those for reading its sources."""
 
 
 @hookspec
 def ctrlhost_setup(plugin: PluginContext) -> None:
-    """Register controllers, tasks, pages and checks without the network: `ctrlhost manifests` calls it offline."""
+    """Register controllers, tasks, pages and checks. Must not use the network: `ctrlhost manifests` works offline."""
 
 
 @hookspec
 def ctrlhost_synced(plugin: PluginContext) -> None:
-    """Called on every replica once each cache holds its first list, before the plugin's workers start."""
+    """Prepare from the synced caches, before the plugin's workers start; called on every replica."""
 
 
 @hookspec
 def ctrlhost_elected(plugin: PluginContext) -> None:
-    """Called when this replica becomes the leader; without leader election, at the start."""
+    """Called when this replica becomes the leader; without leader election once, after `ctrlhost_synced`."""
 
 
 @hookspec
@@ -63,7 +63,7 @@ def ctrlhost_deposed(plugin: PluginContext) -> None:
 
 @hookspec
 def ctrlhost_stopping(plugin: PluginContext) -> None:
-    """Called before shutdown: after it the host accepts no new work and drains running work."""
+    """Prepare for the shutdown: the host then accepts no new work and drains running reconciles."""
 
 
 @hookspec

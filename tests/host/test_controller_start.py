@@ -6,12 +6,12 @@ import threading
 from typing import Any
 
 import pytest
-from controllers import Bench, Script
-from plugin_modules import config_map, plugin_of
-from waiting import eventually
 
 import ctrlhost
 from ctrlhost import For, InformerFactory, NotSynced, PluginLoadError, Request, Watches
+from tests.support.controllers import Bench, Script
+from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.waiting import eventually
 
 MINE = For("v1", "ConfigMap", label_selector="mine")
 MISSING = For("example.com/v1", "Widget")
@@ -92,7 +92,7 @@ def test_a_source_that_can_not_be_attached_fails_with_its_own_error_and_holds_no
     broken = For("v1", "ConfigMap", label_selector="mine", indexes={"who": "data..who"})
     controller = bench.declared(broken)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"index path `data\.\.who` can not be read"):
+        with pytest.raises(ValueError, match=r"invalid index path `data\.\.who`"):
             controller.attach()
     assert bench.factory.informers() == []
 
@@ -214,7 +214,7 @@ def test_a_controller_whose_crd_comes_later_starts_then_and_the_others_do_not_wa
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
     eventually(lambda: created(host.client, widget))
     for informer in host.controllers["demo/widgets"].informers:
-        informer.poke()
+        informer.wake()
     eventually(lambda: widgets.calls == [Request("w", "default")])
     eventually(lambda: plugin.state == "running")
 

@@ -11,7 +11,7 @@ import ctrlhost
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.errors import NotLeading, ServerError
 from ctrlhost.sandbox import Sandbox
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 LIMIT = 60.0
 
@@ -67,7 +67,7 @@ def test_nothing_is_written_or_begun_after_the_renew_deadline(ctrlhost_host, man
     eventually(lambda: refused, LIMIT)
     host.wait_for(lambda: not host.controllers["stamper/all"].status().active)
     assert len(seen) == 1
-    assert refused == ["controller stamper/all writes nothing: this replica does not lead"]
+    assert refused == ["controller stamper/all must not write: this replica does not lead"]
     assert host.client.find("v1", "ConfigMap", "late", "default") is None
     host.faults.clear()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import For, Forbidden, Permission
 from ctrlhost.sandbox import Sandbox
+from tests.support.plugin_modules import config_map, plugin_of
 
 MINE = For("v1", "ConfigMap", label_selector="mine")
 CREATE = Permission("", ["configmaps"], ["create", "delete"])
@@ -64,7 +64,7 @@ def test_limits_hold_behind_a_proxy_too(ctrlhost_host, faults) -> None:
 
 
 def test_a_sandbox_without_rbac_can_not_limit_anybody(ctrlhost_host, sandbox) -> None:
-    with pytest.raises(ValueError, match="needs a sandbox that was made with `rbac=True`"):
+    with pytest.raises(ValueError, match="needs a sandbox with `rbac=True`"):
         ctrlhost_host(copier([]), sandbox=sandbox, least_privilege=True)
     host = ctrlhost_host(copier([]), sandbox=sandbox)
     with pytest.raises(RuntimeError, match="was not started with `least_privilege=True`"):

@@ -6,7 +6,7 @@ import json
 import signal
 
 import ctrlhost
-from tests.host.plugin_sources import BLOCKS, GREETER, WIDGETS, hook
+from tests.support.plugin_sources import BLOCKS, GREETER, WIDGETS, hook
 
 
 def config_map(name: str) -> dict:
@@ -79,7 +79,7 @@ def test_a_reconcile_that_never_ends_does_not_keep_the_host_from_stopping(distri
     ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
     host.line("blocking")
     assert host.stop() == 0
-    assert "controller stuck/stuck did not finish in time" in host.text
+    assert "controller stuck/stuck did not stop in time; abandoned" in host.text
 
 
 def test_a_second_signal_ends_at_once(distributions, start_host):
@@ -88,10 +88,10 @@ def test_a_second_signal_ends_at_once(distributions, start_host):
     ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
     host.line("blocking")
     host.signal(signal.SIGTERM)
-    host.line("SIGTERM: stopping")
+    host.line("SIGTERM: shutting down")
     host.signal_until_it_ends(signal.SIGTERM)
     assert host.wait() == 1
-    assert "SIGTERM again: ending at once" in host.text
+    assert "second SIGTERM: forcing exit" in host.text
 
 
 def test_a_signal_that_a_wrapper_sends_along_is_no_second_one(distributions, start_host):
@@ -113,7 +113,10 @@ def test_a_signal_while_starting_stops_the_start(distributions, start_host):
 
 def test_a_reconcile_that_is_running_finishes_before_the_end(distributions, start_host):
     distributions.add(
-        "slow", GREETER.replace("ctx.log.info", "ctx.log.info('at it'); ctx._scope.stopping.wait(); ctx.log.info")
+        "slow",
+        GREETER.replace(
+            "ctx.log.info", "ctx.log.info('at it'); ctx._scope.plugin.services.stopping.wait(); ctx.log.info"
+        ),
     )
     host = start_host("--sandbox", plugins="slow")
     client = ctrlhost.Client.load(host.kubeconfig)

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.host.plugin_sources import GREETER
+from tests.support.plugin_sources import GREETER
 
 SETTINGS = (
     textwrap.dedent(GREETER)
@@ -32,9 +32,9 @@ def ctrlhost_settings():
             "plugins.greeter.greting: unknown setting (in --set greeter.greting)",
         ),
         (["--sandbox", "--set=greeter.size=big"], "plugins.greeter.size: "),
-        (["--sandbox", "--listen=nowhere"], "`nowhere` is no address"),
-        (["--sandbox", "--kubeconfig=here"], "--kubeconfig and --sandbox exclude each other"),
-        (["--set=host.sandbox=true", "--context=here"], "--context and --sandbox exclude each other"),
+        (["--sandbox", "--listen=nowhere"], "invalid address `nowhere`"),
+        (["--sandbox", "--kubeconfig=here"], "--kubeconfig and --sandbox are mutually exclusive"),
+        (["--set=host.sandbox=true", "--context=here"], "--context and --sandbox are mutually exclusive"),
         (["--sandbox-data=here"], "--sandbox-data has no effect without --sandbox"),
         (["--sandbox", "-n", "BAD NS"], "invalid namespace `BAD NS`"),
         (["-n", "good,-bad"], "invalid namespace `-bad`"),

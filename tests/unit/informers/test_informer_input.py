@@ -1,0 +1,45 @@
+"""What is asked of informers that makes no sense, and is refused where it is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctrlhost.client import Client
+from ctrlhost.informers import InformerFactory
+
+
+@pytest.fixture
+def factory():
+    made = InformerFactory(Client("http://127.0.0.1:1"))
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"label_selector": {"a": "b"}},
+        {"field_selector": 5},
+        {"transform": 5},
+        {"namespaces": "default"},
+        {"namespaces": [5]},
+        {"kind": ""},
+        {"kind": None},
+        {"api_version": None},
+    ],
+)
+def test_an_informer_that_makes_no_sense_is_refused_where_it_is_asked_for(factory, asked):
+    with pytest.raises(TypeError):
+        factory.informer(**{"api_version": "v1", "kind": "Pod", **asked})
+    with pytest.raises(ValueError, match="more than one slash"):
+        factory.informer("a/b/c", "Pod")
+    assert factory.informers() == []
+
+
+def test_a_handler_or_queue_that_is_none_is_refused_and_loses_no_change_later(factory):
+    pods = factory.informer("v1", "Pod")
+    for wrong in ({"on_add": 5}, {"on_update": "x"}, {"on_delete": []}, {"filter": True}):
+        with pytest.raises(TypeError, match="handler callbacks must be functions"):
+            pods.add_handler(**wrong)
+    with pytest.raises(TypeError, match="a WorkQueue, got 'queue'"):
+        pods.enqueue_to("queue")

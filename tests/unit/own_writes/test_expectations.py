@@ -1,0 +1,87 @@
+"""Expectations: what a controller asked for and its cache has not shown yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctrlhost import Expectations, Request
+from ctrlhost.testing import ManualClock
+
+WEB, DB = Request("web", "default"), Request("db", "default")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def expectations(clock: ManualClock) -> Expectations[Request]:
+    return Expectations(clock)
+
+
+def test_an_owner_of_whom_nothing_is_expected_is_satisfied(expectations: Expectations[Request]) -> None:
+    assert expectations.satisfied(WEB)
+    assert expectations.remaining(WEB) == 0
+    expectations.creation_observed(WEB)
+    expectations.deletion_observed(WEB, "u1")
+    expectations.expect_creations(WEB, 0)
+    expectations.expect_deletions(WEB, [])
+    assert expectations.satisfied(WEB)
+    assert expectations.open(WEB) == (0, frozenset())
+
+
+def test_creations_are_counted_for_each_owner(expectations: Expectations[Request]) -> None:
+    expectations.expect_creations(WEB, 2)
+    expectations.creation_observed(DB)
+    expectations.creation_observed(WEB)
+    assert not expectations.satisfied(WEB)
+    assert expectations.satisfied(DB)
+    expectations.expect_creations(WEB, 1)
+    expectations.creation_observed(WEB)
+    assert expectations.open(WEB) == (1, frozenset())
+    expectations.creation_observed(WEB)
+    assert expectations.satisfied(WEB)
+    # Somebody else's creation does not count against what is expected next.
+    expectations.creation_observed(WEB)
+    expectations.expect_creations(WEB, 1)
+    assert not expectations.satisfied(WEB)
+
+
+def test_a_deletion_counts_by_its_uid_and_once(expectations: Expectations[Request]) -> None:
+    expectations.expect_deletions(WEB, ["u1", "u2"])
+    expectations.deletion_observed(WEB, "u1")
+    expectations.deletion_observed(WEB, "u1")
+    expectations.deletion_observed(WEB, "another")
+    assert expectations.open(WEB) == (0, frozenset({"u2"}))
+    assert not expectations.satisfied(WEB)
+    expectations.deletion_observed(WEB, "u2")
+    assert expectations.satisfied(WEB)
+
+
+def test_what_is_never_seen_is_given_up_after_its_time(expectations: Expectations[Request], clock: ManualClock) -> None:
+    expectations.expect_creations(WEB, 1)
+    clock.advance(200)
+    assert expectations.remaining(WEB) == 100
+    # A further expectation gives all of them their time anew.
+    expectations.expect_deletions(WEB, ["u1"])
+    clock.advance(299)
+    assert not expectations.satisfied(WEB)
+    clock.advance(1)
+    assert expectations.satisfied(WEB)
+    assert expectations.open(WEB) == (0, frozenset())
+
+
+def test_an_owner_that_is_gone_is_forgotten(expectations: Expectations[Request]) -> None:
+    expectations.expect_creations(WEB, 5)
+    expectations.forget(WEB)
+    expectations.forget(DB)
+    assert expectations.satisfied(WEB)
+
+
+def test_numbers_that_make_no_sense_are_refused(expectations: Expectations[Request], clock: ManualClock) -> None:
+    with pytest.raises(ValueError, match="must not be negative"):
+        expectations.expect_creations(WEB, -1)
+    for timeout in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="positive"):
+            Expectations(clock, timeout=timeout)
