@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.clock import micro_time
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.events.recorder import micro_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

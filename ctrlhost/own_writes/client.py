@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.client import Client
-from ctrlhost.client.retry import Caller
+from ctrlhost.client.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ class WritingClient(Client):
         own = cls.__new__(cls)
         own.__dict__.update(client.__dict__)
         if guard is not None:
-            own._caller = Caller(_GuardedTransport(client.transport, guard))  # noqa: SLF001 - the same class
+            own._retry = Retry(_GuardedTransport(client.transport, guard))  # noqa: SLF001 - the same class
         own._written, own._guard, own._self_events = written, guard, self_events  # noqa: SLF001 - the same class
         return own
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
 from ctrlhost.informers import InformerStatus
-from ctrlhost.reflector.progress import ListLog
+from ctrlhost.reflector.progress import ListProgress
 from ctrlhost.testing import ManualClock
 
 
@@ -73,17 +73,16 @@ def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_log_says_every_few_seconds_how_far_a_list_is(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    progress = ListLog(clock)
-    progress.begin()
+    progress = ListProgress(clock)
     with caplog.at_level(logging.INFO, "ctrlhost.informers.list_log"):
         clock.advance(4)
-        progress.more("pods", 400, 600)
+        progress.report("pods", 400, 600)
         clock.advance(1)
-        progress.more("pods", 500, 500)
+        progress.report("pods", 500, 500)
         clock.advance(3)
-        progress.more("pods", 800, 200)
+        progress.report("pods", 800, 200)
         clock.advance(2)
-        progress.more("pods", 2_000)
+        progress.report("pods", 2_000)
     assert [record.message for record in caplog.records] == [
         "listing pods: 500 of about 1000, 100/s",
         "listing pods: 2000, 200/s",
