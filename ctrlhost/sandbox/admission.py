@@ -11,9 +11,10 @@ from ctrlhost.sandbox.shapes import of_kind
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.status import Cause
 
 

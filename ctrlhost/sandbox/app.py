@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ctrlhost.sandbox.audit import Audit
-    from ctrlhost.sandbox.call import User
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.objects import User
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
 
 _log = logging.getLogger(__name__)

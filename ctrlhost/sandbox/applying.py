@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ctrlhost.sandbox import fieldset, managed, merging, negotiation, status, times, views, writes
-from ctrlhost.sandbox.call import Call, Object, bad_option
+from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.status import Cause, Failure, bad_request
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.fieldset import FieldSet
+    from ctrlhost.sandbox.objects import Object
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

@@ -7,36 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.messages import Query
 from ctrlhost.sandbox.names import check_manager
+from ctrlhost.sandbox.objects import ADMIN, User
 from ctrlhost.sandbox.status import Cause, Failure, not_supported
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.kinds import Kind
-
-Object = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Who asks."""
-
-    name: str
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give the user as reviews and audit events have it."""
-        found: dict[str, Any] = {"username": self.name}
-        if self.uid:
-            found["uid"] = self.uid
-        if self.groups:
-            found["groups"] = list(self.groups)
-        if self.extra:
-            found["extra"] = {key: list(values) for key, values in self.extra}
-        return found
-
-
-ADMIN = User("sandbox-admin", ("system:masters", "system:authenticated"))
 
 
 @dataclass(slots=True)

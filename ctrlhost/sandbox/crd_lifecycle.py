@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox import crd_names, times, views
-from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.call import Call
 from ctrlhost.sandbox.custom import condition, is_true, kinds_of
 from ctrlhost.sandbox.messages import Query
 from ctrlhost.sandbox.status import Failure
@@ -14,6 +14,7 @@ from ctrlhost.sandbox.status import Failure
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"

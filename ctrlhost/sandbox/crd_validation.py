@@ -8,7 +8,7 @@ from ctrlhost.sandbox import json_path, rules, schema_rules, status
 from ctrlhost.sandbox.names import is_label_1035, is_subdomain
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.status import Cause
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import reads, status, times, views
-from ctrlhost.sandbox.call import Call, Object, bad_option, dry_run
+from ctrlhost.sandbox.call import Call, bad_option, dry_run
 from ctrlhost.sandbox.status import bad_request
 from ctrlhost.sandbox.strategies import strategy_of
 from ctrlhost.sandbox.writes import Written
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Snapshot
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"

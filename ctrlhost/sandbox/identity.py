@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from ctrlhost.sandbox.attributes import Attributes
-from ctrlhost.sandbox.call import ADMIN, User
+from ctrlhost.sandbox.objects import ADMIN, User
 from ctrlhost.sandbox.status import Failure, bad_request
 
 if TYPE_CHECKING:

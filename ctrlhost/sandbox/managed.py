@@ -10,9 +10,10 @@ from ctrlhost.sandbox.shapes import ANY, Shape, of_kind
 from ctrlhost.sandbox.status import bad_request
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.fieldset import FieldSet
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.objects import Object
 
 APPLY, UPDATE = "Apply", "Update"
 MAX_UPDATE_ENTRIES = 10

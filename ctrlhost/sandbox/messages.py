@@ -11,8 +11,8 @@ from ctrlhost.sandbox.status import Failure, bad_request
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.attributes import Attributes
-    from ctrlhost.sandbox.call import User
     from ctrlhost.sandbox.channel import Channel
+    from ctrlhost.sandbox.objects import User
 
 _FALSE = frozenset({"false", "0", "False", "FALSE"})
 

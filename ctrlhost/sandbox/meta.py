@@ -11,7 +11,8 @@ from ctrlhost.sandbox.shapes import builtin
 from ctrlhost.sandbox.status import Cause, bad_request
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
+    from ctrlhost.sandbox.objects import Object
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX = 58

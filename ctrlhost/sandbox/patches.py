@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ctrlhost.sandbox.objects import same
 from ctrlhost.sandbox.status import Failure, bad_request
 
 MAX_OPERATIONS = 10_000
@@ -132,15 +133,6 @@ def _remove(holder: dict[str, Any], pointer: list[str]) -> None:
     if type(parent) is dict and last not in parent:
         raise PatchError(f"missing key: {last}")
     del parent[_index(parent, last)]
-
-
-def same(left: Any, right: Any) -> bool:
-    """Compare JSON values; unlike `==`, true is not 1."""
-    if type(left) is dict and type(right) is dict:
-        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
-    if type(left) is list and type(right) is list:
-        return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right) and (type(left) is bool) == (type(right) is bool)
 
 
 def merge_patch(document: Any, patch: Any) -> Any:

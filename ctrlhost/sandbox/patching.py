@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import applying, go_text, meta, negotiation, reads, status, views, writes
-from ctrlhost.sandbox.call import Call, Object, bad_option
+from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.conform import Undecodable
 from ctrlhost.sandbox.patches import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.shapes import ANY, of_kind
@@ -15,6 +15,7 @@ from ctrlhost.sandbox.strategic import strategic_merge
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.objects import Object
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.sandbox import deletes, negotiation, patching, reads, reviews, status, subresources, tables, views, writes
-from ctrlhost.sandbox.call import Call, User
+from ctrlhost.sandbox.call import Call
 from ctrlhost.sandbox.messages import Request, Response, Stream
 from ctrlhost.sandbox.status import Failure
 from ctrlhost.sandbox.watches import Watch
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
     from ctrlhost.sandbox.negotiation import Accepted
+    from ctrlhost.sandbox.objects import User
 
 _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 _OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

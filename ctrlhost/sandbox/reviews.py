@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import admission, negotiation, resources, status, times, token_requests, views, writes
 from ctrlhost.sandbox.attributes import Attributes
-from ctrlhost.sandbox.call import User
+from ctrlhost.sandbox.objects import User
 from ctrlhost.sandbox.rbac.rules import EVERYTHING
 from ctrlhost.sandbox.status import bad_request, invalid_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.messages import Request, Response
+    from ctrlhost.sandbox.objects import Object
 
 _GROUP = "authorization.k8s.io"
 

@@ -15,7 +15,7 @@ from ctrlhost.sandbox.structural import VALIDATIONS, Schema, children, propertie
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.objects import Object
 
 _BLOCKING = frozenset(
     {

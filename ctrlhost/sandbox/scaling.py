@@ -8,9 +8,10 @@ from ctrlhost.sandbox import meta, negotiation, patching, reads, selectors, stat
 from ctrlhost.sandbox.status import Failure, bad_request
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import FieldPath, Kind
+    from ctrlhost.sandbox.objects import Object
 
 API_VERSION = "autoscaling/v1"
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ctrlhost._core import Pattern
 from ctrlhost.sandbox import status, times
-from ctrlhost.sandbox.patches import same
+from ctrlhost.sandbox.objects import same
 from ctrlhost.sandbox.status import Cause, Failure
 from ctrlhost.sandbox.structural import EMBEDDED, INT_OR_STRING, Schema, additional, properties
 

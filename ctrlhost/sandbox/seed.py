@@ -14,8 +14,8 @@ from ctrlhost.sandbox.strategies.services import hold
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.sandbox.call import Object
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Snapshot
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

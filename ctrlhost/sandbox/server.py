@@ -18,12 +18,12 @@ from ctrlhost.sandbox import accounts, seed, tls
 from ctrlhost.sandbox import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.audit import Audit, AuditRecord
-from ctrlhost.sandbox.call import ADMIN
 from ctrlhost.sandbox.channel import Outbox
 from ctrlhost.sandbox.connections import close, sweep
 from ctrlhost.sandbox.engine import Engine, Options, choose_controllers
 from ctrlhost.sandbox.exposure import check_exposure, hosts
 from ctrlhost.sandbox.http import Connection, listener
+from ctrlhost.sandbox.objects import ADMIN
 from ctrlhost.sandbox.persistence import Disk
 from ctrlhost.sandbox.thread_calls import ask
 from ctrlhost.sandbox.tls_layer import layered

@@ -11,8 +11,9 @@ from ctrlhost.sandbox.status import Cause, bad_request
 from ctrlhost.sandbox.tokens import BOUND
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Snapshot
 
 _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 2**32

@@ -14,9 +14,10 @@ from ctrlhost.sandbox.strategies import strategy_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Snapshot
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import deletes, times, views, writes
-from ctrlhost.sandbox.call import Call, Object
+from ctrlhost.sandbox.call import Call
 from ctrlhost.sandbox.status import Failure
 from ctrlhost.sandbox.storage import Event, Snapshot, Table
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.objects import Object
 
 _log = logging.getLogger(__name__)
 Key = tuple[str, ...]

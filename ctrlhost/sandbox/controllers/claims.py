@@ -13,8 +13,8 @@ from ctrlhost.sandbox.selectors import match_selector
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.sandbox.call import Object
     from ctrlhost.sandbox.controllers.base import Controller, Key
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 

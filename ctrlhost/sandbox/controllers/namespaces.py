@@ -8,7 +8,7 @@ from ctrlhost.sandbox import times, views
 from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 TABLE = "namespaces"

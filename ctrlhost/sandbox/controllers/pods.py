@@ -14,8 +14,8 @@ from ctrlhost.sandbox.controllers import placement
 from ctrlhost.sandbox.controllers.base import Controller, Key
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"

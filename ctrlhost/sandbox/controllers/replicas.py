@@ -12,7 +12,7 @@ from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is
 from ctrlhost.sandbox.controllers.revisions import template_hash
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 HASH_LABEL = "pod-template-hash"

@@ -12,7 +12,8 @@ from ctrlhost.sandbox.status import Failure, qualified
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctrlhost.sandbox.call import Call, User
+    from ctrlhost.sandbox.call import Call
+    from ctrlhost.sandbox.objects import User
     from ctrlhost.sandbox.storage import Snapshot, Store
 
 GROUP = "rbac.authorization.k8s.io"

@@ -13,8 +13,9 @@ from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
     from ctrlhost.sandbox.status import Cause, Failure
 

@@ -10,8 +10,9 @@ from ctrlhost.sandbox.names import QUALIFIED_TEXT, is_qualified
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.status import Cause
 
 IMMORTAL = ("default", "kube-system", "kube-public")

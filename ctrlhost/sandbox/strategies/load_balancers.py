@@ -11,8 +11,9 @@ from ctrlhost.sandbox.names import is_subdomain, name_problem
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call, Object
+    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.status import Cause
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"

@@ -11,8 +11,8 @@ from ctrlhost.sandbox.validation.fields import not_negative
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ctrlhost.sandbox.call import Object
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.status import Cause
 
 

@@ -13,7 +13,7 @@ from ctrlhost.sandbox.validation.fields import PROTOCOLS, not_negative, port_cau
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.objects import Object
 
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")

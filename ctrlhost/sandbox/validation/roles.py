@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.sandbox import status
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.status import Cause
 
 

@@ -11,7 +11,7 @@ from ctrlhost.sandbox.validation.fields import PROTOCOLS, port_causes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.status import Cause
 
 

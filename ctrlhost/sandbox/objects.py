@@ -1,0 +1,41 @@
+"""What every part of the server speaks of: JSON objects, and the users who ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the user as reviews and audit events have it."""
+        found: dict[str, Any] = {"username": self.name}
+        if self.uid:
+            found["uid"] = self.uid
+        if self.groups:
+            found["groups"] = list(self.groups)
+        if self.extra:
+            found["extra"] = {key: list(values) for key, values in self.extra}
+        return found
+
+
+ADMIN = User("sandbox-admin", ("system:masters", "system:authenticated"))
+
+
+def same(left: Any, right: Any) -> bool:
+    """Compare JSON values; unlike `==`, true is not 1."""
+    if type(left) is dict and type(right) is dict:
+        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
+    if type(left) is list and type(right) is list:
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right) and (type(left) is bool) == (type(right) is bool)
