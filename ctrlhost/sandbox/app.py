@@ -35,7 +35,7 @@ class App:
         """Serve `engine`; without `tokens` nobody needs one."""
         self.engine = engine
         self.audit = audit
-        self.identity = engine.identity = Identity(engine, tokens)
+        self.identity = engine.identity = Identity(tokens, engine.tokens, engine.authorizer)
         self.discovery = Discovery(engine)
         self.openapi = openapi.OpenApi(engine)
         self.allowed_hosts: frozenset[str] = frozenset()

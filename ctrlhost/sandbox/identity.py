@@ -13,8 +13,9 @@ from ctrlhost.sandbox.status import Failure, bad_request
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.messages import Request
+    from ctrlhost.sandbox.rbac.authorizer import Authorizer
+    from ctrlhost.sandbox.tokens import ServiceAccountTokens
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
@@ -26,10 +27,13 @@ _EXTRA = "impersonate-extra-"
 class Identity:
     """Knows the tokens of one server. Runs in the server's own thread."""
 
-    def __init__(self, engine: Engine, tokens: Mapping[str, User] | None) -> None:
-        """Take these tokens, and those of service accounts; without `tokens` everybody is the administrator."""
-        self._engine = engine
+    def __init__(
+        self, tokens: Mapping[str, User] | None, accounts: ServiceAccountTokens, authorizer: Authorizer | None
+    ) -> None:
+        """Accept `tokens` and those of service `accounts`; without `tokens` every client is the administrator."""
         self._tokens = None if tokens is None else dict(tokens)
+        self._accounts = accounts
+        self._authorizer = authorizer
 
     def add(self, token: str, user: User) -> None:
         """Take one more token."""
@@ -55,7 +59,7 @@ class Identity:
                 found = owner
         if found is not None:
             return found, list(audiences)
-        return self._engine.tokens.user(token, audiences)
+        return self._accounts.user(token, audiences)
 
     def _authenticate(self, request: Request) -> User:
         if self._tokens is None:
@@ -63,18 +67,18 @@ class Identity:
         header = request.headers.get("authorization", "")
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer":
-            if self._engine.authorizer is not None:
+            if self._authorizer is not None:
                 # Everybody may ask, and the roles say what nobody in particular may do.
                 return ANONYMOUS
             raise unauthorized()
-        found = self.of_token(token.strip(), self._engine.tokens.audiences)
+        found = self.of_token(token.strip(), self._accounts.audiences)
         if found is None:
             raise unauthorized()
         return found[0]
 
     def _check_impersonation(self, user: User, wanted: User) -> None:
         """Raise 403 unless the user may speak for everything that makes up the other."""
-        authorizer = self._engine.authorizer
+        authorizer = self._authorizer
         if authorizer is None:
             return
         if wanted.name.startswith(_ACCOUNT) and wanted.name.count(":") == 3:
