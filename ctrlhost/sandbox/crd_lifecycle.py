@@ -5,58 +5,21 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import crd_names, times, views
+from ctrlhost.sandbox import crd_names, deletes, views, writes
 from ctrlhost.sandbox.call import Call
+from ctrlhost.sandbox.crd_conditions import FINALIZER, is_established, set_condition
 from ctrlhost.sandbox.custom import condition, is_true, kinds_of
 from ctrlhost.sandbox.messages import Query
 from ctrlhost.sandbox.status import Failure
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import Kind
     from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"
-FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _MANAGER = "sandbox-crd"
 _log = logging.getLogger(__name__)
-
-
-def is_established(crd: Object) -> bool:
-    """Tell whether the CRD has been established."""
-    return is_true(crd, "Established")
-
-
-def set_condition(crd: Object, name: str, value: str, reason: str, message: str) -> None:
-    """Set a status condition; the time moves only when the value does."""
-    status = crd.setdefault("status", {})
-    conditions = [dict(item) for item in status.get("conditions") or ()]
-    entry = {
-        "type": name,
-        "status": value,
-        "lastTransitionTime": times.now(),
-        "reason": reason,
-        "message": message,
-    }
-    for index, found in enumerate(conditions):
-        if found.get("type") == name:
-            if found.get("status") == value:
-                entry["lastTransitionTime"] = found.get("lastTransitionTime", entry["lastTransitionTime"])
-            conditions[index] = entry
-            break
-    else:
-        conditions.append(entry)
-    status["conditions"] = conditions
-
-
-def begin_deletion(crd: Object) -> None:
-    """Mark a CRD whose deletion begins."""
-    finalizers = crd["metadata"].setdefault("finalizers", [])
-    if FINALIZER not in finalizers:
-        finalizers.append(FINALIZER)
-    text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-    set_condition(crd, "Terminating", "True", "InstanceDeletionPending", text)
 
 
 def changed(engine: Engine, name: str) -> None:
@@ -69,7 +32,8 @@ def changed(engine: Engine, name: str) -> None:
 
 
 def begin(engine: Engine) -> None:
-    """Serve all CRDs that are stored, and go on with their lives from now on."""
+    """Serve all stored CRDs, and continue their lives from now on."""
+    engine.crd_changed = lambda name: changed(engine, name)
     for snapshot in engine.store.table(TABLE).list():
         changed(engine, snapshot.name)
     engine.store.listeners.append(lambda table, event: _object_gone(engine, table, event))
@@ -142,8 +106,6 @@ def _step(engine: Engine, crd: Object) -> None:
 
 
 def _write_status(engine: Engine, crd: Object) -> None:
-    from ctrlhost.sandbox import writes
-
     writes.update(engine, _call(engine, crd, "status"), crd)
 
 
@@ -155,8 +117,6 @@ def _call(engine: Engine, crd: Object, subresource: str = "") -> Call:
 
 def _clean_up(engine: Engine, crd: Object) -> None:
     """Delete the objects of a CRD that is going; let it go once none is left."""
-    from ctrlhost.sandbox import deletes, writes
-
     metadata = crd["metadata"]
     if FINALIZER not in (metadata.get("finalizers") or ()):
         return
@@ -180,8 +140,3 @@ def _clean_up(engine: Engine, crd: Object) -> None:
     metadata["finalizers"] = [name for name in metadata["finalizers"] if name != FINALIZER]
     # Finalizers are metadata, which a write to /status of a built-in kind may change.
     writes.update(engine, _call(engine, crd, "status"), crd)
-
-
-def terminating_kind(kind: Kind) -> bool:
-    """Tell whether the kind's CRD is being deleted."""
-    return kind.custom is not None and kind.custom.terminating

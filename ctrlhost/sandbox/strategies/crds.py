@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import crd_lifecycle, crd_validation, status
+from ctrlhost.sandbox import crd_conditions, crd_validation, status
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Crds(BuiltinStrategy):
             if name not in versions:
                 text = f"missing from spec.versions; {name} was previously a storage version"
                 causes.append(status.invalid_value(f"status.storedVersions[{index}]", name, text))
-        if old is not None and crd_lifecycle.is_established(old):
+        if old is not None and crd_conditions.is_established(old):
             for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
                 if _at(obj["spec"], path) != _at(old["spec"], path):
                     field = ".".join(("spec", *path))
@@ -60,7 +60,7 @@ class Crds(BuiltinStrategy):
     def begin_deletion(self, engine: Engine, obj: Object) -> None:
         """Hold the CRD until its objects are gone. It has no grace period."""
         del obj["metadata"]["deletionGracePeriodSeconds"]
-        crd_lifecycle.begin_deletion(obj)
+        crd_conditions.begin_deletion(obj)
 
     def holds_deletion(self, engine: Engine, obj: Object) -> bool:
         """Wait for the objects to go."""
@@ -68,15 +68,15 @@ class Crds(BuiltinStrategy):
 
     def created(self, engine: Engine, obj: Object) -> None:
         """Serve it, when it is accepted."""
-        crd_lifecycle.changed(engine, obj["metadata"]["name"])
+        engine.crd_changed(obj["metadata"]["name"])
 
     def updated(self, engine: Engine, obj: Object, old: Object) -> None:
         """Serve what it says now."""
-        crd_lifecycle.changed(engine, obj["metadata"]["name"])
+        engine.crd_changed(obj["metadata"]["name"])
 
     def deleted(self, engine: Engine, obj: Object) -> None:
         """Serve it no longer."""
-        crd_lifecycle.changed(engine, obj["metadata"]["name"])
+        engine.crd_changed(obj["metadata"]["name"])
 
 
 def _storage_versions(obj: Object) -> list[str]:
