@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 import msgspec
 
 from ctrlhost.sandbox import attributes, meta, openapi, resources, status
-from ctrlhost.sandbox.admin import Admin
 from ctrlhost.sandbox.discovery import Discovery
 from ctrlhost.sandbox.identity import Identity
 from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream
@@ -19,6 +18,7 @@ from ctrlhost.sandbox.status import Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ctrlhost.sandbox.attributes import Attributes
     from ctrlhost.sandbox.audit import Audit
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.objects import User
@@ -28,18 +28,30 @@ _log = logging.getLogger(__name__)
 _OPEN = frozenset({"version", "healthz", "livez", "readyz"})
 
 
+class TestEndpoints(Protocol):
+    """The end points under /sandbox/, which only tests need."""
+
+    def answer(self, request: Request, parts: list[str], /) -> Response | None:
+        """Answer a request under /sandbox/; None for an unknown path."""
+
+    def strike(self, asked: Attributes, /) -> None:
+        """Raise the fault that a test has ordered for such a request, if any."""
+
+
 class App:
     """The handler of one server. Runs in the server's thread only."""
 
-    def __init__(self, engine: Engine, *, tokens: Mapping[str, User] | None, audit: Audit | None = None) -> None:
-        """Serve `engine`; without `tokens` nobody needs one."""
+    def __init__(
+        self, engine: Engine, *, tokens: Mapping[str, User] | None, audit: Audit, admin: TestEndpoints | None
+    ) -> None:
+        """Serve `engine`; without `tokens` no client needs one."""
         self.engine = engine
         self.audit = audit
         self.identity = engine.identity = Identity(tokens, engine.tokens, engine.authorizer)
         self.discovery = Discovery(engine)
         self.openapi = openapi.OpenApi(engine)
         self.allowed_hosts: frozenset[str] = frozenset()
-        self.admin = Admin(engine) if engine.options.admin else None
+        self.admin = admin
         self.ready = False
 
     def handle(self, request: Request) -> Response | Stream:
@@ -57,8 +69,7 @@ class App:
             answer = self.refuse(status.internal(type(error).__name__))
         audit_id = meta.new_uid()
         answer.headers.append(("Audit-Id", audit_id))
-        if self.audit is not None:
-            self.audit.add(request, answer, audit_id)
+        self.audit.add(request, answer, audit_id)
         if not any(name == "Cache-Control" for name, _ in answer.headers):
             answer.headers.append(("Cache-Control", "no-cache, private"))
         return answer

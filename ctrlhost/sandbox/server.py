@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox import accounts, seed, tls
 from ctrlhost.sandbox import kubeconfig as kubeconfig_file
+from ctrlhost.sandbox.admin import Admin
 from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.audit import Audit, AuditRecord
 from ctrlhost.sandbox.channel import Outbox
@@ -263,7 +264,9 @@ class Sandbox:
         certificates = None if self._insecure else tls.issue(self._address)
         self.ca = "" if certificates is None else certificates.ca
         self.token = "" if certificates is None else secrets.token_urlsafe(32)
-        app = App(engine, tokens=None if certificates is None else {self.token: ADMIN}, audit=self._audit)
+        tokens = None if certificates is None else {self.token: ADMIN}
+        admin = Admin(engine) if self._options.admin else None
+        app = App(engine, tokens=tokens, audit=self._audit, admin=admin)
         connections: dict[Connection, None] = {}
         context = None if certificates is None else certificates.server_context()
         plain = listener(app, connections, Outbox(loop))
