@@ -12,8 +12,8 @@ from ctrlhost.sandbox.status import REASONS, Failure, bad_request
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.attributes import Attributes
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.messages import Attributes
 
 _MAX_FAULTS = 1000
 

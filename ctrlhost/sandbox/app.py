@@ -8,19 +8,19 @@ from urllib.parse import unquote
 
 import msgspec
 
-from ctrlhost.sandbox import attributes, meta, openapi, resources, status
+from ctrlhost.sandbox import meta, openapi, resources, status
 from ctrlhost.sandbox.discovery import Discovery
 from ctrlhost.sandbox.identity import Identity
-from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream
+from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream, attributes_of
 from ctrlhost.sandbox.rbac.authorizer import refusal
 from ctrlhost.sandbox.status import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.sandbox.attributes import Attributes
     from ctrlhost.sandbox.audit import Audit
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.messages import Attributes
     from ctrlhost.sandbox.objects import User
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
 
@@ -86,7 +86,7 @@ class App:
         parts = [unquote(part) for part in request.path.removeprefix("/").split("/")]
         if len(parts) > 1 and not parts[-1]:
             parts.pop()
-        request.asked = attributes.read(request.method, parts, request.query)
+        request.asked = attributes_of(request.method, parts, request.query)
         head = parts[0]
         if head in _OPEN and request.method == "GET":
             return self._open(head, request)

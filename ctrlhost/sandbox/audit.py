@@ -14,14 +14,12 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.errors import ConfigError
-from ctrlhost.sandbox.attributes import READ_VERBS
-from ctrlhost.sandbox.messages import Response
+from ctrlhost.sandbox.messages import READ_VERBS, Response
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctrlhost.sandbox.attributes import Attributes
-    from ctrlhost.sandbox.messages import Request, Stream
+    from ctrlhost.sandbox.messages import Attributes, Request, Stream
 
 _log = logging.getLogger(__name__)
 MAX_RECORDS = 10_000

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
-
-    from ctrlhost.sandbox.http import Connection
 
 
 def chunk(data: bytes) -> bytes:
     """Frame `data` as one chunk of an HTTP body; what many streams send is framed once for all of them."""
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Sink(Protocol):
+    """The connection that a channel writes to."""
+
+    def write_chunks(self, framed: bytes, /) -> None:
+        """Write framed chunks."""
+
+    def stream_ended(self) -> None:
+        """Finish the response."""
 
 
 class Outbox:
@@ -42,7 +50,7 @@ class Channel:
 
     __slots__ = ("_connection", "_outbox", "_pending", "ended")
 
-    def __init__(self, connection: Connection, outbox: Outbox) -> None:
+    def __init__(self, connection: Sink, outbox: Outbox) -> None:
         """Write to `connection`."""
         self._connection = connection
         self._outbox = outbox

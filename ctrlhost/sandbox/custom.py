@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from ctrlhost.sandbox import rules
-from ctrlhost.sandbox.kinds import FieldPath, Kind, Scale, Subresource, content_hash
+from ctrlhost.sandbox.kinds import CustomVersion, FieldPath, Kind, Scale, Subresource, content_hash
 from ctrlhost.sandbox.shapes import Shape, builtin
 from ctrlhost.sandbox.structural import shape_of
-
-if TYPE_CHECKING:
-    from ctrlhost._core import CelValidator
 
 Crd = Mapping[str, Any]
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order in which discovery lists them for custom kinds."""
 _WRITES = frozenset({"create", "patch", "update"})
-
-
-@dataclass(eq=False)
-class CustomVersion:
-    """One version of a CRD."""
-
-    crd: str
-    """The CRD's name."""
-    schema: Mapping[str, Any]
-    shape: Shape
-    storage_version: str
-    columns: tuple[Mapping[str, Any], ...] = ()
-    warning: str = ""
-    """Sent with every answer of a deprecated version."""
-    terminating: bool = False
-    list_kind: str = ""
-    marker: str = ""
-    """Changes with the schema: an object written under another one is pruned and defaulted when it is read."""
-
-    @cached_property
-    def rules(self) -> CelValidator | None:
-        """The compiled rules of the schema, None if it has none."""
-        return rules.compiled(self.schema)
 
 
 def condition(obj: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

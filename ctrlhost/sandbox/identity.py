@@ -6,7 +6,7 @@ import hmac
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from ctrlhost.sandbox.attributes import Attributes
+from ctrlhost.sandbox.messages import Attributes
 from ctrlhost.sandbox.objects import ADMIN, User
 from ctrlhost.sandbox.status import Failure, bad_request
 

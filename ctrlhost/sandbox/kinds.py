@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ctrlhost.sandbox import rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ctrlhost.sandbox.custom import CustomVersion
+    from ctrlhost._core import CelValidator
+    from ctrlhost.sandbox.shapes import Shape
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 FieldPath = tuple[str, ...]
@@ -35,6 +39,29 @@ class Scale:
     replicas: FieldPath = ("spec", "replicas")
     status_replicas: FieldPath = ("status", "replicas")
     selector: FieldPath = ("spec", "selector")
+
+
+@dataclass(eq=False)
+class CustomVersion:
+    """One version of a CRD."""
+
+    crd: str
+    """The CRD's name."""
+    schema: Mapping[str, Any]
+    shape: Shape
+    storage_version: str
+    columns: tuple[Mapping[str, Any], ...] = ()
+    warning: str = ""
+    """Sent with every answer of a deprecated version."""
+    terminating: bool = False
+    list_kind: str = ""
+    marker: str = ""
+    """Changes with the schema: an object written under another one is pruned and defaulted when it is read."""
+
+    @cached_property
+    def rules(self) -> CelValidator | None:
+        """The compiled rules of the schema, None if it has none."""
+        return rules.compiled(self.schema)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

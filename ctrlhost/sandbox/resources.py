@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from ctrlhost.sandbox import deletes, negotiation, patching, reads, reviews, status, subresources, tables, views, writes
+from ctrlhost.sandbox import (
+    deletes,
+    negotiation,
+    patching,
+    reads,
+    responses,
+    reviews,
+    status,
+    subresources,
+    tables,
+    views,
+    writes,
+)
 from ctrlhost.sandbox.call import Call
-from ctrlhost.sandbox.messages import Request, Response, Stream
 from ctrlhost.sandbox.status import Failure
 from ctrlhost.sandbox.watches import Watch
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.messages import Request, Response, Stream
     from ctrlhost.sandbox.negotiation import Accepted
     from ctrlhost.sandbox.objects import User
 
@@ -80,7 +89,7 @@ def _dispatch(engine: Engine, request: Request, call: Call) -> Response | Stream
     accepted = negotiation.accept(request.headers.get("accept", ""))
     if call.verb == "get":
         snapshot = reads.get(engine, call, request.received)
-        return respond(call, accepted, 200, views.raw(kind, snapshot))
+        return responses.respond(call, accepted, 200, views.raw(kind, snapshot))
     if call.verb in ("list", "deletecollection"):
         return _collection(engine, request, call, accepted)
     if call.verb == "delete":
@@ -89,9 +98,9 @@ def _dispatch(engine: Engine, request: Request, call: Call) -> Response | Stream
         media = negotiation.media_type(request.headers.get("content-type", ""))
         written = patching.patch(engine, call, media, request.body)
     else:
-        body = decode_body(request, call)
+        body = responses.decode_body(request, call)
         written = writes.create(engine, call, body) if call.verb == "create" else writes.update(engine, call, body)
-    return respond(call, accepted, written.code, written.raw or views.encode(written.obj))
+    return responses.respond(call, accepted, written.code, written.raw or views.encode(written.obj))
 
 
 def _refuse_verb(request: Request, call: Call) -> None:
@@ -116,41 +125,10 @@ def _collection(engine: Engine, request: Request, call: Call, accepted: Accepted
         options = deletes.read_options(call, _delete_body(request))
         page = deletes.delete_collection(engine, call, options, request.received)
     body = tables.present_list(call, accepted, page) if accepted.form else reads.encode_list(call.kind, page)
-    return _finish(accepted, 200, body)
+    return responses.encoded(accepted, 200, body)
 
 
 def _delete_body(request: Request) -> Any:
     if not request.body.strip():
         return None
     return negotiation.decode(request.headers.get("content-type", ""), request.body, "DeleteOptions")
-
-
-def decode_body(request: Request, call: Call) -> Any:
-    """Read the object in a request's body."""
-    duplicates: list[str] | None = [] if call.counts_fields else None
-    content_type = request.headers.get("content-type", "")
-    kind: Kind = call.kind
-    obj = negotiation.decode(content_type, request.body, "" if kind.custom is not None else kind.kind, duplicates)
-    if duplicates:
-        call.problems += [f'duplicate field "{key}"' for key in duplicates]
-    return obj
-
-
-def respond(call: Call, accepted: Accepted, code: int, raw: bytes) -> Response:
-    """Answer with one object in the form that was asked for."""
-    if accepted.form == "PartialObjectMetadataList":
-        raise Failure(406, "NotAcceptable", "an object can not be answered as a list")
-    if accepted.form:
-        raw = tables.present_object(call, accepted, raw)
-    return _finish(accepted, code, raw)
-
-
-def _finish(accepted: Accepted, code: int, raw: bytes) -> Response:
-    if accepted.media == negotiation.YAML:
-        return Response(code, negotiation.encode_yaml(raw), negotiation.YAML)
-    return Response(code, raw)
-
-
-def json_answer(code: int, value: Any) -> Response:
-    """Answer with a value."""
-    return Response(code, msgspec.json.encode(value))

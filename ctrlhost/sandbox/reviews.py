@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import admission, negotiation, resources, status, times, token_requests, views, writes
-from ctrlhost.sandbox.attributes import Attributes
+from ctrlhost.sandbox import admission, negotiation, responses, status, times, token_requests, views, writes
+from ctrlhost.sandbox.messages import Attributes
 from ctrlhost.sandbox.objects import User
 from ctrlhost.sandbox.rbac.rules import EVERYTHING
 from ctrlhost.sandbox.status import bad_request, invalid_value
@@ -23,7 +23,7 @@ _GROUP = "authorization.k8s.io"
 
 def answer(engine: Engine, request: Request, call: Call) -> Response:
     """Answer a review."""
-    obj = admission.conform_object(call, writes.decode_type(call, resources.decode_body(request, call)))
+    obj = admission.conform_object(call, writes.decode_type(call, responses.decode_body(request, call)))
     accepted = negotiation.accept(request.headers.get("accept", ""))
     kind = call.kind
     found = {
@@ -32,7 +32,7 @@ def answer(engine: Engine, request: Request, call: Call) -> Response:
         "metadata": {},
         **_ANSWERS[kind.kind](engine, call, obj),
     }
-    return resources.respond(call, accepted, 201, views.encode(found))
+    return responses.respond(call, accepted, 201, views.encode(found))
 
 
 def _who(_engine: Engine, call: Call, _obj: Object) -> Object:

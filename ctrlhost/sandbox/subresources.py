@@ -9,7 +9,7 @@ from ctrlhost.sandbox import (
     negotiation,
     patching,
     reads,
-    resources,
+    responses,
     scaling,
     status,
     times,
@@ -43,13 +43,13 @@ def answer(engine: Engine, request: Request, call: Call) -> Response:
     accepted = negotiation.accept(request.headers.get("accept", ""))
     if call.verb == "get":
         snapshot = reads.get(engine, call, request.received)
-        return resources.respond(call, accepted, 200, views.raw(kind, snapshot))
+        return responses.respond(call, accepted, 200, views.raw(kind, snapshot))
     if call.verb == "patch":
         media = negotiation.media_type(request.headers.get("content-type", ""))
         written = patching.patch(engine, call, media, request.body)
     else:
-        written = writes.update(engine, call, resources.decode_body(request, call))
-    return resources.respond(call, accepted, written.code, written.raw or views.encode(written.obj))
+        written = writes.update(engine, call, responses.decode_body(request, call))
+    return responses.respond(call, accepted, written.code, written.raw or views.encode(written.obj))
 
 
 def _scale(engine: Engine, request: Request, call: Call) -> Response:
@@ -61,7 +61,7 @@ def _scale(engine: Engine, request: Request, call: Call) -> Response:
     else:
         scale = scaling.update(engine, call, _body(request, "Scale"))
     accepted = negotiation.accept(request.headers.get("accept", ""))
-    return resources.respond(call, accepted, 200, views.encode(scale))
+    return responses.respond(call, accepted, 200, views.encode(scale))
 
 
 def _body(request: Request, kind: str) -> Any:
@@ -92,7 +92,7 @@ def _eviction(engine: Engine, request: Request, call: Call) -> Response:
     options = body.get("deleteOptions") if isinstance(body, dict) else None
     deletes.delete(engine, call, deletes.read_options(call, options))
     done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-    return resources.json_answer(201, done)
+    return responses.json_answer(201, done)
 
 
 def _binding(engine: Engine, request: Request, call: Call) -> Response:
@@ -101,7 +101,7 @@ def _binding(engine: Engine, request: Request, call: Call) -> Response:
     if not target:
         raise status.invalid("Binding", "", call.name, [status.required("target.name")])
     bind(engine, call, target)
-    return resources.json_answer(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+    return responses.json_answer(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
 
 def bind(engine: Engine, call: Call, node: str) -> None:
@@ -124,7 +124,7 @@ def bind(engine: Engine, call: Call, node: str) -> None:
 def _token(engine: Engine, request: Request, call: Call) -> Response:
     made = token_requests.request(engine, call, _body(request, "TokenRequest"))
     accepted = negotiation.accept(request.headers.get("accept", ""))
-    return resources.respond(call, accepted, 201, views.encode(made))
+    return responses.respond(call, accepted, 201, views.encode(made))
 
 
 _SPECIAL = {"scale": _scale, "log": _log, "eviction": _eviction, "binding": _binding, "token": _token}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.attributes import Attributes
+from ctrlhost.sandbox.messages import Attributes
 from ctrlhost.sandbox.rbac.rules import EVERYTHING, Rule
 from ctrlhost.sandbox.status import Failure, qualified
 
