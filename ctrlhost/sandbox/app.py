@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.objects import User
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("ctrlhost.sandbox.app")
 _OPEN = frozenset({"version", "healthz", "livez", "readyz"})
 
 

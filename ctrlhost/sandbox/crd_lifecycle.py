@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"
 _MANAGER = "sandbox-crd"
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("ctrlhost.sandbox.crd_lifecycle")
 
 
 def changed(engine: Engine, name: str) -> None:

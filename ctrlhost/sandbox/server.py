@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
     from ctrlhost.sandbox.watches import Watch
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("ctrlhost.sandbox.server")
 T = TypeVar("T")
 
 

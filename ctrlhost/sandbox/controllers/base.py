@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.kinds import Kind
     from ctrlhost.sandbox.objects import Object
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("ctrlhost.sandbox.controllers.base")
 Key = tuple[str, ...]
 _RETRY_SECONDS = 0.1
 
