@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from ctrlhost.sandbox.apimachinery.objects import User
 from ctrlhost.sandbox.identity import AUTHENTICATED
-from ctrlhost.sandbox.objects import User
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ctrlhost.sandbox import seed
+from ctrlhost.sandbox.apimachinery.status import REASONS, Failure, bad_request
 from ctrlhost.sandbox.messages import Request, Response
-from ctrlhost.sandbox.status import REASONS, Failure, bad_request
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from ctrlhost.sandbox.shapes import of_kind
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.objects import Object
-    from ctrlhost.sandbox.status import Cause
 
 
 def conform_object(call: Call, obj: Object) -> Object:

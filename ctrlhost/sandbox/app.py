@@ -8,20 +8,21 @@ from urllib.parse import unquote
 
 import msgspec
 
-from ctrlhost.sandbox import meta, openapi, resources, status
+from ctrlhost.sandbox import meta, openapi, resources
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.discovery import Discovery
 from ctrlhost.sandbox.identity import Identity
 from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream, attributes_of
 from ctrlhost.sandbox.rbac.authorizer import refusal
-from ctrlhost.sandbox.status import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.audit import Audit
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.messages import Attributes
-    from ctrlhost.sandbox.objects import User
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
 
 _log = logging.getLogger("ctrlhost.sandbox.app")

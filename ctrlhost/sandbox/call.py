@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.apimachinery.names import check_manager
+from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure, not_supported
 from ctrlhost.sandbox.messages import Query
-from ctrlhost.sandbox.names import check_manager
-from ctrlhost.sandbox.objects import ADMIN, User
-from ctrlhost.sandbox.status import Cause, Failure, not_supported
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.kinds import Kind

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import times
+from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.custom import is_true
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.objects import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 

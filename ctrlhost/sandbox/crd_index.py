@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.sandbox.custom import is_true
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.objects import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
 
 Names = tuple[str, ...]
 

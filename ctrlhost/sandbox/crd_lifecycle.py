@@ -6,15 +6,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox import crd_names, deletes, views, writes
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.call import Call
 from ctrlhost.sandbox.crd_conditions import FINALIZER, is_established, set_condition
 from ctrlhost.sandbox.custom import condition, is_true, kinds_of
 from ctrlhost.sandbox.messages import Query
-from ctrlhost.sandbox.status import Failure
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"

@@ -10,7 +10,7 @@ from ctrlhost.sandbox.custom import condition
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from ctrlhost.sandbox.objects import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
 
 _FIELDS = (
     ("plural", "PluralConflict"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import json_path, rules, schema_rules, status
-from ctrlhost.sandbox.names import is_label_1035, is_subdomain
+from ctrlhost.sandbox import rules, schema_rules
+from ctrlhost.sandbox.apimachinery import json_path, status
+from ctrlhost.sandbox.apimachinery.names import is_label_1035, is_subdomain
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.objects import Object
-    from ctrlhost.sandbox.status import Cause
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 

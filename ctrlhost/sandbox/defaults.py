@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.objects import Object
 
 Rule = tuple[str, Any]
 _PROBE: list[Rule] = [

@@ -6,15 +6,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import reads, status, times, views
+from ctrlhost.sandbox import reads, views
+from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.call import Call, bad_option, dry_run
-from ctrlhost.sandbox.status import bad_request
 from ctrlhost.sandbox.strategies import strategy_of
 from ctrlhost.sandbox.writes import Written
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Snapshot
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.channel import Channel
 from ctrlhost.sandbox.messages import Handler, NotYet, Query, Request, Response, Stream
-from ctrlhost.sandbox.status import Failure, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,9 @@ import hmac
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.messages import Attributes
-from ctrlhost.sandbox.objects import ADMIN, User
-from ctrlhost.sandbox.status import Failure, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import status, times
+from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
 from ctrlhost.sandbox.conform import conform
 from ctrlhost.sandbox.shapes import builtin
-from ctrlhost.sandbox.status import Cause, bad_request
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.call import Call
-    from ctrlhost.sandbox.objects import Object
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX = 58

@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from ctrlhost.sandbox import protobuf
-from ctrlhost.sandbox.status import Failure, bad_request
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

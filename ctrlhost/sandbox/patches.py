@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ctrlhost.sandbox.objects import same
-from ctrlhost.sandbox.status import Failure, bad_request
+from ctrlhost.sandbox.apimachinery.objects import same
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 MAX_OPERATIONS = 10_000
 _WITH_VALUE = {"add", "replace", "test"}

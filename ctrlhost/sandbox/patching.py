@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import applying, go_text, meta, negotiation, reads, status, views, writes
+from ctrlhost.sandbox import applying, go_text, meta, negotiation, reads, views, writes
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.conform import Undecodable
 from ctrlhost.sandbox.patches import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.shapes import ANY, of_kind
-from ctrlhost.sandbox.status import Failure, bad_request
 from ctrlhost.sandbox.strategic import strategic_merge
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.objects import Object
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

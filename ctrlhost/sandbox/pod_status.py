@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ctrlhost.sandbox.humanise import age
+from ctrlhost.sandbox.apimachinery.durations import age
 
 Object = Mapping[str, Any]
 _NONE = "<none>"

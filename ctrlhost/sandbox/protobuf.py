@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from ctrlhost.sandbox import times
+from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.conform import conform
 from ctrlhost.sandbox.shapes import Shape, builtin, of_kind
-from ctrlhost.sandbox.status import bad_request
 
 MAGIC = b"k8s\0"
 MAX_DEPTH = 100

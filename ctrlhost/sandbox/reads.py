@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import selectors, status, views
+from ctrlhost.sandbox import views
+from ctrlhost.sandbox.apimachinery import selectors, status
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.messages import NotYet
-from ctrlhost.sandbox.status import Failure, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,21 +11,21 @@ from ctrlhost.sandbox import (
     reads,
     responses,
     reviews,
-    status,
     subresources,
     tables,
     views,
     writes,
 )
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.call import Call
-from ctrlhost.sandbox.status import Failure
 from ctrlhost.sandbox.watches import Watch
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.messages import Request, Response, Stream
     from ctrlhost.sandbox.negotiation import Accepted
-    from ctrlhost.sandbox.objects import User
 
 _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 _OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

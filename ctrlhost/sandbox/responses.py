@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.sandbox import negotiation, tables
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.messages import Request, Response
-from ctrlhost.sandbox.status import Failure
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.call import Call

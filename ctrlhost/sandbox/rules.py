@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost._core import CelValidator
-from ctrlhost.sandbox.status import Cause
+from ctrlhost.sandbox.apimachinery.status import Cause
 from ctrlhost.sandbox.structural import VALIDATIONS, Schema, children, properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctrlhost.sandbox.objects import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
 
 _BLOCKING = frozenset(
     {

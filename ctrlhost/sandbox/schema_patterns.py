@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import status
+from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.schema_validation import compiled
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.status import Cause
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.structural import Schema
 
 _MAX_TOTAL_BYTES = 64 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import status
+from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.schema_patterns import pattern_causes
 from ctrlhost.sandbox.schema_validation import validate
 from ctrlhost.sandbox.structural import (
@@ -20,7 +20,7 @@ from ctrlhost.sandbox.structural import (
 )
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.status import Cause
+    from ctrlhost.sandbox.apimachinery.status import Cause
 
 MAX_DEPTH = 60
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from ctrlhost._core import Pattern
-from ctrlhost.sandbox import status, times
-from ctrlhost.sandbox.objects import same
-from ctrlhost.sandbox.status import Cause, Failure
+from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.objects import same
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure
 from ctrlhost.sandbox.structural import EMBEDDED, INT_OR_STRING, Schema, additional, properties
 
 ABSENT = object()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import controllers, crd_lifecycle, times, writes
+from ctrlhost.sandbox import controllers, crd_lifecycle, writes
+from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.call import Call
 from ctrlhost.sandbox.rbac import defaults
 from ctrlhost.sandbox.rbac.aggregation import AggregationController
@@ -14,8 +15,8 @@ from ctrlhost.sandbox.strategies.services import hold
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Snapshot
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

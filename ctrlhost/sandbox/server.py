@@ -17,6 +17,7 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox import accounts, seed, tls
 from ctrlhost.sandbox import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox.admin import Admin
+from ctrlhost.sandbox.apimachinery.objects import ADMIN
 from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.audit import Audit, AuditRecord
 from ctrlhost.sandbox.channel import Outbox
@@ -24,7 +25,6 @@ from ctrlhost.sandbox.connections import close, sweep
 from ctrlhost.sandbox.engine import Engine, Options, choose_controllers
 from ctrlhost.sandbox.exposure import check_exposure, hosts
 from ctrlhost.sandbox.http import Connection, listener
-from ctrlhost.sandbox.objects import ADMIN
 from ctrlhost.sandbox.persistence import Disk
 from ctrlhost.sandbox.thread_calls import ask
 from ctrlhost.sandbox.tls_layer import layered

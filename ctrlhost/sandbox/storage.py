@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from ctrlhost.sandbox.status import Failure, expired
+from ctrlhost.sandbox.apimachinery.status import Failure, expired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

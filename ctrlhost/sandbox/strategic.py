@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ctrlhost.sandbox import go_text
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.shapes import ANY, Shape
-from ctrlhost.sandbox.status import Failure, bad_request
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ctrlhost.sandbox.humanise import age
+from ctrlhost.sandbox.apimachinery.durations import age
+from ctrlhost.sandbox.apimachinery.selectors import selector_text
 from ctrlhost.sandbox.pod_status import pod_cells
-from ctrlhost.sandbox.selectors import selector_text
 
 Object = Mapping[str, Any]
 Cells = Callable[[Object], Sequence[Any]]

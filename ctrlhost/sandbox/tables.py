@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.sandbox import reads, views
-from ctrlhost.sandbox.humanise import age
-from ctrlhost.sandbox.json_path import find
-from ctrlhost.sandbox.status import bad_request
+from ctrlhost.sandbox.apimachinery.durations import age
+from ctrlhost.sandbox.apimachinery.json_path import find
+from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.table_columns import columns_of, definition
 
 if TYPE_CHECKING:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, reads, status, times
+from ctrlhost.sandbox import meta, reads
+from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
 from ctrlhost.sandbox.conform import conform
 from ctrlhost.sandbox.shapes import builtin
-from ctrlhost.sandbox.status import Cause, bad_request
 from ctrlhost.sandbox.tokens import BOUND
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Snapshot
 
 _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 2**32

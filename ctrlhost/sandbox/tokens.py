@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.sandbox import meta
-from ctrlhost.sandbox.objects import User
+from ctrlhost.sandbox.apimachinery.objects import User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,8 +9,8 @@ import msgspec
 from ctrlhost.sandbox import structural
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Snapshot
 
 EVENTS_GROUP = "events.k8s.io"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import status, views
+from ctrlhost.sandbox import views
+from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.channel import chunk
 from ctrlhost.sandbox.reads import Filter, make_filter, revision_of

@@ -6,18 +6,19 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import admission, managed, meta, status, views
-from ctrlhost.sandbox.names import metadata_causes, name_causes
-from ctrlhost.sandbox.status import Cause, Failure, bad_request
+from ctrlhost.sandbox import admission, managed, meta, views
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import metadata_causes, name_causes
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Snapshot
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

@@ -7,15 +7,16 @@ import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, times, views, writes
+from ctrlhost.sandbox import deletes, views, writes
+from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.call import Call
-from ctrlhost.sandbox.status import Failure
 from ctrlhost.sandbox.storage import Event, Snapshot, Table
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.objects import Object
 
 _log = logging.getLogger("ctrlhost.sandbox.controllers.base")
 Key = tuple[str, ...]

@@ -6,15 +6,16 @@ import copy
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, times
+from ctrlhost.sandbox import meta
+from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery.selectors import match_selector
 from ctrlhost.sandbox.controllers.base import controller_of, is_ready
-from ctrlhost.sandbox.selectors import match_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.controllers.base import Controller, Key
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 

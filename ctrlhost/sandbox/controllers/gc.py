@@ -9,9 +9,9 @@ from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
 from ctrlhost.sandbox.deletes import FOREGROUND, ORPHAN
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Snapshot, Table
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import times, views
+from ctrlhost.sandbox import views
+from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.objects import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 TABLE = "namespaces"

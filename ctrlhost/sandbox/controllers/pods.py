@@ -9,13 +9,14 @@ import ipaddress
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, subresources, times
+from ctrlhost.sandbox import meta, subresources
+from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers import placement
 from ctrlhost.sandbox.controllers.base import Controller, Key
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"

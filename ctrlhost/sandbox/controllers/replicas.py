@@ -6,13 +6,14 @@ import copy
 import math
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, times
+from ctrlhost.sandbox import meta
+from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers import claims
 from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
 from ctrlhost.sandbox.controllers.revisions import template_hash
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.objects import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 HASH_LABEL = "pod-template-hash"

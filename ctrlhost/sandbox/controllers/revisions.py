@@ -13,8 +13,8 @@ from ctrlhost.sandbox.controllers.base import controller_of
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.controllers.base import Controller
-    from ctrlhost.sandbox.objects import Object
 
 LABEL = "controller-revision-hash"
 

@@ -9,7 +9,7 @@ from ctrlhost.sandbox import meta
 from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.objects import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 _SERVICE = "kubernetes.io/service-name"

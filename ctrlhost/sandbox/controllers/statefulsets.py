@@ -11,7 +11,7 @@ from ctrlhost.sandbox.controllers.base import Controller, Key
 from ctrlhost.sandbox.controllers.replicas import share
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.objects import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.storage import Event, Table
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"

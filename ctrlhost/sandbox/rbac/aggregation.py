@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.apimachinery.selectors import match_selector
 from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
 from ctrlhost.sandbox.rbac.authorizer import GROUP
-from ctrlhost.sandbox.selectors import match_selector
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.storage import Event, Snapshot, Table

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.sandbox.apimachinery.status import Failure, qualified
 from ctrlhost.sandbox.messages import Attributes
 from ctrlhost.sandbox.rbac.rules import EVERYTHING, Rule
-from ctrlhost.sandbox.status import Failure, qualified
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.call import Call
-    from ctrlhost.sandbox.objects import User
     from ctrlhost.sandbox.storage import Snapshot, Store
 
 GROUP = "rbac.authorization.k8s.io"

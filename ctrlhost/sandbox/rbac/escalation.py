@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import status
+from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.messages import Attributes
 from ctrlhost.sandbox.rbac.authorizer import GROUP, MASTERS
 from ctrlhost.sandbox.rbac.rules import EVERYTHING, Rule, missing, quoted
@@ -13,11 +13,11 @@ from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause, Failure
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.objects import Object
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
-    from ctrlhost.sandbox.status import Cause, Failure
 
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 

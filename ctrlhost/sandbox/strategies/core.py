@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import status
-from ctrlhost.sandbox.names import QUALIFIED_TEXT, is_qualified
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import QUALIFIED_TEXT, is_qualified
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.objects import Object
-    from ctrlhost.sandbox.status import Cause
 
 IMMORTAL = ("default", "kube-system", "kube-public")
 _MAX_DATA = 1024 * 1024

@@ -6,15 +6,15 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import status
-from ctrlhost.sandbox.names import is_subdomain, name_problem
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import is_subdomain, name_problem
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.objects import Object
-    from ctrlhost.sandbox.status import Cause
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _DEFAULT = "ingressclass.kubernetes.io/is-default-class"

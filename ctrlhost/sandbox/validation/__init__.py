@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import status
+from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.validation import pods, roles, services
 from ctrlhost.sandbox.validation.fields import not_negative
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.objects import Object
-    from ctrlhost.sandbox.status import Cause
 
 
 def causes(kind: Kind, obj: Object, old: Object | None) -> list[Cause]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import status
+from ctrlhost.sandbox.apimachinery import status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.sandbox.status import Cause
+    from ctrlhost.sandbox.apimachinery.status import Cause
 
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import status
-from ctrlhost.sandbox.names import is_label, label_causes, name_problem
-from ctrlhost.sandbox.selectors import match_selector
-from ctrlhost.sandbox.status import Cause
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import is_label, label_causes, name_problem
+from ctrlhost.sandbox.apimachinery.selectors import match_selector
+from ctrlhost.sandbox.apimachinery.status import Cause
 from ctrlhost.sandbox.validation.fields import PROTOCOLS, not_negative, port_causes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.sandbox.objects import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
 
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import status
+from ctrlhost.sandbox.apimachinery import status
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.objects import Object
-    from ctrlhost.sandbox.status import Cause
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
 
 
 def role(obj: Object) -> list[Cause]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import status
-from ctrlhost.sandbox.names import is_label, is_label_1035, is_subdomain, label_causes, name_problem
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import is_label, is_label_1035, is_subdomain, label_causes, name_problem
 from ctrlhost.sandbox.validation.fields import PROTOCOLS, port_causes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.sandbox.objects import Object
-    from ctrlhost.sandbox.status import Cause
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
 
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")

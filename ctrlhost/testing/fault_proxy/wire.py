@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.status import REASONS
+from ctrlhost.sandbox.apimachinery.status import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

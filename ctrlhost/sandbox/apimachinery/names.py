@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ctrlhost.sandbox.status import Cause, Failure, duplicate, forbidden_field, invalid_value, required, too_long
+from ctrlhost.sandbox.apimachinery.status import (
+    Cause,
+    Failure,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    too_long,
+)
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ctrlhost.sandbox import times
+from ctrlhost.sandbox.apimachinery import times
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 

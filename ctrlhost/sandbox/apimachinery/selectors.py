@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ctrlhost.sandbox.names import is_label_value, is_qualified
-from ctrlhost.sandbox.status import Failure, bad_request
+from ctrlhost.sandbox.apimachinery.names import is_label_value, is_qualified
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 FieldTest = Callable[[Mapping[str, str]], bool]
