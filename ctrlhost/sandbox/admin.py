@@ -8,12 +8,12 @@ import msgspec
 
 from ctrlhost.sandbox import seed
 from ctrlhost.sandbox.apimachinery.status import REASONS, Failure, bad_request
-from ctrlhost.sandbox.messages import Request, Response
+from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.messages import Attributes
+    from ctrlhost.sandbox.http.messages import Attributes
 
 _MAX_FAULTS = 1000
 

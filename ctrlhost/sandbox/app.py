@@ -12,8 +12,8 @@ from ctrlhost.sandbox import meta, openapi, resources
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.discovery import Discovery
+from ctrlhost.sandbox.http.messages import NotYet, Request, Response, Stream, attributes_of
 from ctrlhost.sandbox.identity import Identity
-from ctrlhost.sandbox.messages import NotYet, Request, Response, Stream, attributes_of
 from ctrlhost.sandbox.rbac.authorizer import refusal
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.audit import Audit
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.messages import Attributes
+    from ctrlhost.sandbox.http.messages import Attributes
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
 
 _log = logging.getLogger("ctrlhost.sandbox.app")

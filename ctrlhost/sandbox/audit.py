@@ -14,12 +14,12 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.errors import ConfigError
-from ctrlhost.sandbox.messages import READ_VERBS, Response
+from ctrlhost.sandbox.http.messages import READ_VERBS, Response
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctrlhost.sandbox.messages import Attributes, Request, Stream
+    from ctrlhost.sandbox.http.messages import Attributes, Request, Stream
 
 _log = logging.getLogger("ctrlhost.sandbox.audit")
 MAX_RECORDS = 10_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery.names import check_manager
 from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, not_supported
-from ctrlhost.sandbox.messages import Query
+from ctrlhost.sandbox.http.messages import Query
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.kinds import Kind

@@ -10,7 +10,7 @@ from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.call import Call
 from ctrlhost.sandbox.crd_conditions import FINALIZER, is_established, set_condition
 from ctrlhost.sandbox.custom import condition, is_true, kinds_of
-from ctrlhost.sandbox.messages import Query
+from ctrlhost.sandbox.http.messages import Query
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

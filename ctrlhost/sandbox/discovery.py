@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.kinds import Kind, content_hash, version_order
-from ctrlhost.sandbox.messages import Request, Response
 from ctrlhost.sandbox.negotiation import JSON
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from urllib.parse import unquote
 
 from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
-from ctrlhost.sandbox.messages import Attributes
+from ctrlhost.sandbox.http.messages import Attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ctrlhost.sandbox.messages import Request
+    from ctrlhost.sandbox.http.messages import Request
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
     from ctrlhost.sandbox.tokens import ServiceAccountTokens
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.kinds import Kind, content_hash
-from ctrlhost.sandbox.messages import Request, Response
 from ctrlhost.sandbox.shapes import Shape, builtin, of_kind
 
 if TYPE_CHECKING:

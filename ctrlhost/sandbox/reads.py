@@ -13,7 +13,7 @@ from ctrlhost.sandbox import views
 from ctrlhost.sandbox.apimachinery import selectors, status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.call import Call, bad_option
-from ctrlhost.sandbox.messages import NotYet
+from ctrlhost.sandbox.http.messages import NotYet
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ from ctrlhost.sandbox.watches import Watch
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.messages import Request, Response, Stream
+    from ctrlhost.sandbox.http.messages import Request, Response, Stream
     from ctrlhost.sandbox.negotiation import Accepted
 
 _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}

@@ -8,7 +8,7 @@ import msgspec
 
 from ctrlhost.sandbox import negotiation, tables
 from ctrlhost.sandbox.apimachinery.status import Failure
-from ctrlhost.sandbox.messages import Request, Response
+from ctrlhost.sandbox.http.messages import Request, Response
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.call import Call

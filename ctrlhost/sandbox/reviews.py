@@ -8,7 +8,7 @@ from ctrlhost.sandbox import admission, negotiation, responses, token_requests, 
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import User
 from ctrlhost.sandbox.apimachinery.status import bad_request, invalid_value
-from ctrlhost.sandbox.messages import Attributes
+from ctrlhost.sandbox.http.messages import Attributes
 from ctrlhost.sandbox.rbac.rules import EVERYTHING
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.messages import Request, Response
+    from ctrlhost.sandbox.http.messages import Request, Response
 
 _GROUP = "authorization.k8s.io"
 

@@ -14,20 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from ctrlhost.errors import ConfigError
-from ctrlhost.sandbox import accounts, seed, tls
+from ctrlhost.sandbox import accounts, seed
 from ctrlhost.sandbox import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox.admin import Admin
 from ctrlhost.sandbox.apimachinery.objects import ADMIN
 from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.audit import Audit, AuditRecord
-from ctrlhost.sandbox.channel import Outbox
-from ctrlhost.sandbox.connections import close, sweep
 from ctrlhost.sandbox.engine import Engine, Options, choose_controllers
 from ctrlhost.sandbox.exposure import check_exposure, hosts
-from ctrlhost.sandbox.http import Connection, listener
+from ctrlhost.sandbox.http import tls
+from ctrlhost.sandbox.http.channel import Outbox
+from ctrlhost.sandbox.http.connections import close, sweep
+from ctrlhost.sandbox.http.http import Connection, listener
+from ctrlhost.sandbox.http.tls_layer import layered
 from ctrlhost.sandbox.persistence import Disk
 from ctrlhost.sandbox.thread_calls import ask
-from ctrlhost.sandbox.tls_layer import layered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox import deletes, negotiation, patching, reads, responses, scaling, token_requests, views, writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
-from ctrlhost.sandbox.messages import Request, Response
+from ctrlhost.sandbox.http.messages import Request, Response
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.call import Call

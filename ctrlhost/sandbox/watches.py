@@ -10,14 +10,14 @@ import msgspec
 from ctrlhost.sandbox import views
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.call import Call, bad_option
-from ctrlhost.sandbox.channel import chunk
+from ctrlhost.sandbox.http.channel import chunk
 from ctrlhost.sandbox.reads import Filter, make_filter, revision_of
 
 if TYPE_CHECKING:
     import asyncio
 
-    from ctrlhost.sandbox.channel import Channel
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.http.channel import Channel
     from ctrlhost.sandbox.kinds import Kind
     from ctrlhost.sandbox.storage import Event, Snapshot
     from ctrlhost.sandbox.tables import Form

@@ -10,7 +10,8 @@ from contextlib import closing, suppress
 
 import pytest
 
-from ctrlhost.sandbox import Sandbox, tls_layer
+from ctrlhost.sandbox import Sandbox
+from ctrlhost.sandbox.http import tls_layer
 from tests.sandbox.http_client import TABLE, Api
 from tests.sandbox.objects import config_map, core
 from tests.waiting import eventually

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery.status import Failure, qualified
-from ctrlhost.sandbox.messages import Attributes
+from ctrlhost.sandbox.http.messages import Attributes
 from ctrlhost.sandbox.rbac.rules import EVERYTHING, Rule
 
 if TYPE_CHECKING:

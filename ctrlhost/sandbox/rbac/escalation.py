@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.messages import Attributes
+from ctrlhost.sandbox.http.messages import Attributes
 from ctrlhost.sandbox.rbac.authorizer import GROUP, MASTERS
 from ctrlhost.sandbox.rbac.rules import EVERYTHING, Rule, missing, quoted
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy

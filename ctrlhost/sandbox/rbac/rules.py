@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctrlhost.sandbox.messages import Attributes
+    from ctrlhost.sandbox.http.messages import Attributes
 
 ALL = "*"
 Texts = tuple[str, ...]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.client.kubeconfig import load_connection
-from ctrlhost.sandbox import tls
+from ctrlhost.sandbox.http import tls
 from ctrlhost.testing.fault_proxy import kubeconfig as kubeconfigs
 from ctrlhost.testing.fault_proxy.door import Door
 from ctrlhost.testing.fault_proxy.plan import WEIGHTS, Plan, Storm

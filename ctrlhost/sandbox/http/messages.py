@@ -11,7 +11,7 @@ from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import User
-    from ctrlhost.sandbox.channel import Channel
+    from ctrlhost.sandbox.http.channel import Channel
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 #: Of a namespace's own sub-resources; anything else behind `namespaces/x/` is a resource in that namespace.

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
-from ctrlhost.sandbox.channel import Channel
-from ctrlhost.sandbox.messages import Handler, NotYet, Query, Request, Response, Stream
+from ctrlhost.sandbox.http.channel import Channel
+from ctrlhost.sandbox.http.messages import Handler, NotYet, Query, Request, Response, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.sandbox.channel import Outbox
+    from ctrlhost.sandbox.http.channel import Outbox
 
 MAX_HEADERS = 64 * 1024
 MAX_BODY = 3 * 1024 * 1024

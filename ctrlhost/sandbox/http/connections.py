@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ctrlhost.sandbox.http import Connection
+    from ctrlhost.sandbox.http.http import Connection
 
 
 async def sweep(connections: Collection[Connection]) -> None:
