@@ -15,7 +15,7 @@ from ctrlhost.sandbox.http.messages import Query
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"
 _MANAGER = "sandbox-crd"

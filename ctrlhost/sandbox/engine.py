@@ -14,7 +14,7 @@ from ctrlhost.sandbox.builtin import builtin_kinds
 from ctrlhost.sandbox.crd_index import CrdIndex
 from ctrlhost.sandbox.kinds import Registry
 from ctrlhost.sandbox.rbac.authorizer import Authorizer
-from ctrlhost.sandbox.storage import Journal, Store
+from ctrlhost.sandbox.storage.store import Journal, Store
 from ctrlhost.sandbox.tokens import ServiceAccountTokens
 
 if TYPE_CHECKING:

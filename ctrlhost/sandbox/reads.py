@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.storage import Snapshot, Table
+    from ctrlhost.sandbox.storage.store import Snapshot, Table
 
 WAIT_SECONDS = 1.0
 """How long a read waits for a revision of the future; short, since clients repeat the 504 themselves."""

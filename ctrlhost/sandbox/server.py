@@ -27,7 +27,7 @@ from ctrlhost.sandbox.http.channel import Outbox
 from ctrlhost.sandbox.http.connections import close, sweep
 from ctrlhost.sandbox.http.http import Connection, listener
 from ctrlhost.sandbox.http.tls_layer import layered
-from ctrlhost.sandbox.persistence import Disk
+from ctrlhost.sandbox.storage.persistence import Disk
 from ctrlhost.sandbox.thread_calls import ask
 
 if TYPE_CHECKING:

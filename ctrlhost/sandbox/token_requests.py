@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.storage import Snapshot
+    from ctrlhost.sandbox.storage.store import Snapshot
 
 _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 2**32
 _KIND, _GROUP = "TokenRequest", "authentication.k8s.io"

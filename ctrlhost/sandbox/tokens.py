@@ -17,7 +17,7 @@ from ctrlhost.sandbox.apimachinery.objects import User
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ctrlhost.sandbox.storage import Snapshot, Store
+    from ctrlhost.sandbox.storage.store import Snapshot, Store
 
 ISSUER = "https://kubernetes.default.svc"
 AUDIENCES = (ISSUER,)

@@ -11,7 +11,7 @@ from ctrlhost.sandbox import structural
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.storage import Snapshot
+    from ctrlhost.sandbox.storage.store import Snapshot
 
 EVENTS_GROUP = "events.k8s.io"
 # What is called otherwise in events.k8s.io than in the core group, where events are stored.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.http.channel import Channel
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.storage import Event, Snapshot
+    from ctrlhost.sandbox.storage.store import Event, Snapshot
     from ctrlhost.sandbox.tables import Form
 
 BOOKMARK_SECONDS = 60.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.storage import Snapshot
+    from ctrlhost.sandbox.storage.store import Snapshot
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _NAME_ATTEMPTS = 8

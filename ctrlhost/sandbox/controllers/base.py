@@ -11,7 +11,7 @@ from ctrlhost.sandbox import deletes, views, writes
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.call import Call
-from ctrlhost.sandbox.storage import Event, Snapshot, Table
+from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.controllers.base import Controller, Key
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 
 def touched(controller: Controller, owners: str, table: Table, event: Event) -> list[Key]:

@@ -10,7 +10,7 @@ from ctrlhost.sandbox.controllers.replicas import share
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 _TOLERATED = (
     ("not-ready", "NoExecute"),

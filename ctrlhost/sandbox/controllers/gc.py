@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.storage import Event, Snapshot, Table
+    from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
 
 
 class GarbageCollector(Controller):

@@ -17,7 +17,7 @@ from ctrlhost.sandbox.controllers.base import Controller, Key
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"
 """`false` keeps a pod from becoming ready."""

@@ -10,7 +10,7 @@ from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 _SERVICE = "kubernetes.io/service-name"
 _MANAGED = "endpointslice.kubernetes.io/managed-by"

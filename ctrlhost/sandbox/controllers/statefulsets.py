@@ -12,7 +12,7 @@ from ctrlhost.sandbox.controllers.replicas import share
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"

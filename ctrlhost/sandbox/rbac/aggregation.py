@@ -9,7 +9,7 @@ from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
 from ctrlhost.sandbox.rbac.authorizer import GROUP
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.storage import Event, Snapshot, Table
+    from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
 
 _TABLE = f"{GROUP}/clusterroles"
 _ALL: Key = ("all",)

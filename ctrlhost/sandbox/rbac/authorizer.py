@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.call import Call
-    from ctrlhost.sandbox.storage import Snapshot, Store
+    from ctrlhost.sandbox.storage.store import Snapshot, Store
 
 GROUP = "rbac.authorization.k8s.io"
 MASTERS = "system:masters"

@@ -14,7 +14,7 @@ from ctrlhost.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctrlhost.sandbox.storage import Snapshot, Store
+    from ctrlhost.sandbox.storage.store import Snapshot, Store
 
 FORMAT = "1"
 FILE = "objects.sqlite"

@@ -1,0 +1,1 @@
+"""Objects in memory (`store`) and on disk (`persistence`). Imports `apimachinery`."""
