@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import defaults, meta, rules, structural, validation
-from ctrlhost.sandbox.conform import Undecodable, conform
-from ctrlhost.sandbox.schema_validation import validate
-from ctrlhost.sandbox.shapes import of_kind
+from ctrlhost.sandbox import defaults, meta, validation
+from ctrlhost.sandbox.schema import rules, structural
+from ctrlhost.sandbox.schema.normalize import Undecodable, conform
+from ctrlhost.sandbox.schema.shapes import of_kind
+from ctrlhost.sandbox.schema.validation import validate
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ctrlhost.sandbox import fieldset, managed, merging, negotiation, views, writes
+from ctrlhost.sandbox import managed, merging, negotiation, views, writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.managed import APPLY, UPDATE, Manager
+from ctrlhost.sandbox.schema import fieldset
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.fieldset import FieldSet
+    from ctrlhost.sandbox.schema.fieldset import FieldSet
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

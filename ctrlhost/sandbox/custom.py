@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from ctrlhost.sandbox.kinds import CustomVersion, FieldPath, Kind, Scale, Subresource, content_hash
-from ctrlhost.sandbox.shapes import Shape, builtin
-from ctrlhost.sandbox.structural import shape_of
+from ctrlhost.sandbox.schema.shapes import Shape, builtin
+from ctrlhost.sandbox.schema.structural import shape_of
 
 Crd = Mapping[str, Any]
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ctrlhost.sandbox import rules
+from ctrlhost.sandbox.schema import rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ctrlhost._core import CelValidator
-    from ctrlhost.sandbox.shapes import Shape
+    from ctrlhost.sandbox.schema.shapes import Shape
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 FieldPath = tuple[str, ...]

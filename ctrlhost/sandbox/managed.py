@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import fieldset
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.apimachinery.status import bad_request
-from ctrlhost.sandbox.shapes import ANY, Shape, of_kind
+from ctrlhost.sandbox.schema import fieldset
+from ctrlhost.sandbox.schema.shapes import ANY, Shape, of_kind
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.call import Call
-    from ctrlhost.sandbox.fieldset import FieldSet
     from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.schema.fieldset import FieldSet
 
 APPLY, UPDATE = "Apply", "Update"
 MAX_UPDATE_ENTRIES = 10

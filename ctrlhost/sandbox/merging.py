@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctrlhost.sandbox.fieldset import FieldSet, Path, children, covers, element_of, is_granular, is_keyed
-from ctrlhost.sandbox.shapes import ANY, Shape
+from ctrlhost.sandbox.schema.fieldset import FieldSet, Path, children, covers, element_of, is_granular, is_keyed
+from ctrlhost.sandbox.schema.shapes import ANY, Shape
 
 
 def merge(shape: Shape, live: Any, applied: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
-from ctrlhost.sandbox.conform import conform
-from ctrlhost.sandbox.shapes import builtin
+from ctrlhost.sandbox.schema.normalize import conform
+from ctrlhost.sandbox.schema.shapes import builtin
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -8,7 +8,7 @@ import msgspec
 
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.kinds import Kind, content_hash
-from ctrlhost.sandbox.shapes import Shape, builtin, of_kind
+from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import applying, go_text, meta, negotiation, reads, views, writes
+from ctrlhost.sandbox import applying, meta, negotiation, reads, views, writes
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.call import Call, bad_option
-from ctrlhost.sandbox.conform import Undecodable
 from ctrlhost.sandbox.patches import PatchError, json_patch, merge_patch
-from ctrlhost.sandbox.shapes import ANY, of_kind
+from ctrlhost.sandbox.schema import go_text
+from ctrlhost.sandbox.schema.normalize import Undecodable
+from ctrlhost.sandbox.schema.shapes import ANY, of_kind
 from ctrlhost.sandbox.strategic import strategic_merge
 
 if TYPE_CHECKING:

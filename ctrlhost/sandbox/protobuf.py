@@ -12,8 +12,8 @@ import msgspec
 
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.apimachinery.status import bad_request
-from ctrlhost.sandbox.conform import conform
-from ctrlhost.sandbox.shapes import Shape, builtin, of_kind
+from ctrlhost.sandbox.schema.normalize import conform
+from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
 
 MAGIC = b"k8s\0"
 MAX_DEPTH = 100

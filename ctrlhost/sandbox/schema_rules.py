@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.schema_patterns import pattern_causes
-from ctrlhost.sandbox.schema_validation import validate
-from ctrlhost.sandbox.structural import (
+from ctrlhost.sandbox.schema.patterns import pattern_causes
+from ctrlhost.sandbox.schema.structural import (
     EMBEDDED,
     INT_OR_STRING,
     PRESERVE,
@@ -18,6 +17,7 @@ from ctrlhost.sandbox.structural import (
     properties,
     prune,
 )
+from ctrlhost.sandbox.schema.validation import validate
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.status import Cause

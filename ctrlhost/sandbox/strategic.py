@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctrlhost.sandbox import go_text
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
-from ctrlhost.sandbox.shapes import ANY, Shape
+from ctrlhost.sandbox.schema import go_text
+from ctrlhost.sandbox.schema.shapes import ANY, Shape
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"

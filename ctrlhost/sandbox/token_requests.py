@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox import meta, reads
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
-from ctrlhost.sandbox.conform import conform
-from ctrlhost.sandbox.shapes import builtin
+from ctrlhost.sandbox.schema.normalize import conform
+from ctrlhost.sandbox.schema.shapes import builtin
 from ctrlhost.sandbox.tokens import BOUND
 
 if TYPE_CHECKING:

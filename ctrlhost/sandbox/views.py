@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import structural
+from ctrlhost.sandbox.schema import structural
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

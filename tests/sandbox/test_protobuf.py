@@ -14,8 +14,8 @@ import pytest
 
 from ctrlhost.sandbox import protobuf
 from ctrlhost.sandbox.builtin import builtin_kinds
-from ctrlhost.sandbox.conform import conform
-from ctrlhost.sandbox.shapes import Shape, of_kind
+from ctrlhost.sandbox.schema.normalize import conform
+from ctrlhost.sandbox.schema.shapes import Shape, of_kind
 from tests.control_plane import KubeApiserver, require_kube_apiserver
 from tests.sandbox.conftest import Crd, crd_body
 from tests.sandbox.http_client import Api

@@ -10,7 +10,7 @@ import msgspec
 
 from ctrlhost._core import CelValidator
 from ctrlhost.sandbox.apimachinery.status import Cause
-from ctrlhost.sandbox.structural import VALIDATIONS, Schema, children, properties
+from ctrlhost.sandbox.schema.structural import VALIDATIONS, Schema, children, properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from ctrlhost._core import Pattern
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import same
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure
-from ctrlhost.sandbox.structural import EMBEDDED, INT_OR_STRING, Schema, additional, properties
+from ctrlhost.sandbox.schema.structural import EMBEDDED, INT_OR_STRING, Schema, additional, properties
 
 ABSENT = object()
 _KEPT_BYTES, _KEPT_PATTERNS = 64 << 10, 1024

@@ -11,10 +11,10 @@ import binascii
 import re
 from typing import Any
 
-from ctrlhost.sandbox import go_text
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.apimachinery.status import Failure
-from ctrlhost.sandbox.shapes import Shape
+from ctrlhost.sandbox.schema import go_text
+from ctrlhost.sandbox.schema.shapes import Shape
 
 _QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII)
 #: What a real server says of one that is none.

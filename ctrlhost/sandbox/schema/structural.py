@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ctrlhost.sandbox.shapes import ANY, Shape, builtin
+from ctrlhost.sandbox.schema.shapes import ANY, Shape, builtin
 
 Schema = Mapping[str, Any]
 PRESERVE = "x-kubernetes-preserve-unknown-fields"

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.schema_validation import compiled
+from ctrlhost.sandbox.schema.validation import compiled
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.structural import Schema
+    from ctrlhost.sandbox.schema.structural import Schema
 
 _MAX_TOTAL_BYTES = 64 << 20
 _REFUSED_BYTES = 32 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.shapes import Shape
+    from ctrlhost.sandbox.schema.shapes import Shape
 
 _FOUND = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
 _RESTORED = {dict: "map", list: "slice", str: "string", bool: "bool", float: "float64"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ctrlhost.sandbox.shapes import ANY, Shape
+from ctrlhost.sandbox.schema.shapes import ANY, Shape
 
 Path = tuple[str, ...]
 FieldSet = set[Path]
