@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import defaults, meta, validation
+from ctrlhost.sandbox import defaults, validation
+from ctrlhost.sandbox.registry import meta
 from ctrlhost.sandbox.schema import rules, structural
 from ctrlhost.sandbox.schema.normalize import Undecodable, conform
 from ctrlhost.sandbox.schema.shapes import of_kind
@@ -14,9 +15,9 @@ from ctrlhost.sandbox.strategies import strategy_of
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.registry import Kind
 
 
 def conform_object(call: Call, obj: Object) -> Object:

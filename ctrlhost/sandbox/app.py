@@ -8,13 +8,14 @@ from urllib.parse import unquote
 
 import msgspec
 
-from ctrlhost.sandbox import meta, openapi, resources
+from ctrlhost.sandbox import openapi, resources
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.discovery import Discovery
 from ctrlhost.sandbox.http.messages import NotYet, Request, Response, Stream, attributes_of
 from ctrlhost.sandbox.identity import Identity
 from ctrlhost.sandbox.rbac.authorizer import refusal
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ctrlhost.sandbox import managed, merging, negotiation, views, writes
+from ctrlhost.sandbox import managed, merging, negotiation, writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
-from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.managed import APPLY, UPDATE, Manager
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.operation import Call, bad_option
 from ctrlhost.sandbox.schema import fieldset
 
 if TYPE_CHECKING:

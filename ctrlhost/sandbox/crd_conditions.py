@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.apimachinery import times
-from ctrlhost.sandbox.custom import is_true
+from ctrlhost.sandbox.registry.custom import is_true
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

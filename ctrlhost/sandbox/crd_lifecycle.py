@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import crd_names, deletes, views, writes
+from ctrlhost.sandbox import crd_names, deletes, writes
 from ctrlhost.sandbox.apimachinery.status import Failure
-from ctrlhost.sandbox.call import Call
 from ctrlhost.sandbox.crd_conditions import FINALIZER, is_established, set_condition
-from ctrlhost.sandbox.custom import condition, is_true, kinds_of
 from ctrlhost.sandbox.http.messages import Query
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.custom import condition, is_true, kinds_of
+from ctrlhost.sandbox.registry.operation import Call
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.crd_index import is_satisfied
-from ctrlhost.sandbox.custom import condition
+from ctrlhost.sandbox.registry.custom import condition
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.registry import Kind
 
 Rule = tuple[str, Any]
 _PROBE: list[Rule] = [

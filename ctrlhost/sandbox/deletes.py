@@ -6,10 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import reads, views
+from ctrlhost.sandbox import reads
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
-from ctrlhost.sandbox.call import Call, bad_option, dry_run
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.operation import Call, bad_option, dry_run
 from ctrlhost.sandbox.strategies import strategy_of
 from ctrlhost.sandbox.writes import Written
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError
-from ctrlhost.sandbox.builtin import builtin_kinds
 from ctrlhost.sandbox.crd_index import CrdIndex
-from ctrlhost.sandbox.kinds import Registry
 from ctrlhost.sandbox.rbac.authorizer import Authorizer
+from ctrlhost.sandbox.registry.builtin import builtin_kinds
+from ctrlhost.sandbox.registry.registry import Registry
 from ctrlhost.sandbox.storage.store import Journal, Store
 from ctrlhost.sandbox.tokens import ServiceAccountTokens
 

@@ -12,8 +12,8 @@ from ctrlhost.sandbox.schema.shapes import ANY, Shape, of_kind
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.call import Call
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.schema.fieldset import FieldSet
 
 APPLY, UPDATE = "Apply", "Update"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.sandbox.http.messages import Request, Response
-from ctrlhost.sandbox.kinds import Kind, content_hash
+from ctrlhost.sandbox.registry.registry import Kind, content_hash
 from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
 
 if TYPE_CHECKING:

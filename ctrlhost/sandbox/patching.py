@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import applying, meta, negotiation, reads, views, writes
+from ctrlhost.sandbox import applying, negotiation, reads, writes
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
-from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.patches import PatchError, json_patch, merge_patch
+from ctrlhost.sandbox.registry import meta, views
+from ctrlhost.sandbox.registry.operation import Call, bad_option
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
 from ctrlhost.sandbox.schema.shapes import ANY, of_kind
@@ -17,7 +18,7 @@ from ctrlhost.sandbox.strategic import strategic_merge
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.registry import Kind
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

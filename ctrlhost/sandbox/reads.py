@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import views
 from ctrlhost.sandbox.apimachinery import selectors, status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
-from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.http.messages import NotYet
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.operation import Call, bad_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot, Table
 
 WAIT_SECONDS = 1.0

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import (
-    deletes,
-    negotiation,
-    patching,
-    reads,
-    responses,
-    reviews,
-    subresources,
-    tables,
-    views,
-    writes,
-)
+from ctrlhost.sandbox import deletes, negotiation, patching, reads, responses, reviews, subresources, tables, writes
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
-from ctrlhost.sandbox.call import Call
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.operation import Call
 from ctrlhost.sandbox.watches import Watch
 
 if TYPE_CHECKING:

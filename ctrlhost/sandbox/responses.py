@@ -11,9 +11,9 @@ from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.http.messages import Request, Response
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call
-    from ctrlhost.sandbox.kinds import Kind
     from ctrlhost.sandbox.negotiation import Accepted
+    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.registry import Kind
 
 
 def decode_body(request: Request, call: Call) -> Any:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import admission, negotiation, responses, token_requests, views, writes
+from ctrlhost.sandbox import admission, negotiation, responses, token_requests, writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import User
 from ctrlhost.sandbox.apimachinery.status import bad_request, invalid_value
 from ctrlhost.sandbox.http.messages import Attributes
 from ctrlhost.sandbox.rbac.rules import EVERYTHING
+from ctrlhost.sandbox.registry import views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.http.messages import Request, Response
+    from ctrlhost.sandbox.registry.operation import Call
 
 _GROUP = "authorization.k8s.io"
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, negotiation, patching, reads, views, writes
+from ctrlhost.sandbox import negotiation, patching, reads, writes
 from ctrlhost.sandbox.apimachinery import selectors, status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.registry import meta, views
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import FieldPath, Kind
+    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.registry import FieldPath, Kind
 
 API_VERSION = "autoscaling/v1"
 

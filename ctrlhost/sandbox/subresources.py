@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, negotiation, patching, reads, responses, scaling, token_requests, views, writes
+from ctrlhost.sandbox import deletes, negotiation, patching, reads, responses, scaling, token_requests, writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.http.messages import Request, Response
+from ctrlhost.sandbox.registry import views
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.registry.operation import Call
 
 CONNECTS = ("exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize")
 

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import reads, views
 from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.json_path import find
 from ctrlhost.sandbox.apimachinery.status import bad_request
+from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.table_columns import columns_of, definition
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Call
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox import reads
     from ctrlhost.sandbox.negotiation import Accepted
+    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.registry import Kind
 
 _NAME = definition("Name", format_="name", text="the object's name, unique within its namespace")
 _AGE_COLUMN = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}

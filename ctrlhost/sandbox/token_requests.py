@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, reads
+from ctrlhost.sandbox import reads
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
+from ctrlhost.sandbox.registry import meta
 from ctrlhost.sandbox.schema.normalize import conform
 from ctrlhost.sandbox.schema.shapes import builtin
 from ctrlhost.sandbox.tokens import BOUND
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.registry.operation import Call
     from ctrlhost.sandbox.storage.store import Snapshot
 
 _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 2**32

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import meta
 from ctrlhost.sandbox.apimachinery.objects import User
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import views
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.call import Call, bad_option
 from ctrlhost.sandbox.http.channel import chunk
 from ctrlhost.sandbox.reads import Filter, make_filter, revision_of
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.operation import Call, bad_option
 
 if TYPE_CHECKING:
     import asyncio
 
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.http.channel import Channel
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Event, Snapshot
     from ctrlhost.sandbox.tables import Form
 

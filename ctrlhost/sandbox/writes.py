@@ -6,19 +6,20 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import admission, managed, meta, views
+from ctrlhost.sandbox import admission, managed
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import metadata_causes, name_causes
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
+from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

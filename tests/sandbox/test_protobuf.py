@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ctrlhost.sandbox import protobuf
-from ctrlhost.sandbox.builtin import builtin_kinds
+from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from ctrlhost.sandbox.schema.normalize import conform
 from ctrlhost.sandbox.schema.shapes import Shape, of_kind
 from tests.control_plane import KubeApiserver, require_kube_apiserver

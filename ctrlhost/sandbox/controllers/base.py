@@ -7,16 +7,17 @@ import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, views, writes
+from ctrlhost.sandbox import deletes, writes
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.apimachinery.status import Failure
-from ctrlhost.sandbox.call import Call
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.operation import Call
 from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.registry import Kind
 
 _log = logging.getLogger("ctrlhost.sandbox.controllers.base")
 Key = tuple[str, ...]

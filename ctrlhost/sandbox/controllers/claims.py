@@ -6,10 +6,10 @@ import copy
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.apimachinery.selectors import match_selector
 from ctrlhost.sandbox.controllers.base import controller_of, is_ready
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import views
 from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
 from ctrlhost.sandbox.deletes import FOREGROUND, ORPHAN
+from ctrlhost.sandbox.registry import views
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
 
 

@@ -9,10 +9,11 @@ import ipaddress
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, subresources
+from ctrlhost.sandbox import subresources
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers import placement
 from ctrlhost.sandbox.controllers.base import Controller, Key
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -6,11 +6,11 @@ import copy
 import math
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers import claims
 from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
 from ctrlhost.sandbox.controllers.revisions import template_hash
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import meta
 from ctrlhost.sandbox.controllers.base import controller_of
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from collections.abc import Container

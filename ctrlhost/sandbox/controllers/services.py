@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta
 from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

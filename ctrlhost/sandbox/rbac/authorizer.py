@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ctrlhost.sandbox.apimachinery.objects import User
-    from ctrlhost.sandbox.call import Call
+    from ctrlhost.sandbox.registry.operation import Call
     from ctrlhost.sandbox.storage.store import Snapshot, Store
 
 GROUP = "rbac.authorization.k8s.io"

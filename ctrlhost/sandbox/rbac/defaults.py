@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import writes
-from ctrlhost.sandbox.call import Call
 from ctrlhost.sandbox.rbac.authorizer import GROUP, MASTERS
+from ctrlhost.sandbox.registry.operation import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

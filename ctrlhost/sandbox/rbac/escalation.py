@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause, Failure
-    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.rbac.authorizer import Authorizer
+    from ctrlhost.sandbox.registry.operation import Call
 
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 

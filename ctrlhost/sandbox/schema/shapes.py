@@ -84,7 +84,7 @@ _SHAPES: dict[str, Shape] = {}
 
 def _types() -> dict[str, dict[str, Any]]:
     if not _TYPES:
-        text = resources.files("ctrlhost.sandbox.data").joinpath("types.json").read_text(encoding="utf-8")
+        text = resources.files("ctrlhost.sandbox.registry.data").joinpath("types.json").read_text(encoding="utf-8")
         _TYPES.update(json.loads(text))
     return _TYPES
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy, Strategy
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.registry import Kind
 
 _RULE = Strategy()
 

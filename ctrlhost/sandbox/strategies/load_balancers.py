@@ -13,8 +13,8 @@ from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.registry.operation import Call
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _DEFAULT = "ingressclass.kubernetes.io/is-default-class"

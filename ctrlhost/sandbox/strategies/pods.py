@@ -10,8 +10,8 @@ from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.call import Call
     from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.registry.operation import Call
 
 _MUTABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
 

@@ -1,6 +1,6 @@
 """Write types.json from the Go modules that define the built-in kinds.
 
-    python -m ctrlhost.sandbox.data.generate "$(go env GOMODCACHE)/k8s.io" v0.36.3 > types.json
+    python -m ctrlhost.sandbox.registry.data.generate "$(go env GOMODCACHE)/k8s.io" v0.36.3 > types.json
 
 For every type that a served kind reaches it lists the fields by their JSON name as `[type, protobuf number, flags]`.
 Types are scalars, names of other types, or one of the two behind `[]` or `{}`. Flags: `p` pointer, `w` always written,

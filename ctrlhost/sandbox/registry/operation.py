@@ -11,7 +11,7 @@ from ctrlhost.sandbox.apimachinery.status import Cause, Failure, not_supported
 from ctrlhost.sandbox.http.messages import Query
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.registry import Kind
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from ctrlhost.sandbox.schema.shapes import builtin
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.call import Call
+    from ctrlhost.sandbox.registry.operation import Call
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX = 58

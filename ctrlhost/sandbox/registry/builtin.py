@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctrlhost.sandbox.kinds import FieldPath, Kind, Scale, Subresource
+from ctrlhost.sandbox.registry.registry import FieldPath, Kind, Scale, Subresource
 
 STATUS = Subresource("status")
 SCALE = Subresource("scale", group="autoscaling", version="v1", kind="Scale")

@@ -10,7 +10,7 @@ from ctrlhost.sandbox.schema import structural
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.kinds import Kind
+    from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot
 
 EVENTS_GROUP = "events.k8s.io"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ctrlhost.sandbox.kinds import CustomVersion, FieldPath, Kind, Scale, Subresource, content_hash
+from ctrlhost.sandbox.registry.registry import CustomVersion, FieldPath, Kind, Scale, Subresource, content_hash
 from ctrlhost.sandbox.schema.shapes import Shape, builtin
 from ctrlhost.sandbox.schema.structural import shape_of
 
