@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ctrlhost.sandbox import managed, merging, negotiation, writes
+from ctrlhost.sandbox import managed, merging, writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
+from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call, bad_option

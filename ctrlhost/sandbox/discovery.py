@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.sandbox.encoding.negotiation import JSON
 from ctrlhost.sandbox.http.messages import Request, Response
-from ctrlhost.sandbox.negotiation import JSON
 from ctrlhost.sandbox.registry.registry import Kind, content_hash, version_order
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import applying, negotiation, reads, writes
+from ctrlhost.sandbox import applying, reads, writes
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patches import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.registry.operation import Call, bad_option

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, negotiation, patching, reads, responses, reviews, subresources, tables, writes
+from ctrlhost.sandbox import deletes, patching, reads, responses, reviews, subresources, tables, writes
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
+from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call
 from ctrlhost.sandbox.watches import Watch
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import User
+    from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.http.messages import Request, Response, Stream
-    from ctrlhost.sandbox.negotiation import Accepted
 
 _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 _OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

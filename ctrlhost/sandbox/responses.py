@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import negotiation, tables
+from ctrlhost.sandbox import tables
 from ctrlhost.sandbox.apimachinery.status import Failure
+from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.http.messages import Request, Response
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.negotiation import Accepted
+    from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.registry.operation import Call
     from ctrlhost.sandbox.registry.registry import Kind
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import negotiation, patching, reads, writes
+from ctrlhost.sandbox import patching, reads, writes
 from ctrlhost.sandbox.apimachinery import selectors, status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.registry import meta, views
 
 if TYPE_CHECKING:

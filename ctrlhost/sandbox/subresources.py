@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, negotiation, patching, reads, responses, scaling, token_requests, writes
+from ctrlhost.sandbox import deletes, patching, reads, responses, scaling, token_requests, writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
+from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry import views
 

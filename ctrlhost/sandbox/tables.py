@@ -14,7 +14,7 @@ from ctrlhost.sandbox.table_columns import columns_of, definition
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox import reads
-    from ctrlhost.sandbox.negotiation import Accepted
+    from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.registry.operation import Call
     from ctrlhost.sandbox.registry.registry import Kind
 

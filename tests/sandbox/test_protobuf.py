@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ctrlhost.sandbox import protobuf
+from ctrlhost.sandbox.encoding import protobuf
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from ctrlhost.sandbox.schema.normalize import conform
 from ctrlhost.sandbox.schema.shapes import Shape, of_kind

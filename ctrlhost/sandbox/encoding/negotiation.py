@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from ctrlhost.sandbox import protobuf
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.encoding import protobuf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
