@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ctrlhost.sandbox import managed, merging, writes
+from ctrlhost.sandbox import writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
-from ctrlhost.sandbox.managed import APPLY, UPDATE, Manager
+from ctrlhost.sandbox.patch import apply, managed
+from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call, bad_option
 from ctrlhost.sandbox.schema import fieldset
@@ -94,7 +95,7 @@ def _merge(
     previous = next((item for item in managers if item.identity == entry.identity), None)
     others = [item for item in managers if item.identity != entry.identity]
     live = copy.deepcopy(old)
-    merged = merging.merge(shape, live, _without_status(call, applied))
+    merged = apply.merge(shape, live, _without_status(call, applied))
     merged["apiVersion"], merged["kind"] = kind.api_version, kind.kind
     changed, _ = fieldset.differences(
         shape, managed.trackable(kind, old, subresource), managed.trackable(kind, merged, subresource)
@@ -104,7 +105,7 @@ def _merge(
         kept = set().union(*(item.fields for item in others)) | wanted
         gone = previous.fields - wanted
         if gone:
-            merged = merging.remove(shape, merged, gone, kept) or merged
+            merged = apply.remove(shape, merged, gone, kept) or merged
             _, removed = fieldset.differences(shape, managed.trackable(kind, old), managed.trackable(kind, merged))
             for item in others:
                 item.fields = item.fields - removed

@@ -8,13 +8,13 @@ from ctrlhost.sandbox import applying, reads, writes
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
-from ctrlhost.sandbox.patches import PatchError, json_patch, merge_patch
+from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch, merge_patch
+from ctrlhost.sandbox.patch.strategic import strategic_merge
 from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.registry.operation import Call, bad_option
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
 from ctrlhost.sandbox.schema.shapes import ANY, of_kind
-from ctrlhost.sandbox.strategic import strategic_merge
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
