@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctrlhost.sandbox.audit import AuditRecord
+from ctrlhost.sandbox.auth.audit import AuditRecord
 from ctrlhost.sandbox.engine import Options
 from ctrlhost.sandbox.server import Sandbox
 

@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.apimachinery.objects import User
-from ctrlhost.sandbox.identity import AUTHENTICATED
+from ctrlhost.sandbox.auth.identity import AUTHENTICATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

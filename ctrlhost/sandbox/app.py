@@ -11,20 +11,20 @@ import msgspec
 from ctrlhost.sandbox import openapi, resources
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
+from ctrlhost.sandbox.auth.authorizer import refusal
+from ctrlhost.sandbox.auth.identity import Identity
 from ctrlhost.sandbox.discovery import Discovery
 from ctrlhost.sandbox.http.messages import NotYet, Request, Response, Stream, attributes_of
-from ctrlhost.sandbox.identity import Identity
-from ctrlhost.sandbox.rbac.authorizer import refusal
 from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ctrlhost.sandbox.apimachinery.objects import User
-    from ctrlhost.sandbox.audit import Audit
+    from ctrlhost.sandbox.auth.audit import Audit
+    from ctrlhost.sandbox.auth.authorizer import Authorizer
     from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.http.messages import Attributes
-    from ctrlhost.sandbox.rbac.authorizer import Authorizer
 
 _log = logging.getLogger("ctrlhost.sandbox.app")
 _OPEN = frozenset({"version", "healthz", "livez", "readyz"})

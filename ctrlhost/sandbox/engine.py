@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError
+from ctrlhost.sandbox.auth.authorizer import Authorizer
+from ctrlhost.sandbox.auth.tokens import ServiceAccountTokens
 from ctrlhost.sandbox.crd_index import CrdIndex
-from ctrlhost.sandbox.rbac.authorizer import Authorizer
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from ctrlhost.sandbox.registry.registry import Registry
 from ctrlhost.sandbox.storage.store import Journal, Store
-from ctrlhost.sandbox.tokens import ServiceAccountTokens
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
-    from ctrlhost.sandbox.identity import Identity
+    from ctrlhost.sandbox.auth.identity import Identity
 
 _LEAST_ADDRESSES = 8
 CONTROLLERS = ("gc", "namespace")

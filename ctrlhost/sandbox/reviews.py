@@ -8,9 +8,9 @@ from ctrlhost.sandbox import admission, responses, token_requests, writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import User
 from ctrlhost.sandbox.apimachinery.status import bad_request, invalid_value
+from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.http.messages import Attributes
-from ctrlhost.sandbox.rbac.rules import EVERYTHING
 from ctrlhost.sandbox.registry import views
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ctrlhost.sandbox import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox.admin import Admin
 from ctrlhost.sandbox.apimachinery.objects import ADMIN
 from ctrlhost.sandbox.app import App
-from ctrlhost.sandbox.audit import Audit, AuditRecord
+from ctrlhost.sandbox.auth.audit import Audit, AuditRecord
 from ctrlhost.sandbox.engine import Engine, Options, choose_controllers
 from ctrlhost.sandbox.exposure import check_exposure, hosts
 from ctrlhost.sandbox.http import tls
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
-    from ctrlhost.sandbox.rbac.authorizer import Authorizer
+    from ctrlhost.sandbox.auth.authorizer import Authorizer
     from ctrlhost.sandbox.watches import Watch
 
 _log = logging.getLogger("ctrlhost.sandbox.server")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox import reads
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
+from ctrlhost.sandbox.auth.tokens import BOUND
 from ctrlhost.sandbox.registry import meta
 from ctrlhost.sandbox.schema.normalize import conform
 from ctrlhost.sandbox.schema.shapes import builtin
-from ctrlhost.sandbox.tokens import BOUND
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

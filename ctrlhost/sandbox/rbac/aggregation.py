@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery.selectors import match_selector
+from ctrlhost.sandbox.auth.authorizer import GROUP
 from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
-from ctrlhost.sandbox.rbac.authorizer import GROUP
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.storage.store import Event, Snapshot, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import writes
-from ctrlhost.sandbox.rbac.authorizer import GROUP, MASTERS
+from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
 from ctrlhost.sandbox.registry.operation import Call
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
+from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING, Rule, missing, quoted
 from ctrlhost.sandbox.http.messages import Attributes
-from ctrlhost.sandbox.rbac.authorizer import GROUP, MASTERS
-from ctrlhost.sandbox.rbac.rules import EVERYTHING, Rule, missing, quoted
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause, Failure
+    from ctrlhost.sandbox.auth.authorizer import Authorizer
     from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.rbac.authorizer import Authorizer
     from ctrlhost.sandbox.registry.operation import Call
 
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}

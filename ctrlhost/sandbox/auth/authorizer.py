@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery.status import Failure, qualified
+from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING, Rule
 from ctrlhost.sandbox.http.messages import Attributes
-from ctrlhost.sandbox.rbac.rules import EVERYTHING, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,9 @@ from ctrlhost.sandbox.http.messages import Attributes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ctrlhost.sandbox.auth.authorizer import Authorizer
+    from ctrlhost.sandbox.auth.tokens import ServiceAccountTokens
     from ctrlhost.sandbox.http.messages import Request
-    from ctrlhost.sandbox.rbac.authorizer import Authorizer
-    from ctrlhost.sandbox.tokens import ServiceAccountTokens
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
