@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import crd_names, deletes, writes
+from ctrlhost.sandbox import deletes, writes
 from ctrlhost.sandbox.apimachinery.status import Failure
-from ctrlhost.sandbox.crd_conditions import FINALIZER, is_established, set_condition
+from ctrlhost.sandbox.crds import names
+from ctrlhost.sandbox.crds.conditions import FINALIZER, is_established, set_condition
 from ctrlhost.sandbox.http.messages import Query
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.custom import condition, is_true, kinds_of
@@ -93,7 +94,7 @@ def _step(engine: Engine, crd: Object) -> None:
         return
     before = (crd.get("status") or {}).get("conditions"), (crd.get("status") or {}).get("acceptedNames")
     used = engine.crds.used(crd["spec"]["group"])
-    if engine.options.crd_conditions == "builtin" and (judgement := crd_names.judged(crd, used)):
+    if engine.options.crd_conditions == "builtin" and (judgement := names.judged(crd, used)):
         crd["status"]["acceptedNames"], conditions = judgement
         for one in conditions:
             set_condition(crd, *one)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox.auth.authorizer import Authorizer
 from ctrlhost.sandbox.auth.tokens import ServiceAccountTokens
-from ctrlhost.sandbox.crd_index import CrdIndex
+from ctrlhost.sandbox.crds.index import CrdIndex
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from ctrlhost.sandbox.registry.registry import Registry
 from ctrlhost.sandbox.storage.store import Journal, Store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import crd_conditions, crd_validation
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.crds import conditions, validation
 from ctrlhost.sandbox.strategies.base import BuiltinStrategy
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Crds(BuiltinStrategy):
             "acceptedNames": {"plural": "", "kind": ""},
             "storedVersions": _storage_versions(obj),
         }
-        crd_validation.warn(obj, call.warnings, enforced=engine.options.cel == "enforce")
+        validation.warn(obj, call.warnings, enforced=engine.options.cel == "enforce")
 
     def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
         """Note a new storage version."""
@@ -38,20 +38,20 @@ class Crds(BuiltinStrategy):
             if name not in stored:
                 stored = [*stored, name]
                 obj["status"] = {**(obj.get("status") or {}), "storedVersions": stored}
-        crd_validation.warn(obj, call.warnings, enforced=engine.options.cel == "enforce")
+        validation.warn(obj, call.warnings, enforced=engine.options.cel == "enforce")
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Check the schema and, of an established CRD, what may not change."""
-        causes = crd_validation.causes(obj)
+        causes = validation.causes(obj)
         if not causes and engine.options.cel == "enforce":
             # Without a structural schema there are no types to check rules with.
-            causes += crd_validation.rule_causes(obj)
+            causes += validation.rule_causes(obj)
         versions = [version.get("name") for version in obj["spec"].get("versions") or ()]
         for index, name in enumerate((obj.get("status") or {}).get("storedVersions") or ()):
             if name not in versions:
                 text = f"missing from spec.versions; {name} was previously a storage version"
                 causes.append(status.invalid_value(f"status.storedVersions[{index}]", name, text))
-        if old is not None and crd_conditions.is_established(old):
+        if old is not None and conditions.is_established(old):
             for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
                 if _at(obj["spec"], path) != _at(old["spec"], path):
                     field = ".".join(("spec", *path))
@@ -61,7 +61,7 @@ class Crds(BuiltinStrategy):
     def begin_deletion(self, engine: Engine, obj: Object) -> None:
         """Hold the CRD until its objects are gone. It has no grace period."""
         del obj["metadata"]["deletionGracePeriodSeconds"]
-        crd_conditions.begin_deletion(obj)
+        conditions.begin_deletion(obj)
 
     def holds_deletion(self, engine: Engine, obj: Object) -> bool:
         """Wait for the objects to go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.crd_index import is_satisfied
+from ctrlhost.sandbox.crds.index import is_satisfied
 from ctrlhost.sandbox.registry.custom import condition
 
 if TYPE_CHECKING:

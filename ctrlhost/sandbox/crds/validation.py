@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import schema_rules
 from ctrlhost.sandbox.apimachinery import json_path, status
 from ctrlhost.sandbox.apimachinery.names import is_label_1035, is_subdomain
+from ctrlhost.sandbox.crds import schema_rules
 from ctrlhost.sandbox.schema import rules
 
 if TYPE_CHECKING:
