@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ctrlhost.sandbox.auth.audit import AuditRecord
-from ctrlhost.sandbox.engine import Options
+from ctrlhost.sandbox.context import Options
 from ctrlhost.sandbox.server import Sandbox
 
 __all__ = ["AuditRecord", "Options", "Sandbox"]

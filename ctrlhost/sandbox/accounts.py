@@ -11,7 +11,7 @@ from ctrlhost.sandbox.auth.identity import AUTHENTICATED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
 
 #: No test runs longer; whoever wants a token that ends asks for one as a client does.
 _SECONDS = 10 * 365 * 86_400

@@ -12,7 +12,7 @@ from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.http.messages import Attributes
 
 _MAX_FAULTS = 1000

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.auth.audit import Audit
     from ctrlhost.sandbox.auth.authorizer import Authorizer
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.http.messages import Attributes
 
 _log = logging.getLogger("ctrlhost.sandbox.app")

@@ -19,7 +19,7 @@ from ctrlhost.sandbox.schema import fieldset
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.schema.fieldset import FieldSet
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -16,7 +16,7 @@ from ctrlhost.sandbox.registry.operation import Call
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.storage.store import Event, Table
 
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"

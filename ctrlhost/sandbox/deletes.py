@@ -16,7 +16,7 @@ from ctrlhost.sandbox.writes import Written
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.storage.store import Snapshot
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"

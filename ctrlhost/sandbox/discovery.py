@@ -13,7 +13,7 @@ from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry.registry import Kind, content_hash, version_order
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
 
 AGGREGATED = "APIGroupDiscoveryList"
 

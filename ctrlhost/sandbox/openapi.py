@@ -13,7 +13,7 @@ from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
 
 # An almost empty document in protobuf: swagger "2.0", a title and a version. It lets kubectl validate by its own means.
 _V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")

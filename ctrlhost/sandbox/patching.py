@@ -18,7 +18,7 @@ from ctrlhost.sandbox.schema.shapes import ANY, of_kind
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.registry import Kind
 
 JSON_PATCH = "application/json-patch+json"

@@ -18,7 +18,7 @@ from ctrlhost.sandbox.registry.operation import Call, bad_option
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot, Table
 

@@ -14,8 +14,8 @@ from ctrlhost.sandbox.watches import Watch
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import User
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.encoding.negotiation import Accepted
-    from ctrlhost.sandbox.engine import Engine
     from ctrlhost.sandbox.http.messages import Request, Response, Stream
 
 _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.http.messages import Request, Response
     from ctrlhost.sandbox.registry.operation import Call
 

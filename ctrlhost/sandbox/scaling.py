@@ -12,7 +12,7 @@ from ctrlhost.sandbox.registry import meta, views
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.operation import Call
     from ctrlhost.sandbox.registry.registry import FieldPath, Kind
 

@@ -20,7 +20,7 @@ from ctrlhost.sandbox.admin import Admin
 from ctrlhost.sandbox.apimachinery.objects import ADMIN
 from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.auth.audit import Audit, AuditRecord
-from ctrlhost.sandbox.engine import Engine, Options, choose_controllers
+from ctrlhost.sandbox.context import Engine, Options, choose_controllers
 from ctrlhost.sandbox.exposure import check_exposure, hosts
 from ctrlhost.sandbox.http import tls
 from ctrlhost.sandbox.http.channel import Outbox

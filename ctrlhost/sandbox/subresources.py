@@ -12,7 +12,7 @@ from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry import views
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.operation import Call
 
 CONNECTS = ("exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize")

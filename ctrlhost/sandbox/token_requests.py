@@ -14,7 +14,7 @@ from ctrlhost.sandbox.schema.shapes import builtin
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.operation import Call
     from ctrlhost.sandbox.storage.store import Snapshot
 

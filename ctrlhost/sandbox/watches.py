@@ -16,7 +16,7 @@ from ctrlhost.sandbox.registry.operation import Call, bad_option
 if TYPE_CHECKING:
     import asyncio
 
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.http.channel import Channel
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Event, Snapshot

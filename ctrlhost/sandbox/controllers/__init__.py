@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
 
 
 def start(engine: Engine) -> None:

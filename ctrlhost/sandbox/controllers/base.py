@@ -16,7 +16,7 @@ from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.registry import Kind
 
 _log = logging.getLogger("ctrlhost.sandbox.controllers.base")

@@ -17,7 +17,7 @@ from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.storage.store import Event, Table
 
 READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"

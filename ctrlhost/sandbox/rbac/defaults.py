@@ -11,7 +11,7 @@ from ctrlhost.sandbox.registry.operation import Call
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
 
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")

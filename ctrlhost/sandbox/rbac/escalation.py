@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause, Failure
     from ctrlhost.sandbox.auth.authorizer import Authorizer
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.operation import Call
 
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.operation import Call
     from ctrlhost.sandbox.registry.registry import Kind
 
