@@ -11,7 +11,8 @@ from ctrlhost.sandbox import writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
-from ctrlhost.sandbox.patch import apply, managed
+from ctrlhost.sandbox.patch import managed
+from ctrlhost.sandbox.patch.apply import merge, remove
 from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call, bad_option
@@ -95,7 +96,7 @@ def _merge(
     previous = next((item for item in managers if item.identity == entry.identity), None)
     others = [item for item in managers if item.identity != entry.identity]
     live = copy.deepcopy(old)
-    merged = apply.merge(shape, live, _without_status(call, applied))
+    merged = merge(shape, live, _without_status(call, applied))
     merged["apiVersion"], merged["kind"] = kind.api_version, kind.kind
     changed, _ = fieldset.differences(
         shape, managed.trackable(kind, old, subresource), managed.trackable(kind, merged, subresource)
@@ -105,7 +106,7 @@ def _merge(
         kept = set().union(*(item.fields for item in others)) | wanted
         gone = previous.fields - wanted
         if gone:
-            merged = apply.remove(shape, merged, gone, kept) or merged
+            merged = remove(shape, merged, gone, kept) or merged
             _, removed = fieldset.differences(shape, managed.trackable(kind, old), managed.trackable(kind, merged))
             for item in others:
                 item.fields = item.fields - removed

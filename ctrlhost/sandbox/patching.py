@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import applying, reads, writes
+from ctrlhost.sandbox import reads, writes
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.applying import apply
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.patch.strategic import strategic_merge
@@ -38,7 +39,7 @@ def patch(engine: Engine, call: Call, media: str, body: bytes) -> writes.Written
     if media not in types:
         raise negotiation.unsupported(", ".join(types))
     if media == APPLY_PATCH:
-        return applying.apply(engine, call, body)
+        return apply(engine, call, body)
     if call.query.flag("force"):
         text = "may not be specified for non-apply patch"
         raise bad_option("PatchOptions", status.forbidden_field("force", text))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import patching, reads, writes
+from ctrlhost.sandbox import reads, writes
 from ctrlhost.sandbox.apimachinery import selectors, status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
+from ctrlhost.sandbox.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, changed
 from ctrlhost.sandbox.registry import meta, views
 
 if TYPE_CHECKING:
@@ -73,17 +74,17 @@ def update(engine: Engine, call: Call, body: Any) -> Object:
 
 def patch(engine: Engine, call: Call, media: str, body: bytes) -> Object:
     """Patch the Scale of an object."""
-    types = [patching.JSON_PATCH, patching.MERGE_PATCH, patching.STRATEGIC_PATCH, patching.APPLY_PATCH]
+    types = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     if media not in types:
         raise negotiation.unsupported(", ".join(types))
     old = read(engine, call)
     old["spec"].setdefault("replicas", 0)
-    if media == patching.APPLY_PATCH:
+    if media == APPLY_PATCH:
         return _write(engine, call, negotiation.decode_yaml(body))
     document = negotiation.decode_json(body)
-    if media != patching.JSON_PATCH and type(document) is not dict:
+    if media != JSON_PATCH and type(document) is not dict:
         raise bad_request("the patch must be an object")
-    return _write(engine, call, patching.changed(call.kind, old, media, document))
+    return _write(engine, call, changed(call.kind, old, media, document))
 
 
 def _write(engine: Engine, call: Call, scale: Any) -> Object:
