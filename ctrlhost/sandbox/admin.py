@@ -9,7 +9,7 @@ import msgspec
 from ctrlhost.sandbox import seed
 from ctrlhost.sandbox.apimachinery.status import REASONS, Failure, bad_request
 from ctrlhost.sandbox.http.messages import Request, Response
-from ctrlhost.sandbox.strategies import strategy_of
+from ctrlhost.sandbox.kinds import strategy_of
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.context import Engine

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox import defaults, validation
+from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.registry import meta
 from ctrlhost.sandbox.schema import rules, structural
 from ctrlhost.sandbox.schema.normalize import Undecodable, conform
 from ctrlhost.sandbox.schema.shapes import of_kind
 from ctrlhost.sandbox.schema.validation import validate
-from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

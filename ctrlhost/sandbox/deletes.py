@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox import reads
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
+from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call, bad_option, dry_run
-from ctrlhost.sandbox.strategies import strategy_of
 from ctrlhost.sandbox.writes import Written
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox import controllers, crd_lifecycle, writes
 from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.kinds.services import hold
 from ctrlhost.sandbox.rbac import defaults
 from ctrlhost.sandbox.rbac.aggregation import AggregationController
 from ctrlhost.sandbox.registry.operation import Call
-from ctrlhost.sandbox.strategies.services import hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from ctrlhost.sandbox import admission
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import metadata_causes, name_causes
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
+from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.strategies import strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

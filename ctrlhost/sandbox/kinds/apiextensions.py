@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.crds import conditions, validation
-from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

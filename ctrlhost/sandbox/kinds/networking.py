@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import is_subdomain, name_problem
-from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -6,8 +6,8 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.strategies import load_balancers
-from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+from ctrlhost.sandbox.kinds import networking
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
@@ -91,8 +91,8 @@ class Services(BuiltinStrategy):
                 text = f"failed to allocate IP {address}: provided IP is already allocated"
                 causes.append(status.invalid_value("spec.clusterIPs", [address], text))
         if spec.get("type") == "LoadBalancer":
-            causes += load_balancers.address_causes(obj, old, call.warnings, modes=True)
-        elif (given := load_balancers.entries(obj)) and given != load_balancers.entries(old):
+            causes += networking.address_causes(obj, old, call.warnings, modes=True)
+        elif (given := networking.entries(obj)) and given != networking.entries(old):
             text = "may only be used when `spec.type` is 'LoadBalancer'"
             causes.append(status.forbidden_field("status.loadBalancer.ingress", text))
         for index, port in enumerate(spec.get("ports") or ()):

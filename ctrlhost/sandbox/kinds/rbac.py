@@ -8,7 +8,7 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
 from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING, Rule, missing, quoted
 from ctrlhost.sandbox.http.messages import Attributes
-from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

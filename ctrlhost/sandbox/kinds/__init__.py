@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.strategies.base import BuiltinStrategy, Strategy
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, Strategy
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.registry import Kind
@@ -24,10 +24,9 @@ _BUILTIN = BuiltinStrategy()
 @cache
 def _strategies() -> dict[tuple[str, str], Strategy]:
     # The modules need the engine, which needs to be able to name strategies.
-    from ctrlhost.sandbox.rbac import escalation
-    from ctrlhost.sandbox.strategies import core, crds, load_balancers, pods, services, workloads
+    from ctrlhost.sandbox.kinds import apiextensions, apps, core, networking, pods, rbac, services
 
-    apps = {kind: workloads.Workload() for kind in ("ReplicaSet", "DaemonSet", "ControllerRevision")}
+    workloads = {kind: apps.Workload() for kind in ("ReplicaSet", "DaemonSet", "ControllerRevision")}
     return {
         ("", "Namespace"): core.Namespaces(),
         ("", "Secret"): core.Secrets(),
@@ -36,11 +35,11 @@ def _strategies() -> dict[tuple[str, str], Strategy]:
         ("events.k8s.io", "Event"): core.Events(),
         ("", "Pod"): pods.Pods(),
         ("", "Service"): services.Services(),
-        ("networking.k8s.io", "Ingress"): load_balancers.Ingresses(),
-        ("apps", "Deployment"): workloads.Deployments(),
-        ("apps", "StatefulSet"): workloads.StatefulSets(),
-        **{("apps", kind): strategy for kind, strategy in apps.items()},
-        **{("rbac.authorization.k8s.io", kind): escalation.Roles() for kind in ("Role", "ClusterRole")},
-        **{("rbac.authorization.k8s.io", f"{kind}Binding"): escalation.Bindings() for kind in ("Role", "ClusterRole")},
-        ("apiextensions.k8s.io", "CustomResourceDefinition"): crds.Crds(),
+        ("networking.k8s.io", "Ingress"): networking.Ingresses(),
+        ("apps", "Deployment"): apps.Deployments(),
+        ("apps", "StatefulSet"): apps.StatefulSets(),
+        **{("apps", kind): strategy for kind, strategy in workloads.items()},
+        **{("rbac.authorization.k8s.io", kind): rbac.Roles() for kind in ("Role", "ClusterRole")},
+        **{("rbac.authorization.k8s.io", f"{kind}Binding"): rbac.Bindings() for kind in ("Role", "ClusterRole")},
+        ("apiextensions.k8s.io", "CustomResourceDefinition"): apiextensions.Crds(),
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import QUALIFIED_TEXT, is_qualified
-from ctrlhost.sandbox.strategies.base import BuiltinStrategy
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
