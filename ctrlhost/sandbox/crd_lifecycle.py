@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import deletes, writes
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.crds import names
 from ctrlhost.sandbox.crds.conditions import FINALIZER, is_established, set_condition
@@ -13,6 +12,7 @@ from ctrlhost.sandbox.http.messages import Query
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.custom import condition, is_true, kinds_of
 from ctrlhost.sandbox.registry.operation import Call
+from ctrlhost.sandbox.verbs import deletes, writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, patching, reads, responses, reviews, subresources, tables, writes
+from ctrlhost.sandbox import responses, reviews, subresources
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call
-from ctrlhost.sandbox.watches import Watch
+from ctrlhost.sandbox.verbs import deletes, patch, reads, tables, writes
+from ctrlhost.sandbox.verbs.watches import Watch
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import User
@@ -87,7 +88,7 @@ def _dispatch(engine: Engine, request: Request, call: Call) -> Response | Stream
         written = deletes.delete(engine, call, deletes.read_options(call, _delete_body(request)))
     elif call.verb == "patch":
         media = negotiation.media_type(request.headers.get("content-type", ""))
-        written = patching.patch(engine, call, media, request.body)
+        written = patch.patch(engine, call, media, request.body)
     else:
         body = responses.decode_body(request, call)
         written = writes.create(engine, call, body) if call.verb == "create" else writes.update(engine, call, body)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import tables
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.http.messages import Request, Response
+from ctrlhost.sandbox.verbs import tables
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.encoding.negotiation import Accepted

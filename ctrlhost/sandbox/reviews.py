@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import admission, responses, token_requests, writes
+from ctrlhost.sandbox import responses, token_requests
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import User
 from ctrlhost.sandbox.apimachinery.status import bad_request, invalid_value
@@ -12,6 +12,7 @@ from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.http.messages import Attributes
 from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.verbs import admission, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

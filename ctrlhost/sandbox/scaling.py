@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import reads, writes
 from ctrlhost.sandbox.apimachinery import selectors, status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
-from ctrlhost.sandbox.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, changed
 from ctrlhost.sandbox.registry import meta, views
+from ctrlhost.sandbox.verbs import reads, writes
+from ctrlhost.sandbox.verbs.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, changed
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -5,12 +5,13 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import controllers, crd_lifecycle, writes
+from ctrlhost.sandbox import controllers, crd_lifecycle
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.kinds.services import hold
 from ctrlhost.sandbox.rbac import defaults
 from ctrlhost.sandbox.rbac.aggregation import AggregationController
 from ctrlhost.sandbox.registry.operation import Call
+from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ctrlhost.sandbox.auth.authorizer import Authorizer
-    from ctrlhost.sandbox.watches import Watch
+    from ctrlhost.sandbox.verbs.watches import Watch
 
 _log = logging.getLogger("ctrlhost.sandbox.server")
 T = TypeVar("T")

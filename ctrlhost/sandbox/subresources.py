@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, patching, reads, responses, scaling, token_requests, writes
+from ctrlhost.sandbox import responses, scaling, token_requests
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.verbs import deletes, patch, reads, writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.context import Engine
@@ -37,7 +38,7 @@ def answer(engine: Engine, request: Request, call: Call) -> Response:
         return responses.respond(call, accepted, 200, views.raw(kind, snapshot))
     if call.verb == "patch":
         media = negotiation.media_type(request.headers.get("content-type", ""))
-        written = patching.patch(engine, call, media, request.body)
+        written = patch.patch(engine, call, media, request.body)
     else:
         written = writes.update(engine, call, responses.decode_body(request, call))
     return responses.respond(call, accepted, written.code, written.raw or views.encode(written.obj))

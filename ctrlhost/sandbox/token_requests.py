@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import reads
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, bad_request
 from ctrlhost.sandbox.auth.tokens import BOUND
 from ctrlhost.sandbox.registry import meta
 from ctrlhost.sandbox.schema.normalize import conform
 from ctrlhost.sandbox.schema.shapes import builtin
+from ctrlhost.sandbox.verbs import reads
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -7,12 +7,12 @@ import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import deletes, writes
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call
 from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
+from ctrlhost.sandbox.verbs import deletes, writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
-from ctrlhost.sandbox.deletes import FOREGROUND, ORPHAN
 from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.verbs.deletes import FOREGROUND, ORPHAN
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import writes
 from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
 from ctrlhost.sandbox.registry.operation import Call
+from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import reads
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call, bad_option, dry_run
-from ctrlhost.sandbox.writes import Written
+from ctrlhost.sandbox.verbs import reads
+from ctrlhost.sandbox.verbs.writes import Written
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -6,13 +6,13 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import admission
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.names import metadata_causes, name_causes
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.registry import meta, views
+from ctrlhost.sandbox.verbs import admission
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import reads, writes
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
-from ctrlhost.sandbox.applying import apply
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.patch.strategic import strategic_merge
@@ -16,6 +14,8 @@ from ctrlhost.sandbox.registry.operation import Call, bad_option
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
 from ctrlhost.sandbox.schema.shapes import ANY, of_kind
+from ctrlhost.sandbox.verbs import reads, writes
+from ctrlhost.sandbox.verbs.apply import apply
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ctrlhost.sandbox import writes
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
@@ -17,6 +16,7 @@ from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call, bad_option
 from ctrlhost.sandbox.schema import fieldset
+from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

@@ -13,10 +13,10 @@ from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.table_columns import columns_of, definition
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox import reads
     from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.registry.operation import Call
     from ctrlhost.sandbox.registry.registry import Kind
+    from ctrlhost.sandbox.verbs import reads
 
 _NAME = definition("Name", format_="name", text="the object's name, unique within its namespace")
 _AGE_COLUMN = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}

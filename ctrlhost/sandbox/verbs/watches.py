@@ -9,9 +9,9 @@ import msgspec
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.http.channel import chunk
-from ctrlhost.sandbox.reads import Filter, make_filter, revision_of
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Call, bad_option
+from ctrlhost.sandbox.verbs.reads import Filter, make_filter, revision_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.http.channel import Channel
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Event, Snapshot
-    from ctrlhost.sandbox.tables import Form
+    from ctrlhost.sandbox.verbs.tables import Form
 
 BOOKMARK_SECONDS = 60.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
