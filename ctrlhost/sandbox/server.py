@@ -17,8 +17,8 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox import accounts, seed
 from ctrlhost.sandbox import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox.admin import Admin
+from ctrlhost.sandbox.api.app import App
 from ctrlhost.sandbox.apimachinery.objects import ADMIN
-from ctrlhost.sandbox.app import App
 from ctrlhost.sandbox.auth.audit import Audit, AuditRecord
 from ctrlhost.sandbox.context import Engine, Options, choose_controllers
 from ctrlhost.sandbox.exposure import check_exposure, hosts

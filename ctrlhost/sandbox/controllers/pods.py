@@ -9,7 +9,7 @@ import ipaddress
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import subresources
+from ctrlhost.sandbox.api import subresources
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers import placement
 from ctrlhost.sandbox.controllers.base import Controller, Key

@@ -8,12 +8,12 @@ from urllib.parse import unquote
 
 import msgspec
 
-from ctrlhost.sandbox import openapi, resources
+from ctrlhost.sandbox.api import openapi, resources
+from ctrlhost.sandbox.api.discovery import Discovery
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.auth.authorizer import refusal
 from ctrlhost.sandbox.auth.identity import Identity
-from ctrlhost.sandbox.discovery import Discovery
 from ctrlhost.sandbox.http.messages import NotYet, Request, Response, Stream, attributes_of
 from ctrlhost.sandbox.registry import meta
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.http.messages import Attributes
 
-_log = logging.getLogger("ctrlhost.sandbox.app")
+_log = logging.getLogger("ctrlhost.sandbox.api.app")
 _OPEN = frozenset({"version", "healthz", "livez", "readyz"})
 
 

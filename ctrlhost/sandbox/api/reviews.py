@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import responses, token_requests
+from ctrlhost.sandbox.api import responses, token_requests
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import User
 from ctrlhost.sandbox.apimachinery.status import bad_request, invalid_value
