@@ -5,11 +5,12 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import controllers, crd_lifecycle
+from ctrlhost.sandbox import controllers
 from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.controllers import crds
+from ctrlhost.sandbox.controllers.aggregation import AggregationController
 from ctrlhost.sandbox.kinds.services import hold
 from ctrlhost.sandbox.rbac import defaults
-from ctrlhost.sandbox.rbac.aggregation import AggregationController
 from ctrlhost.sandbox.registry.operation import Call
 from ctrlhost.sandbox.verbs import writes
 
@@ -43,7 +44,7 @@ def plant(engine: Engine, port: int) -> None:
     if engine.authorizer is not None:
         defaults.plant(engine)
         AggregationController(engine).start()
-    crd_lifecycle.begin(engine)
+    crds.begin(engine)
     controllers.start(engine)
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.apimachinery.selectors import match_selector
-from ctrlhost.sandbox.controllers.base import controller_of, is_ready
+from ctrlhost.sandbox.controllers.controller import controller_of, is_ready
 from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.controllers.base import Controller, Key
+    from ctrlhost.sandbox.controllers.controller import Controller, Key
     from ctrlhost.sandbox.storage.store import Event, Table
 
 

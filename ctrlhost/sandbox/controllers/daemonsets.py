@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.controllers import claims, placement, revisions
-from ctrlhost.sandbox.controllers.base import Controller, Key
+from ctrlhost.sandbox.controllers.controller import Controller, Key
 from ctrlhost.sandbox.controllers.replicas import share
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
+from ctrlhost.sandbox.controllers.controller import Controller, Key, is_terminating
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.verbs.deletes import FOREGROUND, ORPHAN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.apimachinery import times
-from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
+from ctrlhost.sandbox.controllers.controller import Controller, Key, is_terminating
 from ctrlhost.sandbox.registry import views
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.api import subresources
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers import placement
-from ctrlhost.sandbox.controllers.base import Controller, Key
+from ctrlhost.sandbox.controllers.controller import Controller, Key
 from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers import claims
-from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
+from ctrlhost.sandbox.controllers.controller import Controller, Key, controller_of, is_ready
 from ctrlhost.sandbox.controllers.revisions import template_hash
 from ctrlhost.sandbox.registry import meta
 

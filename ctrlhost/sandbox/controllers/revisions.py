@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox.controllers.base import controller_of
+from ctrlhost.sandbox.controllers.controller import controller_of
 from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.controllers.base import Controller
+    from ctrlhost.sandbox.controllers.controller import Controller
 
 LABEL = "controller-revision-hash"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
+from ctrlhost.sandbox.controllers.controller import Controller, Key, controller_of, is_ready
 from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.controllers import claims, revisions
-from ctrlhost.sandbox.controllers.base import Controller, Key
+from ctrlhost.sandbox.controllers.controller import Controller, Key
 from ctrlhost.sandbox.controllers.replicas import share
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery.selectors import match_selector
 from ctrlhost.sandbox.auth.authorizer import GROUP
-from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
+from ctrlhost.sandbox.controllers.controller import Controller, Key, is_terminating
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
