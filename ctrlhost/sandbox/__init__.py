@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from ctrlhost.sandbox.auth.audit import AuditRecord
 from ctrlhost.sandbox.context import Options
-from ctrlhost.sandbox.server import Sandbox
+from ctrlhost.sandbox.server.server import Sandbox
 
 __all__ = ["AuditRecord", "Options", "Sandbox"]

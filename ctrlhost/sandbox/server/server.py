@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from ctrlhost.errors import ConfigError
-from ctrlhost.sandbox import accounts, seed
-from ctrlhost.sandbox import kubeconfig as kubeconfig_file
-from ctrlhost.sandbox.admin import Admin
 from ctrlhost.sandbox.api.app import App
 from ctrlhost.sandbox.apimachinery.objects import ADMIN
 from ctrlhost.sandbox.auth.audit import Audit, AuditRecord
 from ctrlhost.sandbox.context import Engine, Options, choose_controllers
-from ctrlhost.sandbox.exposure import check_exposure, hosts
 from ctrlhost.sandbox.http import tls
 from ctrlhost.sandbox.http.channel import Outbox
 from ctrlhost.sandbox.http.connections import close, sweep
 from ctrlhost.sandbox.http.http import Connection, listener
 from ctrlhost.sandbox.http.tls_layer import layered
+from ctrlhost.sandbox.server import accounts, seed
+from ctrlhost.sandbox.server import kubeconfig as kubeconfig_file
+from ctrlhost.sandbox.server.admin import Admin
+from ctrlhost.sandbox.server.exposure import check_exposure, hosts
+from ctrlhost.sandbox.server.thread_calls import ask
 from ctrlhost.sandbox.storage.persistence import Disk
-from ctrlhost.sandbox.thread_calls import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.auth.authorizer import Authorizer
     from ctrlhost.sandbox.verbs.watches import Watch
 
-_log = logging.getLogger("ctrlhost.sandbox.server")
+_log = logging.getLogger("ctrlhost.sandbox.server.server")
 T = TypeVar("T")
 
 

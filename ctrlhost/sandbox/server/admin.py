@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ctrlhost.sandbox import seed
 from ctrlhost.sandbox.apimachinery.status import REASONS, Failure, bad_request
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.kinds import strategy_of
+from ctrlhost.sandbox.server import seed
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.context import Engine

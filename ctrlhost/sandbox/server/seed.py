@@ -10,8 +10,8 @@ from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers import crds
 from ctrlhost.sandbox.controllers.aggregation import AggregationController
 from ctrlhost.sandbox.kinds.services import hold
-from ctrlhost.sandbox.rbac import defaults
 from ctrlhost.sandbox.registry.operation import Call
+from ctrlhost.sandbox.server import default_roles
 from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def plant(engine: Engine, port: int) -> None:
     _node(engine)
     _kubernetes(engine, port)
     if engine.authorizer is not None:
-        defaults.plant(engine)
+        default_roles.plant(engine)
         AggregationController(engine).start()
     crds.begin(engine)
     controllers.start(engine)
