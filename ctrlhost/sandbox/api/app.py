@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.http.messages import Attributes
 
-_log = logging.getLogger("ctrlhost.sandbox.api.app")
+_log = logging.getLogger("ctrlhost.sandbox.app")
 _OPEN = frozenset({"version", "healthz", "livez", "readyz"})
 
 

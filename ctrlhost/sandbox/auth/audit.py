@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.http.messages import Attributes, Request, Stream
 
-_log = logging.getLogger("ctrlhost.sandbox.auth.audit")
+_log = logging.getLogger("ctrlhost.sandbox.audit")
 MAX_RECORDS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
 _BLOCK = 256 * 1024

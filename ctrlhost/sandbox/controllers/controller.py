@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.registry import Kind
 
-_log = logging.getLogger("ctrlhost.sandbox.controllers.controller")
+_log = logging.getLogger("ctrlhost.sandbox.controllers.base")
 Key = tuple[str, ...]
 _RETRY_SECONDS = 0.1
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"
 _MANAGER = "sandbox-crd"
-_log = logging.getLogger("ctrlhost.sandbox.controllers.crds")
+_log = logging.getLogger("ctrlhost.sandbox.crd_lifecycle")
 
 
 def changed(engine: Engine, name: str) -> None:

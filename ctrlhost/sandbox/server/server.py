@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.auth.authorizer import Authorizer
     from ctrlhost.sandbox.verbs.watches import Watch
 
-_log = logging.getLogger("ctrlhost.sandbox.server.server")
+_log = logging.getLogger("ctrlhost.sandbox.server")
 T = TypeVar("T")
 
 

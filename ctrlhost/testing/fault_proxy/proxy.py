@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.client.kubeconfig import load_connection
-from ctrlhost.sandbox.http import tls
 from ctrlhost.testing.fault_proxy import kubeconfig as kubeconfigs
 from ctrlhost.testing.fault_proxy.door import Door
 from ctrlhost.testing.fault_proxy.plan import WEIGHTS, Plan, Storm
@@ -59,6 +58,8 @@ class FaultProxy:
 
     def start(self) -> Self:
         """Listen on a free port of the loopback interface, and write the kubeconfig."""
+        from ctrlhost.sandbox.http import tls
+
         connection = load_connection(self._source, self._context)
         certificates = tls.issue("127.0.0.1")
         port = self._door.place(certificates.server_context(), Upstream(connection))

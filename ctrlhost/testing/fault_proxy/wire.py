@@ -7,8 +7,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.apimachinery.status import REASONS
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -119,6 +117,8 @@ class Frames:
 
 def status_body(code: int, reason: str = "", retry_after: int | None = None) -> bytes:
     """Give a `Status` as an API server writes it."""
+    from ctrlhost.sandbox.apimachinery.status import REASONS
+
     details: dict[str, object] = {}
     if retry_after is not None:
         details["retryAfterSeconds"] = retry_after
