@@ -243,7 +243,8 @@ def test_escalate_and_bind_are_the_rights_to_give_more(admin: Api, ann: Api, hom
 def test_the_role_of_a_binding_can_not_be_changed(admin: Api, home: str) -> None:
     bind(admin, "fixed", reference("view"), user("bob"), namespace=home)
     path = f"{RBAC}/namespaces/{home}/rolebindings/fixed"
-    admin.patch(path, {"roleRef": reference("edit")}).fails(422, "Invalid", "roleRef", "FieldValueInvalid")
+    status = admin.patch(path, {"roleRef": reference("edit")}).fails(422, "Invalid", "roleRef", "FieldValueInvalid")
+    assert [cause["message"].rpartition(": ")[2] for cause in status["details"]["causes"]] == ["cannot change roleRef"]
 
 
 def test_impersonation_is_a_right(admin: Api, ann: Api, home: str) -> None:

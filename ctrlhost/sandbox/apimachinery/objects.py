@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Object = dict[str, Any]
 
@@ -39,3 +42,10 @@ def same(left: Any, right: Any) -> bool:
     if type(left) is list and type(right) is list:
         return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right) and (type(left) is bool) == (type(right) is bool)
+
+
+def at(value: Any, path: Iterable[str]) -> Any:
+    """Return what a path leads to; None where it ends early."""
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: accepted here, brought to life in `crd_lifecycle`."""
+"""CustomResourceDefinitions: accepted here, brought to life by `controllers.crds`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,34 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.crds import conditions, validation
+from ctrlhost.sandbox.kinds.fields import immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.operation import Call
 
-_IMMUTABLE = "field is immutable"
-
 
 class Crds(BuiltinStrategy):
     """A CRD changes what the server serves."""
+
+    defaults = (("spec.conversion", {"strategy": "None"}),)
+    columns = "Created-At:d"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the time of creation."""
+        return (obj["metadata"].get("creationTimestamp"),)
+
+    def default(self, obj: Object) -> None:
+        """Derive names from the kind."""
+        names = obj["spec"].setdefault("names", {})
+        if names.get("kind"):
+            names["singular"] = names.get("singular") or names["kind"].lower()
+            names["listKind"] = names.get("listKind") or f"{names['kind']}List"
 
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
         """Start without conditions and names."""
@@ -53,9 +68,7 @@ class Crds(BuiltinStrategy):
                 causes.append(status.invalid_value(f"status.storedVersions[{index}]", name, text))
         if old is not None and conditions.is_established(old):
             for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
-                if _at(obj["spec"], path) != _at(old["spec"], path):
-                    field = ".".join(("spec", *path))
-                    causes.append(status.invalid_value(field, _at(obj["spec"], path), _IMMUTABLE))
+                causes += immutable(obj, old, "spec", *path)
         return causes
 
     def begin_deletion(self, engine: Engine, obj: Object) -> None:
@@ -84,7 +97,4 @@ def _storage_versions(obj: Object) -> list[str]:
     return [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
 
 
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        value = (value or {}).get(part)
-    return value
+STRATEGIES = {("apiextensions.k8s.io", "CustomResourceDefinition"): Crds()}

@@ -1,15 +1,20 @@
-"""Namespaces, Secrets, ConfigMaps and Events."""
+"""The kinds of the core group, and Events of both groups; Pods and Services have files of their own."""
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.names import QUALIFIED_TEXT, is_qualified
+from ctrlhost.sandbox.kinds.cells import NONE, created, first
+from ctrlhost.sandbox.kinds.fields import immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import Engine
@@ -33,6 +38,12 @@ _KEY_TEXT = (
 
 class Namespaces(BuiltinStrategy):
     """A namespace outlives its deletion until it is empty."""
+
+    columns = "Status Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the phase."""
+        return ((obj.get("status") or {}).get("phase", ""), created(obj))
 
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
         """Label it, hold it, and call it active."""
@@ -91,9 +102,22 @@ class _Data(BuiltinStrategy):
 class ConfigMaps(_Data):
     """Just data."""
 
+    columns = "Data Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the number of keys."""
+        return (_count(obj), created(obj))
+
 
 class Secrets(_Data):
     """Data in base64, with a type."""
+
+    defaults = (("type", "Opaque"),)
+    columns = "Type Data Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the type and the number of keys."""
+        return (obj.get("type", ""), _count(obj), created(obj))
 
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
         """Take over stringData."""
@@ -122,13 +146,42 @@ class Secrets(_Data):
             and not {"username", "password"} & (obj.get("data") or {}).keys()
         ):
             causes.append(status.required("data[username]"))
-        if old is not None and obj.get("type") != old.get("type"):
-            causes.append(status.invalid_value("type", obj.get("type"), "field is immutable"))
-        return causes
+        return causes + immutable(obj, old, "type")
 
 
 class Events(BuiltinStrategy):
     """Events say which object they are about."""
+
+    columns = "Last-Seen Type Reason Object Subobject:w Source:w Message First-Seen:w Count:w Name:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show what happened to which object, and when; the name comes last."""
+        about = obj.get("involvedObject") or obj.get("regarding") or {}
+        source = obj.get("source") or obj.get("deprecatedSource") or {}
+        first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")
+        series = obj.get("series") or {}
+        last = series.get("lastObservedTime") or obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp") or first
+        target = (
+            f"{about.get('kind', '').lower()}/{about.get('name', '')}"
+            if about.get("name")
+            else about.get("kind", "").lower()
+        )
+        reporter = obj.get("reportingComponent") or obj.get("reportingController") or ""
+        origin = source.get("component") or reporter
+        if source.get("host"):
+            origin = f"{origin}, {source['host']}"
+        return (
+            age(last),
+            obj.get("type", ""),
+            obj.get("reason", ""),
+            target,
+            about.get("fieldPath", ""),
+            origin,
+            (obj.get("message") or obj.get("note") or "").strip(),
+            age(first),
+            series.get("count") or obj.get("count") or obj.get("deprecatedCount") or 1,
+            obj["metadata"]["name"],
+        )
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Check whose event it is, and the fields that events of today have; those of old have no `eventTime`."""
@@ -157,3 +210,64 @@ class Events(BuiltinStrategy):
         if not core and obj.get("type") not in ("Normal", "Warning"):
             causes.append(status.invalid_value("type", "", f"has invalid value: {obj.get('type', '')}"))
         return causes
+
+
+class Nodes(BuiltinStrategy):
+    """The machines."""
+
+    columns = "Status Roles Age Version Internal-IP:w External-IP:w OS-Image:w Kernel-Version:w Container-Runtime:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the state, and what runs on the node."""
+        found_, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
+        ready = next((item["status"] for item in found_.get("conditions") or () if item["type"] == "Ready"), "Unknown")
+        state = {"True": "Ready", "False": "NotReady"}.get(ready, "Unknown")
+        if (obj.get("spec") or {}).get("unschedulable"):
+            state += ",SchedulingDisabled"
+        prefix = "node-role.kubernetes.io/"
+        roles = ",".join(sorted(key[len(prefix) :] for key in labels if key.startswith(prefix))) or NONE
+        info = found_.get("nodeInfo") or {}
+        found = {item["type"]: item["address"] for item in found_.get("addresses") or ()}
+        return (
+            state,
+            roles,
+            created(obj),
+            info.get("kubeletVersion", ""),
+            found.get("InternalIP", NONE),
+            found.get("ExternalIP", NONE),
+            info.get("osImage", "<unknown>"),
+            info.get("kernelVersion", "<unknown>"),
+            info.get("containerRuntimeVersion", "<unknown>"),
+        )
+
+
+class Endpoints(BuiltinStrategy):
+    """The addresses of a Service, in the old form."""
+
+    defaults = (("subsets[*].ports[*].protocol", "TCP"),)
+    columns = "Endpoints Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the first addresses."""
+        pairs = [
+            f"{address['ip']}:{port['port']}"
+            for subset in obj.get("subsets") or ()
+            for port in subset.get("ports") or ()
+            for address in subset.get("addresses") or ()
+        ]
+        return (first(pairs, NONE), created(obj))
+
+
+def _count(obj: Object) -> int:
+    return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
+
+
+STRATEGIES = {
+    ("", "ConfigMap"): ConfigMaps(),
+    ("", "Endpoints"): Endpoints(),
+    ("", "Event"): Events(),
+    ("events.k8s.io", "Event"): Events(),
+    ("", "Namespace"): Namespaces(),
+    ("", "Node"): Nodes(),
+    ("", "Secret"): Secrets(),
+}

@@ -1,4 +1,4 @@
-"""Where a load balancer is reached: the part of the status that Services and Ingresses have alike."""
+"""Ingresses and their classes, and the addresses in a status, which Services have too."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import is_subdomain, name_problem
+from ctrlhost.sandbox.apimachinery.names import is_label_1035, is_subdomain, name_problem
+from ctrlhost.sandbox.kinds.cells import NONE, created, first
+from ctrlhost.sandbox.kinds.fields import immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import Engine
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _DEFAULT = "ingressclass.kubernetes.io/is-default-class"
+_PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _MODES = ("Proxy", "VIP")
 _LEADING_ZERO = re.compile(r"(?<![0-9])0+(?=[0-9]+(\.|$))", re.ASCII)
 _LONGEST_NAME = 253
@@ -25,6 +30,15 @@ _LONGEST_NAME = 253
 
 class Ingresses(BuiltinStrategy):
     """A new Ingress without a class gets the default one. Addresses in the status are checked."""
+
+    columns = "Class Hosts Address Ports Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the class, the hosts and the addresses."""
+        spec = obj.get("spec") or {}
+        hosts = [rule["host"] for rule in spec.get("rules") or () if rule.get("host")]
+        ports = "80, 443" if spec.get("tls") else "80"
+        return (spec.get("ingressClassName") or NONE, first(hosts, "*"), ",".join(addresses(obj)), ports, created(obj))
 
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
         """Fill in the default class as admission does: the newest one, unless a class is named in some way."""
@@ -38,7 +52,7 @@ class Ingresses(BuiltinStrategy):
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Check that a new one names one class, and the status, where it changes."""
-        found = address_causes(obj, old, call.warnings)
+        found = _spec_causes(obj) + address_causes(obj, old, call.warnings)
         named, annotated = obj["spec"].get("ingressClassName"), obj["metadata"].get("annotations") or {}
         if old is None and CLASS_ANNOTATION in annotated and named and named != annotated[CLASS_ANNOTATION]:
             text = "must match `ingressClassName` when both are specified"
@@ -51,10 +65,87 @@ class Ingresses(BuiltinStrategy):
         return found
 
 
+class IngressClasses(BuiltinStrategy):
+    """A class keeps its controller."""
+
+    defaults = (("spec.parameters.scope", "Cluster"),)
+    columns = "Controller Parameters Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the controller and the parameters."""
+        found = (obj.get("spec") or {}).get("parameters")
+        text = NONE
+        if found:
+            text = found["kind"] + (f".{found['apiGroup']}" if found.get("apiGroup") else "") + f"/{found['name']}"
+        return ((obj.get("spec") or {}).get("controller", ""), text, created(obj))
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Check the controller's name, and that it stays."""
+        controller = (obj.get("spec") or {}).get("controller", "")
+        prefix, slash, path = controller.partition("/")
+        found = []
+        if not controller:
+            found.append(status.required("spec.controller"))
+        elif not slash or not path or not is_subdomain(prefix):
+            text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+            found.append(status.invalid_value("spec.controller", controller, text))
+        return found + immutable(obj, old, "spec", "controller")
+
+
+def _spec_causes(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    found: list[Cause] = []
+    if not spec.get("rules") and not spec.get("defaultBackend"):
+        found.append(status.invalid_value("spec", [], "either `defaultBackend` or `rules` must be specified"))
+    if spec.get("defaultBackend"):
+        found += _backend_causes(spec["defaultBackend"], "spec.defaultBackend")
+    for index, rule in enumerate(spec.get("rules") or ()):
+        host = rule.get("host", "")
+        where = f"spec.rules[{index}]"
+        if host and not is_subdomain(host.removeprefix("*.")):
+            found.append(status.invalid_value(f"{where}.host", host, name_problem("subdomain", host)))
+        http = rule.get("http")
+        if http is not None and not http.get("paths"):
+            found.append(status.required(f"{where}.http.paths"))
+        for at, path in enumerate((http or {}).get("paths") or ()):
+            found += _path_causes(path, f"{where}.http.paths[{at}]")
+    return found
+
+
+def _path_causes(path: Mapping[str, Any], where: str) -> list[Cause]:
+    found: list[Cause] = []
+    kind, text = path.get("pathType"), path.get("path", "")
+    if not kind:
+        found.append(status.required(f"{where}.pathType", "pathType must be specified"))
+    elif kind not in _PATH_TYPES:
+        found.append(status.not_supported(f"{where}.pathType", kind, _PATH_TYPES))
+    if (kind in ("Exact", "Prefix") or text) and not text.startswith("/"):
+        found.append(status.invalid_value(f"{where}.path", text, "must be an absolute path"))
+    return found + _backend_causes(path.get("backend") or {}, f"{where}.backend")
+
+
+def _backend_causes(backend: Mapping[str, Any], where: str) -> list[Cause]:
+    service = backend.get("service")
+    if service is None:
+        return [] if backend.get("resource") else [status.required(where, "resource or service backend is required")]
+    found: list[Cause] = []
+    if not is_label_1035(service.get("name", "")):
+        found.append(status.invalid_value(f"{where}.service.name", service.get("name", ""), "must be a DNS-1035 label"))
+    port = service.get("port") or {}
+    if bool(port.get("name")) is bool(port.get("number")):
+        found.append(status.required(f"{where}.service.port", "a port name or number is required, and only one"))
+    return found
+
+
 def entries(obj: Object | None) -> list[dict[str, Any]]:
     """Give the addresses in an object's status."""
     found: list[dict[str, Any]] = (((obj or {}).get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     return found
+
+
+def addresses(obj: Object) -> list[str]:
+    """Return those addresses as a table shows them."""
+    return [item.get("ip") or item.get("hostname") or "" for item in entries(obj)]
 
 
 def address_causes(obj: Object, old: Object | None, warnings: list[str], *, modes: bool = False) -> list[Cause]:
@@ -104,3 +195,6 @@ def _host_problems(text: str) -> list[str]:
     if problem := name_problem("subdomain", text):
         return [problem]
     return ["must be a DNS name, not an IP address"] if _ip_problem(text) in ("", "must not have leading 0s") else []
+
+
+STRATEGIES = {("networking.k8s.io", "Ingress"): Ingresses(), ("networking.k8s.io", "IngressClass"): IngressClasses()}

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
+from ctrlhost.sandbox.apimachinery.durations import age
+from ctrlhost.sandbox.kinds import pod_spec
+from ctrlhost.sandbox.kinds.cells import NONE, created
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import Engine
@@ -23,7 +28,43 @@ class Pods(BuiltinStrategy):
 
     kept_metadata = ("ownerReferences", "deletionTimestamp")
     graceful = True
-    hands_out = True
+    allocates = True
+    defaults = (
+        *below("spec", pod_spec.DEFAULTS),
+        ("spec.enableServiceLinks", True),
+        ("spec.serviceAccountName", "default"),
+    )
+    columns = "Ready Status Restarts Age IP:w Node:w Nominated-Node:w Readiness-Gates:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Sum up the containers; the status tells more than the phase."""
+        spec, status = obj["spec"], obj.get("status") or {}
+        containers = status.get("containerStatuses") or ()
+        ready = sum(1 for item in containers if item.get("ready") and "running" in (item.get("state") or {}))
+        gates = spec.get("readinessGates") or ()
+        true = {item["type"] for item in status.get("conditions") or () if item["status"] == "True"}
+        met = f"{sum(gate['conditionType'] in true for gate in gates)}/{len(gates)}" if gates else NONE
+        addresses = status.get("podIPs") or ()
+        return (
+            f"{ready}/{len(spec.get('containers') or ())}",
+            _reason(obj),
+            _restarts(status),
+            created(obj),
+            addresses[0].get("ip") if addresses else status.get("podIP") or NONE,
+            spec.get("nodeName") or NONE,
+            status.get("nominatedNodeName") or NONE,
+            met,
+        )
+
+    def default(self, obj: Object) -> None:
+        """Let requests follow limits."""
+        pod_spec.default(obj["spec"])
+        for container in obj["spec"].get("containers") or ():
+            limits = (container.get("resources") or {}).get("limits")
+            if limits:
+                requests = container["resources"].setdefault("requests", {})
+                for name, value in limits.items():
+                    requests.setdefault(name, value)
 
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
         """Set the first phase and the quality of service, and what admission gives every pod."""
@@ -45,17 +86,15 @@ class Pods(BuiltinStrategy):
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Allow only the changes that a running pod can take."""
-        if old is None or call.subresource:
-            return []
-        left, right = _frozen(obj["spec"]), _frozen(old["spec"])
-        if left == right:
-            return []
+        found = pod_spec.causes(obj["spec"], "spec")
+        if old is None or call.subresource or _frozen(obj["spec"]) == _frozen(old["spec"]):
+            return found
         text = (
             "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
             "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
             "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
         )
-        return [status.forbidden_field("spec", text)]
+        return [*found, status.forbidden_field("spec", text)]
 
     def grace_period(self, obj: Object, wanted: int | None) -> int:
         """Give no time to a pod that runs nowhere."""
@@ -101,3 +140,67 @@ def quality_of_service(spec: dict[str, Any]) -> str:
             if name not in limits or requests.get(name, limits[name]) != limits[name]:
                 return "Burstable"
     return "Guaranteed"
+
+
+def _restarts(status: Object) -> str:
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    count = sum(item.get("restartCount", 0) for item in containers)
+    finished = [((item.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or "" for item in containers]
+    last = max(finished, default="")
+    return f"{count} ({age(last)} ago)" if count and last else str(count)
+
+
+def _reason(pod: Object) -> str:
+    """Sum up how a pod is doing."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    reason = str(status.get("reason") or status.get("phase") or "")
+    initial = _initial(spec, status)
+    if initial:
+        reason = initial
+    else:
+        running = False
+        for item in reversed(status.get("containerStatuses") or ()):
+            state = item.get("state") or {}
+            waiting, terminated = (state.get("waiting") or {}).get("reason"), state.get("terminated")
+            if waiting:
+                reason = waiting
+            elif terminated is not None:
+                reason = _ended(terminated)
+            elif item.get("ready") and "running" in state:
+                running = True
+        if reason == "Completed" and running:
+            ready = any(item["type"] == "Ready" and item["status"] == "True" for item in status.get("conditions") or ())
+            reason = "Running" if ready else "NotReady"
+    if pod["metadata"].get("deletionTimestamp"):
+        if status.get("reason") == "NodeLost":
+            return "Unknown"
+        if status.get("phase") not in ("Succeeded", "Failed"):
+            return "Terminating"
+    return reason
+
+
+def _ended(terminated: Object, prefix: str = "") -> str:
+    if terminated.get("reason"):
+        return prefix + str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"{prefix}Signal:{terminated['signal']}"
+    return f"{prefix}ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _initial(spec: Object, status: Object) -> str:
+    """Say what the first unfinished init container does; "" if there is none."""
+    statuses = status.get("initContainerStatuses") or ()
+    for index, item in enumerate(statuses):
+        state = item.get("state") or {}
+        terminated, waiting = state.get("terminated"), state.get("waiting") or {}
+        if terminated is not None and not terminated.get("exitCode"):
+            continue
+        if terminated is not None:
+            return _ended(terminated, "Init:")
+        if waiting.get("reason") and waiting["reason"] != "PodInitializing":
+            return f"Init:{waiting['reason']}"
+        return f"Init:{index}/{len(spec.get('initContainers') or ())}"
+    return ""
+
+
+STRATEGIES = {("", "Pod"): Pods()}

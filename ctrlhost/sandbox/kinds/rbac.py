@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
 from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING, Rule, missing, quoted
 from ctrlhost.sandbox.http.messages import Attributes
+from ctrlhost.sandbox.kinds.cells import created
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause, Failure
@@ -42,6 +43,23 @@ class _Guarded(BuiltinStrategy):
 class Roles(_Guarded):
     """Roles and ClusterRoles: `escalate` on them allows rules beyond one's own rights."""
 
+    columns = "Created-At:d"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the time of creation."""
+        return (obj["metadata"].get("creationTimestamp"),)
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Check the rules."""
+        found = []
+        for index, rule in enumerate(obj.get("rules") or ()):
+            if not rule.get("verbs"):
+                found.append(status.required(f"rules[{index}].verbs", "verbs must contain at least one value"))
+            if not rule.get("nonResourceURLs") and not (rule.get("apiGroups") and rule.get("resources")):
+                where = f"rules[{index}].{'resources' if rule.get('apiGroups') else 'apiGroups'}"
+                found.append(status.required(where, "resource rules must supply at least one api group and resource"))
+        return found
+
     def check(self, authorizer: Authorizer, call: Call, obj: Object, old: Object | None) -> None:
         """Compare the rules with the user's own."""
         name = obj["metadata"].get("name", "")
@@ -61,11 +79,45 @@ class Roles(_Guarded):
 class Bindings(_Guarded):
     """RoleBindings and ClusterRoleBindings: `bind` on a role allows to bind it without having its rights."""
 
+    defaults = (("roleRef.apiGroup", GROUP),)
+    columns = "Role Age Users:w Groups:w ServiceAccounts:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the role and the subjects."""
+        role, subjects = obj["roleRef"], obj.get("subjects") or ()
+        names: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
+        for subject in subjects:
+            prefix = f"{subject.get('namespace', '')}/" if subject["kind"] == "ServiceAccount" else ""
+            names.setdefault(subject["kind"], []).append(prefix + subject["name"])
+        users, groups, accounts = (", ".join(names[kind]) for kind in ("User", "Group", "ServiceAccount"))
+        return (f"{role['kind']}/{role['name']}", created(obj), users, groups, accounts)
+
+    def default(self, obj: Object) -> None:
+        """Set the group of subjects that need one."""
+        for subject in obj.get("subjects") or ():
+            if subject.get("kind") in ("User", "Group"):
+                subject.setdefault("apiGroup", GROUP)
+
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
-        """A binding stays with its role."""
-        if old is None or _same(obj, old, "roleRef"):
-            return []
-        return [status.invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef")]
+        """Check the role and the subjects, and that the role stays."""
+        referred = obj.get("roleRef") or {}
+        allowed = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("ClusterRole", "Role")
+        found = []
+        if referred.get("kind") not in allowed:
+            found.append(status.not_supported("roleRef.kind", referred.get("kind", ""), allowed))
+        if not referred.get("name"):
+            found.append(status.required("roleRef.name"))
+        for index, subject in enumerate(obj.get("subjects") or ()):
+            if not subject.get("name"):
+                found.append(status.required(f"subjects[{index}].name"))
+            if subject.get("kind") not in ("Group", "ServiceAccount", "User"):
+                supported = ("Group", "ServiceAccount", "User")
+                found.append(status.not_supported(f"subjects[{index}].kind", subject.get("kind", ""), supported))
+            elif subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
+                found.append(status.required(f"subjects[{index}].namespace"))
+        if old is not None and not _same(obj, old, "roleRef"):
+            found.append(status.invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef"))
+        return found
 
     def check(self, authorizer: Authorizer, call: Call, obj: Object, old: Object | None) -> None:
         """Compare the role's rules with the user's own."""
@@ -105,3 +157,9 @@ def _confirm(authorizer: Authorizer, call: Call, name: str, wanted: Iterable[Rul
 
 def _forbidden(call: Call, name: str, why: str) -> Failure:
     return status.forbidden(call.kind.plural, GROUP, name, why)
+
+
+STRATEGIES = {
+    **{(GROUP, kind): Roles() for kind in ("Role", "ClusterRole")},
+    **{(GROUP, f"{kind}Binding"): Bindings() for kind in ("Role", "ClusterRole")},
+}

@@ -6,10 +6,15 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.kinds import networking
+from ctrlhost.sandbox.apimachinery.names import is_label, label_causes, name_problem
+from ctrlhost.sandbox.kinds.cells import NONE, created, labels
+from ctrlhost.sandbox.kinds.fields import PROTOCOLS, port_causes
+from ctrlhost.sandbox.kinds.networking import address_causes, addresses, entries
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import Engine
@@ -17,13 +22,61 @@ if TYPE_CHECKING:
 
 NODE_PORTS = range(30000, 32768)
 _HANDED_OUT = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
 class Services(BuiltinStrategy):
     """The store of taken addresses lives in the engine; a holder is known by its uid."""
 
-    hands_out = True
+    allocates = True
+    defaults = (("spec.type", "ClusterIP"), ("spec.sessionAffinity", "None"), ("spec.ports[*].protocol", "TCP"))
+    columns = "Type Cluster-IP External-IP Port(s) Age Selector:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show addresses, ports and the selector."""
+        spec = obj["spec"]
+        kind = spec.get("type", "")
+        ports = ",".join(
+            f"{port['port']}"
+            + (f":{port['nodePort']}" if port.get("nodePort") else "")
+            + f"/{port.get('protocol', 'TCP')}"
+            for port in spec.get("ports") or ()
+        )
+        return (
+            kind,
+            spec.get("clusterIP") or NONE,
+            _external(obj, kind),
+            ports or NONE,
+            created(obj),
+            labels(spec.get("selector")),
+        )
+
+    def default(self, obj: Object) -> None:
+        """Set what depends on the type and on other fields."""
+        spec = obj["spec"]
+        for port in spec.get("ports") or ():
+            if port.get("targetPort") in (None, "", 0):
+                port["targetPort"] = port.get("port")
+        kind = spec.get("type")
+        if kind != "ExternalName":
+            spec.setdefault("internalTrafficPolicy", "Cluster")
+            if spec.get("clusterIP") != "None" or spec.get("selector"):
+                spec.setdefault("ipFamilies", ["IPv4"])
+                spec.setdefault("ipFamilyPolicy", "SingleStack")
+            else:
+                # Its endpoints are written by hand, in any family.
+                spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
+                spec.setdefault("ipFamilyPolicy", "RequireDualStack")
+        if kind in ("NodePort", "LoadBalancer"):
+            spec.setdefault("externalTrafficPolicy", "Cluster")
+        if kind == "LoadBalancer":
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+            for one in ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+                if one.get("ip"):
+                    one.setdefault("ipMode", "VIP")
+        if spec.get("sessionAffinity") == "ClientIP":
+            spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
 
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
         """Hand out what was not asked for by name."""
@@ -70,7 +123,7 @@ class Services(BuiltinStrategy):
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
         """Check the addresses and ports that were asked for."""
         spec, uid = obj["spec"], obj["metadata"]["uid"]
-        causes = []
+        causes = _spec_causes(obj)
         address = spec.get("clusterIP", "")
         before = "" if old is None or old["spec"].get("type") == "ExternalName" else old["spec"].get("clusterIP", "")
         if spec.get("type") == "ExternalName":
@@ -91,8 +144,8 @@ class Services(BuiltinStrategy):
                 text = f"failed to allocate IP {address}: provided IP is already allocated"
                 causes.append(status.invalid_value("spec.clusterIPs", [address], text))
         if spec.get("type") == "LoadBalancer":
-            causes += networking.address_causes(obj, old, call.warnings, modes=True)
-        elif (given := networking.entries(obj)) and given != networking.entries(old):
+            causes += address_causes(obj, old, call.warnings, modes=True)
+        elif (given := entries(obj)) and given != entries(old):
             text = "may only be used when `spec.type` is 'LoadBalancer'"
             causes.append(status.forbidden_field("status.loadBalancer.ingress", text))
         for index, port in enumerate(spec.get("ports") or ()):
@@ -136,6 +189,52 @@ class Services(BuiltinStrategy):
                 if not port.get("nodePort"):
                     port["nodePort"] = _free_port(engine, port, chosen)
                 chosen.add(_node_key(port))
+
+
+def _spec_causes(obj: Object) -> list[Cause]:
+    spec = obj["spec"]
+    found: list[Cause] = []
+    kind, ports = spec.get("type"), spec.get("ports") or []
+    if kind not in _TYPES:
+        found.append(status.not_supported("spec.type", kind, _TYPES))
+    if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
+        found.append(status.required("spec.ports"))
+    names: set[str] = set()
+    numbers: set[tuple[Any, Any]] = set()
+    for index, port in enumerate(ports):
+        where, name = f"spec.ports[{index}]", port.get("name", "")
+        if not name and len(ports) > 1:
+            found.append(status.required(f"{where}.name"))
+        elif name and not is_label(name):
+            found.append(status.invalid_value(f"{where}.name", name, name_problem("label", name)))
+        elif name in names:
+            found.append(status.duplicate(f"{where}.name", name))
+        names.add(name)
+        number = port.get("port") or 0
+        found += port_causes(number, f"{where}.port")
+        if port.get("protocol") not in PROTOCOLS:
+            found.append(status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS))
+        found += port_causes(port.get("targetPort"), f"{where}.targetPort")
+        if (number, port.get("protocol")) in numbers:
+            found.append(status.duplicate(where, {"port": number, "protocol": port.get("protocol")}))
+        numbers.add((number, port.get("protocol")))
+    if spec.get("sessionAffinity") not in ("ClientIP", "None"):
+        found.append(status.not_supported("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None")))
+    if kind in ("NodePort", "LoadBalancer") and spec.get("clusterIP") == "None":
+        text = f"may not be set to 'None' for {kind} services"
+        found.append(status.invalid_value("spec.clusterIPs[0]", "None", text))
+    found += label_causes(spec.get("selector") or {}, "spec.selector")
+    return found
+
+
+def _external(obj: Object, kind: str) -> str:
+    spec = obj["spec"]
+    listed = list(spec.get("externalIPs") or ())
+    if kind == "ExternalName":
+        return str(spec.get("externalName") or NONE)
+    if kind == "LoadBalancer":
+        return ",".join([*addresses(obj), *listed]) or "<pending>"
+    return ",".join(listed) or NONE
 
 
 def hold(engine: Engine, obj: Object) -> None:
@@ -189,3 +288,6 @@ def _free_port(engine: Engine, port: dict[str, Any], chosen: set[str]) -> int:
         if key not in pool and key not in chosen:
             return number
     raise status.internal("the range of node ports is exhausted")
+
+
+STRATEGIES = {("", "Service"): Services()}

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.kinds.cells import created
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
     from ctrlhost.sandbox.context import Engine
     from ctrlhost.sandbox.registry.operation import Call
     from ctrlhost.sandbox.registry.registry import Kind
 
+Rule = tuple[str, Any]
+"""A path, and the default of the field there, which is set wherever the path's parent exists."""
+
 
 class Strategy:
-    """The rule. Methods that are given an object may change it, unless they say otherwise."""
+    """The rule. Methods that receive an object may change it, unless they say otherwise."""
 
-    hands_out = False
-    """Whether `prepare_create` gives the object what nobody manages."""
+    allocates = False
+    """Whether `prepare_create` sets fields that nobody manages."""
+    graceful = False
+    """Whether deletion has a grace period, even if it is 0."""
+    defaults: Sequence[Rule] = ()
+    columns = "Age"
+    """The columns of a table behind the name, as `cells.heads` reads them."""
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Return the cells of an object's row behind the name. Changes nothing."""
+        return (created(obj),)
+
+    def default(self, obj: Object) -> None:
+        """Set the defaults that depend on other fields; the constant ones are in place."""
 
     def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
         """Set what the server sets at creation; defaults are in place, status is gone."""
@@ -24,19 +44,13 @@ class Strategy:
     def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
         """Carry over what an update leaves alone."""
 
-    graceful = False
-    """Whether objects are deleted after a time of grace, be it none."""
-
     def tracked(self, obj: Object, sent: Object) -> Object:
-        """Give what of a new object its creator manages; `sent` is its spec as it came. Changes nothing."""
+        """Return what of a new object its creator manages; `sent` is its spec as received. Changes nothing."""
         return obj
 
     def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
-        """Say what is wrong with the object."""
+        """Return what is wrong with the object, metadata aside."""
         return []
-
-    def discard(self, engine: Engine, obj: Object) -> None:
-        """Give back what `prepare_create` took: the object is not going to be stored."""
 
     def created(self, engine: Engine, obj: Object) -> None:
         """Act on a stored object."""
@@ -45,28 +59,28 @@ class Strategy:
         """Act on a changed object."""
 
     def deleted(self, engine: Engine, obj: Object) -> None:
-        """Act on an object that is gone."""
+        """Act on a deleted object."""
 
     def check_delete(self, engine: Engine, call: Call) -> None:
         """Refuse a deletion by raising."""
 
     def grace_period(self, obj: Object, wanted: int | None) -> int:
-        """Give the seconds until an object goes."""
+        """Return the seconds between the request and the deletion."""
         return 0
 
     def holds_deletion(self, engine: Engine, obj: Object) -> bool:
-        """Tell whether something other than finalizers keeps the object for now."""
+        """Return whether something other than finalizers keeps the object for now."""
         return False
 
     def begin_deletion(self, engine: Engine, obj: Object) -> None:
         """Mark an object whose deletion begins."""
 
     def metadata_counts(self, obj: Object, old: Object) -> bool:
-        """Tell whether a change of metadata raises the generation."""
+        """Return whether a change of metadata raises the generation."""
         return False
 
     def only_status(self, kind: Kind, obj: Object, old: Object) -> Object:
-        """Give what a write to /status stores: everything but status stays as it is."""
+        """Return what a write to /status stores: everything but status stays as it is."""
         result = {key: value for key, value in old.items() if key != "status"}
         result["metadata"] = dict(old["metadata"])
         if "status" in obj:
@@ -88,3 +102,31 @@ class BuiltinStrategy(Strategy):
             if name in old["metadata"]:
                 result["metadata"][name] = old["metadata"][name]
         return result
+
+
+def set_defaults(strategy: Strategy, obj: Object) -> None:
+    """Fill in a built-in object's defaults, in place."""
+    for path, value in strategy.defaults:
+        *parents, last = path.split(".")
+        for parent in _parents(obj, parents):
+            if parent.get(last) in (None, "") and not (parent.get(last) == "" and value == ""):
+                parent[last] = copy.copy(value)
+    strategy.default(obj)
+
+
+def below(prefix: str, rules: Sequence[Rule]) -> list[Rule]:
+    """Return the rules for an object that is found at `prefix`."""
+    return [(f"{prefix}.{path}", value) for path, value in rules]
+
+
+def _parents(value: Any, parts: list[str]) -> Iterator[dict[str, Any]]:
+    """Find the objects that hold the last part of a path."""
+    if type(value) is not dict:
+        return
+    if not parts:
+        yield value
+    elif parts[0].endswith("[*]"):
+        for item in value.get(parts[0][:-3]) or ():
+            yield from _parents(item, parts[1:])
+    elif parts[0] in value:
+        yield from _parents(value[parts[0]], parts[1:])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import defaults, validation
 from ctrlhost.sandbox.kinds import strategy_of
+from ctrlhost.sandbox.kinds.strategy import set_defaults
 from ctrlhost.sandbox.registry import meta
 from ctrlhost.sandbox.schema import rules, structural
 from ctrlhost.sandbox.schema.normalize import Undecodable, conform
@@ -57,7 +57,7 @@ def default_object(call: Call, obj: Object) -> None:
     if call.kind.custom is not None:
         structural.default(call.kind.custom.schema, obj)
     else:
-        defaults.apply(call.kind, obj)
+        set_defaults(strategy_of(call.kind), obj)
 
 
 def causes(engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
@@ -77,7 +77,7 @@ def causes(engine: Engine, call: Call, obj: Object, old: Object | None) -> list[
         if engine.options.cel == "enforce" and kind.custom.rules is not None:
             found += rules.findings(kind.custom.rules, found, obj, old, call.warnings)
         return found
-    return validation.causes(kind, obj, old) + strategy_of(kind).causes(engine, call, obj, old)
+    return strategy_of(kind).causes(engine, call, obj, old)
 
 
 def generation_grows(kind: Kind, obj: Object, old: Object) -> bool:

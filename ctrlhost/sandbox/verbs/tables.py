@@ -9,8 +9,9 @@ import msgspec
 from ctrlhost.sandbox.apimachinery.durations import age
 from ctrlhost.sandbox.apimachinery.json_path import find
 from ctrlhost.sandbox.apimachinery.status import bad_request
+from ctrlhost.sandbox.kinds import strategy_of
+from ctrlhost.sandbox.kinds.cells import definition, heads
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.table_columns import columns_of, definition
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.encoding.negotiation import Accepted
@@ -37,11 +38,9 @@ class Tabulator:
         if self._include not in ("None", "Metadata", "Object"):
             raise bad_request(f"unrecognized includeObject value: {self._include!r}")
         self._custom = None
-        if call.subresource == "scale":
-            heads, self._cells = columns_of("Scale")
-        elif kind.custom is not None:
+        if kind.custom is not None and call.subresource != "scale":
             self._custom = kind.custom.columns or (_AGE_COLUMN,)
-            heads = [
+            columns = [
                 definition(
                     column["name"],
                     column["type"],
@@ -52,10 +51,11 @@ class Tabulator:
                 for column in self._custom
             ]
         else:
-            heads, self._cells = columns_of(kind.kind)
+            strategy = strategy_of(kind, call.subresource)
+            columns, self._cells = heads(strategy.columns), strategy.cells
         # An event's name is of no interest, so it comes last.
         self._named_last = kind.table == "events"
-        self.definitions = heads if self._named_last else [_NAME, *heads]
+        self.definitions = columns if self._named_last else [_NAME, *columns]
 
     def row(self, obj: Any) -> dict[str, Any]:
         """Give one object's row."""
@@ -77,10 +77,10 @@ class Tabulator:
             return None
         return obj if self._include == "Object" else partial(obj, self._version)
 
-    def table(self, rows: list[dict[str, Any]], metadata: dict[str, Any], *, heads: bool = True) -> bytes:
+    def table(self, rows: list[dict[str, Any]], metadata: dict[str, Any], *, with_heads: bool = True) -> bytes:
         """Put rows into a table."""
         body: dict[str, Any] = {"kind": "Table", "apiVersion": f"meta.k8s.io/{self._version}", "metadata": metadata}
-        body["columnDefinitions"] = self.definitions if heads else None
+        body["columnDefinitions"] = self.definitions if with_heads else None
         body["rows"] = rows
         return msgspec.json.encode(body)
 
@@ -121,10 +121,10 @@ class Form:
             return views.encode(partial(obj, self._version))
         metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
         if "uid" in obj["metadata"]:
-            return tabulator.table([tabulator.row(obj)], metadata, heads=first)
+            return tabulator.table([tabulator.row(obj)], metadata, with_heads=first)
         # A bookmark has metadata and nothing that could fill cells.
         cells = [""] * len(tabulator.definitions)
-        return tabulator.table([{"cells": cells, "object": partial(obj, self._version)}], metadata, heads=first)
+        return tabulator.table([{"cells": cells, "object": partial(obj, self._version)}], metadata, with_heads=first)
 
 
 def form_of(kind: Kind, call: Call, accepted: Accepted) -> Form | None:

@@ -79,23 +79,20 @@ def create(engine: Engine, call: Call, body: Any) -> Written:
     _name(engine, call, metadata)
     meta.begin(metadata, generation=kind.generation)
     strategy = strategy_of(kind)
-    asked = copy.deepcopy(obj.get("spec")) if strategy.hands_out else None
+    asked = copy.deepcopy(obj.get("spec")) if strategy.allocates else None
     admission.default_object(call, obj)
     strategy.prepare_create(engine, call, obj)
     causes = name_causes(kind.name_rule, metadata.get("name", "")) + metadata_causes(metadata, call.warnings)
     causes += admission.causes(engine, call, obj, None)
     name = metadata.get("name", "")
     if causes:
-        strategy.discard(engine, obj)
         raise status.invalid(kind.kind, kind.group, name, causes)
     existing = table.get(metadata.get("namespace", ""), name)
     if existing is not None:
-        strategy.discard(engine, obj)
         prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
         raise status.already_exists(kind.plural, kind.group, name, prefix)
     managed.track_create(call, obj if asked is None else strategy.tracked(obj, asked))
     if call.dry_run:
-        strategy.discard(engine, obj)
         return Written(201, obj)
     snapshot = _store(engine, kind, obj)
     strategy.created(engine, obj)

@@ -1,25 +1,77 @@
-"""What makes pods, and the workloads that make pods, invalid."""
+"""The spec of a pod, in a Pod or in the template of a workload: its defaults, and what makes it invalid."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
-from ctrlhost.sandbox.apimachinery.names import is_label, label_causes, name_problem
-from ctrlhost.sandbox.apimachinery.selectors import match_selector
+from ctrlhost.sandbox.apimachinery.names import is_label, name_problem
 from ctrlhost.sandbox.apimachinery.status import Cause
-from ctrlhost.sandbox.validation.fields import PROTOCOLS, not_negative, port_causes
+from ctrlhost.sandbox.kinds.fields import PROTOCOLS, port_causes
+from ctrlhost.sandbox.kinds.strategy import below
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.kinds.strategy import Rule
+
+_PROBE: list[Rule] = [
+    ("timeoutSeconds", 1),
+    ("periodSeconds", 10),
+    ("successThreshold", 1),
+    ("failureThreshold", 3),
+    ("httpGet.path", "/"),
+    ("httpGet.scheme", "HTTP"),
+    ("grpc.service", ""),
+]
+_CONTAINER: list[Rule] = [
+    ("terminationMessagePath", "/dev/termination-log"),
+    ("terminationMessagePolicy", "File"),
+    ("ports[*].protocol", "TCP"),
+    ("env[*].valueFrom.fieldRef.apiVersion", "v1"),
+    ("lifecycle.postStart.httpGet.path", "/"),
+    ("lifecycle.postStart.httpGet.scheme", "HTTP"),
+    ("lifecycle.preStop.httpGet.path", "/"),
+    ("lifecycle.preStop.httpGet.scheme", "HTTP"),
+    *below("livenessProbe", _PROBE),
+    *below("readinessProbe", _PROBE),
+    *below("startupProbe", _PROBE),
+]
+DEFAULTS: list[Rule] = [
+    ("restartPolicy", "Always"),
+    ("dnsPolicy", "ClusterFirst"),
+    ("schedulerName", "default-scheduler"),
+    ("terminationGracePeriodSeconds", 30),
+    ("securityContext", {}),
+    ("volumes[*].secret.defaultMode", 420),
+    ("volumes[*].configMap.defaultMode", 420),
+    ("volumes[*].downwardAPI.defaultMode", 420),
+    ("volumes[*].downwardAPI.items[*].fieldRef.apiVersion", "v1"),
+    ("volumes[*].projected.defaultMode", 420),
+    ("volumes[*].projected.sources[*].serviceAccountToken.expirationSeconds", 3600),
+    ("volumes[*].projected.sources[*].downwardAPI.items[*].fieldRef.apiVersion", "v1"),
+    ("volumes[*].hostPath.type", ""),
+    *below("containers[*]", _CONTAINER),
+    *below("initContainers[*]", _CONTAINER),
+]
 
 
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+def default(spec: dict[str, Any]) -> None:
+    """Set the defaults that depend on other fields."""
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        image = container.get("image", "")
+        tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+        latest = tag == "latest" or (not tag and "@" not in image)
+        container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+    for volume in spec.get("volumes") or ():
+        if set(volume) <= {"name"}:
+            volume["emptyDir"] = {}
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
-def _pod_spec(spec: Mapping[str, Any], path: str, *, templated: bool = False) -> list[Cause]:
+def causes(spec: Mapping[str, Any], path: str, *, templated: bool = False) -> list[Cause]:
     """Check a pod's spec, or a template's."""
     found: list[Cause] = []
     containers = spec.get("containers") or []
@@ -83,53 +135,4 @@ def _container(container: Mapping[str, Any], path: str, names: set[str]) -> list
         for index, variable in enumerate(container.get("env") or ())
         if not variable.get("name")
     ]
-    return found
-
-
-def pod(obj: Object) -> list[Cause]:
-    """Check a Pod."""
-    return _pod_spec(obj["spec"], "spec")
-
-
-def workload(obj: Object) -> list[Cause]:
-    """Check a Deployment, ReplicaSet, StatefulSet or DaemonSet."""
-    spec = obj["spec"]
-    found = not_negative(spec, "replicas") + not_negative(spec, "minReadySeconds")
-    found += not_negative(spec, "revisionHistoryLimit")
-    selector = spec.get("selector")
-    template = spec.get("template") or {}
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    if not selector:
-        found.append(status.required("spec.selector"))
-        found.append(status.invalid_value("spec.selector", {}, "empty selector is invalid for this kind"))
-    else:
-        found += _selector(selector, "spec.selector")
-        if not found and not match_selector(selector, labels):
-            text = "`selector` does not match template `labels`"
-            found.append(status.invalid_value("spec.template.metadata.labels", labels or None, text))
-    found += label_causes(labels, "spec.template.labels")
-    found += _pod_spec(template.get("spec") or {}, "spec.template.spec", templated=True)
-    kind = (spec.get("strategy") or {}).get("type")
-    if obj["kind"] == "Deployment":
-        if kind not in ("Recreate", "RollingUpdate"):
-            found.append(status.not_supported("spec.strategy.type", kind, ("Recreate", "RollingUpdate")))
-        elif kind == "Recreate" and (spec["strategy"].get("rollingUpdate")):
-            text = "may not be specified when strategy `type` is 'Recreate'"
-            found.append(status.forbidden_field("spec.strategy.rollingUpdate", text))
-    return found
-
-
-def _selector(selector: Mapping[str, Any], path: str) -> list[Cause]:
-    """Check a LabelSelector."""
-    found = label_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
-    for index, item in enumerate(selector.get("matchExpressions") or ()):
-        where = f"{path}.matchExpressions[{index}]"
-        operator, values = item.get("operator"), item.get("values")
-        if operator not in _OPERATORS:
-            found.append(status.invalid_value(f"{where}.operator", operator, "not a valid selector operator"))
-        elif operator in ("In", "NotIn") and not values:
-            found.append(status.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-        elif operator in ("Exists", "DoesNotExist") and values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(status.forbidden_field(f"{where}.values", text))
     return found

@@ -1,0 +1,40 @@
+"""Leases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.kinds.cells import created
+from ctrlhost.sandbox.kinds.fields import not_negative
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.registry.operation import Call
+
+
+class Leases(BuiltinStrategy):
+    """A lease has a holder, and a positive duration."""
+
+    columns = "Holder Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Show the holder."""
+        return ((obj.get("spec") or {}).get("holderIdentity", ""), created(obj))
+
+    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+        """Check the duration and the count of transitions."""
+        spec = obj.get("spec") or {}
+        found = []
+        seconds = spec.get("leaseDurationSeconds")
+        if seconds is not None and seconds <= 0:
+            found.append(status.invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+        return found + not_negative(spec, "leaseTransitions")
+
+
+STRATEGIES = {("coordination.k8s.io", "Lease"): Leases()}
