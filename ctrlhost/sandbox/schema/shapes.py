@@ -154,7 +154,7 @@ def _node(type_name: str) -> Shape:
     return Shape("object", type_name, fields=target.fields, atomic=target.atomic, inlined=target.inlined)
 
 
-_PACKAGES = {
+PACKAGES = {
     "": "core",
     "apps": "apps",
     "networking.k8s.io": "networking",
@@ -172,5 +172,5 @@ _PACKAGES = {
 
 def of_kind(group: str, kind: str) -> Shape | None:
     """Give the shape of a built-in kind, None if there is no such kind."""
-    name = f"{_PACKAGES.get(group, '?')}.{kind}"
+    name = f"{PACKAGES.get(group, '?')}.{kind}"
     return builtin(name) if name in _types() else None

@@ -16,6 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ctrlhost.sandbox.registry.builtin import builtin_kinds
+from ctrlhost.sandbox.schema.shapes import PACKAGES as GROUPS
+
 PACKAGES = {
     "meta": "apimachinery@{v}/pkg/apis/meta/v1",
     "core": "api@{v}/core/v1",
@@ -31,37 +34,15 @@ PACKAGES = {
     "policy": "api@{v}/policy/v1",
     "apiextensions": "apiextensions-apiserver@{v}/pkg/apis/apiextensions/v1",
 }
-ROOTS = {
-    "meta": ["DeleteOptions"],
-    "core": [
-        "Namespace",
-        "Node",
-        "Pod",
-        "Service",
-        "Secret",
-        "ConfigMap",
-        "Endpoints",
-        "Event",
-        "ServiceAccount",
-        "Binding",
-    ],
-    "apps": ["ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"],
-    "networking": ["Ingress", "IngressClass"],
-    "coordination": ["Lease"],
-    "discovery": ["EndpointSlice"],
-    "events": ["Event"],
-    "rbac": ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"],
-    "authorization": [
-        "SelfSubjectAccessReview",
-        "SelfSubjectRulesReview",
-        "SubjectAccessReview",
-        "LocalSubjectAccessReview",
-    ],
-    "authentication": ["SelfSubjectReview", "TokenRequest", "TokenReview"],
-    "autoscaling": ["Scale"],
-    "policy": ["Eviction"],
-    "apiextensions": ["CustomResourceDefinition"],
-}
+#: Types that no kind reaches by itself: bodies of sub-resources, and what stands in a CRD.
+OTHERS = (
+    "meta.DeleteOptions",
+    "core.Binding",
+    "authentication.TokenRequest",
+    "autoscaling.Scale",
+    "policy.Eviction",
+    "apiextensions.JSONSchemaProps",
+)
 SCALARS = {"string", "bool", "int32", "int64", "float64"}
 SPECIAL = {
     "meta.Time": "Time",
@@ -188,8 +169,7 @@ def main(root: Path, version: str) -> None:
             if "types" in path.name and not path.name.startswith(("zz_", "types_swagger")):
                 parse(package, path, types, aliases)
     kept: dict[str, Any] = {}
-    waiting = [f"{package}.{name}" for package, names in ROOTS.items() for name in names]
-    waiting.append("apiextensions.JSONSchemaProps")
+    waiting = [*OTHERS, *(f"{GROUPS[kind.group]}.{kind.kind}" for kind in builtin_kinds())]
     while waiting:
         name = waiting.pop()
         if name in kept or name not in types:
