@@ -90,7 +90,7 @@ class Options:
 
 
 @dataclass(slots=True, eq=False)
-class Engine:
+class ServerContext:
     """One server's state. Everything in it belongs to the thread that runs `loop`."""
 
     options: Options
@@ -111,7 +111,7 @@ class Engine:
     allocations: dict[str, dict[str, str]] = field(default_factory=dict)
     """Pool name to {address or port: uid of the holder}."""
     serial: itertools.count[int] = field(default_factory=itertools.count)
-    put_off: int = 0
+    pending_work: int = 0
     """How many steps of work wait for their turn; read from any thread, to tell that the server is at rest."""
 
     def __post_init__(self) -> None:
@@ -124,14 +124,14 @@ class Engine:
 
     def soon(self, work: Callable[[], None]) -> None:
         """Run `work` in this thread once what it does now is done."""
-        self.put_off += 1
+        self.pending_work += 1
         self.loop.call_soon(self._run, work)
 
     def _run(self, work: Callable[[], None]) -> None:
         try:
             work()
         finally:
-            self.put_off -= 1
+            self.pending_work -= 1
 
     def later(self, seconds: float, work: Callable[[], None]) -> asyncio.TimerHandle:
         """Run `work` in this thread after a delay."""

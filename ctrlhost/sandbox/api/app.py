@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import User
     from ctrlhost.sandbox.auth.audit import Audit
     from ctrlhost.sandbox.auth.authorizer import Authorizer
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.http.messages import Attributes
 
 _log = logging.getLogger("ctrlhost.sandbox.app")
-_OPEN = frozenset({"version", "healthz", "livez", "readyz"})
+_OPEN_PATHS = frozenset({"version", "healthz", "livez", "readyz"})
 
 
 class TestEndpoints(Protocol):
@@ -36,7 +36,7 @@ class TestEndpoints(Protocol):
     def answer(self, request: Request, parts: list[str], /) -> Response | None:
         """Answer a request under /sandbox/; None for an unknown path."""
 
-    def strike(self, asked: Attributes, /) -> None:
+    def raise_fault(self, asked: Attributes, /) -> None:
         """Raise the fault that a test has ordered for such a request, if any."""
 
 
@@ -44,14 +44,14 @@ class App:
     """The handler of one server. Runs in the server's thread only."""
 
     def __init__(
-        self, engine: Engine, *, tokens: Mapping[str, User] | None, audit: Audit, admin: TestEndpoints | None
+        self, context: ServerContext, *, tokens: Mapping[str, User] | None, audit: Audit, admin: TestEndpoints | None
     ) -> None:
-        """Serve `engine`; without `tokens` no client needs one."""
-        self.engine = engine
+        """Serve `context`; without `tokens` no client needs one."""
+        self.context = context
         self.audit = audit
-        self.identity = engine.identity = Identity(tokens, engine.tokens, engine.authorizer)
-        self.discovery = Discovery(engine)
-        self.openapi = openapi.OpenApi(engine)
+        self.identity = context.identity = Identity(tokens, context.tokens, context.authorizer)
+        self.discovery = Discovery(context)
+        self.openapi = openapi.OpenApi(context)
         self.allowed_hosts: frozenset[str] = frozenset()
         self.admin = admin
         self.ready = False
@@ -90,13 +90,13 @@ class App:
             parts.pop()
         request.asked = attributes_of(request.method, parts, request.query)
         head = parts[0]
-        if head in _OPEN and request.method == "GET":
-            return self._open(head, request)
-        user = self.identity.establish(request)
-        if self.engine.authorizer is not None:
-            self._authorize(self.engine.authorizer, request, user)
+        if head in _OPEN_PATHS and request.method == "GET":
+            return self._answer_open(head, request)
+        user = self.identity.identify(request)
+        if self.context.authorizer is not None:
+            self._authorize(self.context.authorizer, request, user)
         if self.admin is not None:
-            self.admin.strike(request.asked)
+            self.admin.raise_fault(request.asked)
         if (head == "api" and len(parts) > 1) or (head == "apis" and len(parts) > 2):
             return self._resource(request, parts, user)
         if head == "sandbox" and self.admin is not None:
@@ -141,11 +141,11 @@ class App:
             group, version, rest = parts[1], parts[2], parts[3:]
         if not rest:
             return (self._group_version(group, version) if request.method == "GET" else None) or unknown_path()
-        return resources.answer(self.engine, request, group, version, rest, user) or self._unknown(group, version)
+        return resources.answer(self.context, request, group, version, rest, user) or self._unknown(group, version)
 
     def _unknown(self, group: str, version: str) -> Response:
         """Answer for a resource that is not served: under a built-in group version with a Status."""
-        registry = self.engine.registry
+        registry = self.context.registry
         if any(registry.is_builtin(kind) for kind in registry if (kind.group, kind.version) == (group, version)):
             raise Failure(404, "NotFound", "the server could not find the requested resource")
         return unknown_path()
@@ -153,14 +153,14 @@ class App:
     def _group_version(self, group: str, version: str) -> Response | None:
         return self.discovery.group_version(group, version)
 
-    def _open(self, head: str, request: Request) -> Response:
+    def _answer_open(self, head: str, request: Request) -> Response:
         if head == "version":
-            return Response(200, msgspec.json.encode(version_info(self.engine.options.version)))
+            return Response(200, msgspec.json.encode(version_info(self.context.options.version)))
         good = self.ready or head == "livez"
         text = "ok"
         if request.query.flag("verbose") or not good:
             mark = "[+]ready ok" if good else "[-]ready failed"
-            if self.engine.options.crd_conditions == "builtin":
+            if self.context.options.crd_conditions == "builtin":
                 # As kube-apiserver tells that it judges the names of CRDs itself.
                 mark += "\n[+]poststarthook/start-apiextensions-controllers ok"
             text = f"{mark}\n{head} check {'passed' if good else 'failed'}\n"

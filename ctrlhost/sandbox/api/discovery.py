@@ -13,7 +13,7 @@ from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry.registry import Kind, content_hash, version_order
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
 
 AGGREGATED = "APIGroupDiscoveryList"
 
@@ -21,9 +21,9 @@ AGGREGATED = "APIGroupDiscoveryList"
 class Discovery:
     """Documents are made once per change of the registry."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Describe the kinds of `engine`."""
-        self._engine = engine
+    def __init__(self, context: ServerContext) -> None:
+        """Describe the kinds of `context`."""
+        self._context = context
         self._made = -1
         self._cache: dict[Any, bytes] = {}
 
@@ -39,7 +39,7 @@ class Discovery:
             unchanged = request.headers.get("if-none-match") == etag
             return Response(304 if unchanged else 200, b"" if unchanged else body, content_type, headers)
         if core:
-            address = {"clientCIDR": "0.0.0.0/0", "serverAddress": self._engine.host}
+            address = {"clientCIDR": "0.0.0.0/0", "serverAddress": self._context.host}
             return _json({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]})
         groups = [self._group(name) for name in self._groups() if name]
         return _json({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
@@ -63,7 +63,7 @@ class Discovery:
         return _json({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources})
 
     def _kinds(self) -> list[Kind]:
-        registry = self._engine.registry
+        registry = self._context.registry
         return [kind for kind in registry if registry.is_listed(kind)]
 
     def _groups(self) -> dict[str, list[str]]:
@@ -81,9 +81,9 @@ class Discovery:
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
     def _document(self, key: Any, make: Any) -> bytes:
-        if self._made != self._engine.registry.changes:
+        if self._made != self._context.registry.changes:
             self._cache.clear()
-            self._made = self._engine.registry.changes
+            self._made = self._context.registry.changes
         found = self._cache.get(key)
         if found is None:
             found = self._cache[key] = msgspec.json.encode(make())

@@ -13,7 +13,7 @@ from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
 
 # An almost empty document in protobuf: swagger "2.0", a title and a version. It lets kubectl validate by its own means.
 _V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")
@@ -53,9 +53,9 @@ _ROOT = {
 class OpenApi:
     """Answers below /openapi; documents are made once per change of the registry."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Describe the kinds of `engine`."""
-        self._engine = engine
+    def __init__(self, context: ServerContext) -> None:
+        """Describe the kinds of `context`."""
+        self._context = context
         self._made = -1
         self._documents: dict[str, bytes] = {}
         self._hashes: dict[str, str] = {}
@@ -95,7 +95,7 @@ class OpenApi:
         return Response(200, body, headers=headers)
 
     def _refresh(self) -> None:
-        registry = self._engine.registry
+        registry = self._context.registry
         if self._made != registry.changes:
             self._made = registry.changes
             kinds = [kind for kind in registry if registry.is_listed(kind)]
@@ -113,9 +113,9 @@ class OpenApi:
     def _document(self, key: str) -> bytes:
         found = self._documents.get(key)
         if found is None:
-            registry = self._engine.registry
+            registry = self._context.registry
             kinds = [kind for kind in registry if _key(kind) == key and registry.is_listed(kind)]
-            found = self._documents[key] = msgspec.json.encode(document(kinds, self._engine.options.version))
+            found = self._documents[key] = msgspec.json.encode(document(kinds, self._context.options.version))
         return found
 
 

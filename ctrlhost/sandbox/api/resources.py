@@ -9,13 +9,13 @@ from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.registry.operation import Call
+from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.verbs import deletes, patch, reads, tables, writes
 from ctrlhost.sandbox.verbs.watches import Watch
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import User
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.http.messages import Request, Response, Stream
 
@@ -25,22 +25,24 @@ _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollectio
 
 
 def answer(
-    engine: Engine, request: Request, group: str, version: str, rest: list[str], user: User
+    context: ServerContext, request: Request, group: str, version: str, rest: list[str], user: User
 ) -> Response | Stream | None:
     """Answer a request under a group version; None if nothing is served there."""
-    call = _call(engine, request, group, version, rest, user)
-    if call is None:
+    operation = _operation(context, request, group, version, rest, user)
+    if operation is None:
         return None
-    if call.kind.custom is not None and call.kind.custom.warning:
-        call.warnings.append(call.kind.custom.warning)
-    response = _dispatch(engine, request, call)
-    for text in call.warnings[:20]:
+    if operation.kind.custom is not None and operation.kind.custom.warning:
+        operation.warnings.append(operation.kind.custom.warning)
+    response = _dispatch(context, request, operation)
+    for text in operation.warnings[:20]:
         shown = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", " ").replace("\n", " ")
         response.headers.append(("Warning", f'299 - "{shown}"'))
     return response
 
 
-def _call(engine: Engine, request: Request, group: str, version: str, rest: list[str], user: User) -> Call | None:
+def _operation(
+    context: ServerContext, request: Request, group: str, version: str, rest: list[str], user: User
+) -> Operation | None:
     """Read the path behind the group version."""
     namespace = ""
     scoped = rest[0] == "namespaces" and len(rest) >= 3 and not (not group and rest[2] in ("status", "finalize"))
@@ -48,7 +50,7 @@ def _call(engine: Engine, request: Request, group: str, version: str, rest: list
         namespace, rest = rest[1], rest[2:]
     if len(rest) > 3 or not all(rest):
         return None
-    kind = engine.registry.find(group, version, rest[0])
+    kind = context.registry.find(group, version, rest[0])
     name, sub = (rest[1] if len(rest) > 1 else ""), (rest[2] if len(rest) > 2 else "")
     if kind is None or (scoped and not kind.namespaced):
         return None
@@ -62,61 +64,65 @@ def _call(engine: Engine, request: Request, group: str, version: str, rest: list
         verb = {"POST": "create", **_OBJECT_VERBS}.get(request.method, "")
     else:
         verb = (_OBJECT_VERBS if name else _COLLECTION_VERBS).get(request.method, "")
-    return Call(verb, kind, namespace, name, sub, request.query, user=user)
+    return Operation(verb, kind, namespace, name, sub, request.query, user=user)
 
 
-def _dispatch(engine: Engine, request: Request, call: Call) -> Response | Stream:
-    kind = call.kind
-    if not call.verb or (not call.subresource and call.verb not in kind.verbs):
-        _refuse_verb(request, call)
+def _dispatch(context: ServerContext, request: Request, operation: Operation) -> Response | Stream:
+    kind = operation.kind
+    if not operation.verb or (not operation.subresource and operation.verb not in kind.verbs):
+        _refuse_verb(request, operation)
     if request.method in _OPTIONS:
-        call.read_write_options(_OPTIONS[request.method], request.headers.get("user-agent", ""))
-    if call.subresource:
-        return subresources.answer(engine, request, call)
+        operation.read_write_options(_OPTIONS[request.method], request.headers.get("user-agent", ""))
+    if operation.subresource:
+        return subresources.answer(context, request, operation)
     if kind.virtual:
-        return reviews.answer(engine, request, call)
-    if call.verb == "watch":
+        return reviews.answer(context, request, operation)
+    if operation.verb == "watch":
         accepted = negotiation.accept(request.headers.get("accept", ""))
-        return Watch(engine, call, tables.form_of(kind, call, accepted), negotiation.JSON)
+        return Watch(context, operation, tables.encoding_of(kind, operation, accepted), negotiation.JSON)
     accepted = negotiation.accept(request.headers.get("accept", ""))
-    if call.verb == "get":
-        snapshot = reads.get(engine, call, request.received)
-        return responses.respond(call, accepted, 200, views.raw(kind, snapshot))
-    if call.verb in ("list", "deletecollection"):
-        return _collection(engine, request, call, accepted)
-    if call.verb == "delete":
-        written = deletes.delete(engine, call, deletes.read_options(call, _delete_body(request)))
-    elif call.verb == "patch":
+    if operation.verb == "get":
+        snapshot = reads.get(context, operation, request.received)
+        return responses.respond(operation, accepted, 200, views.raw(kind, snapshot))
+    if operation.verb in ("list", "deletecollection"):
+        return _collection(context, request, operation, accepted)
+    if operation.verb == "delete":
+        written = deletes.delete(context, operation, deletes.read_options(operation, _delete_body(request)))
+    elif operation.verb == "patch":
         media = negotiation.media_type(request.headers.get("content-type", ""))
-        written = patch.patch(engine, call, media, request.body)
+        written = patch.patch(context, operation, media, request.body)
     else:
-        body = responses.decode_body(request, call)
-        written = writes.create(engine, call, body) if call.verb == "create" else writes.update(engine, call, body)
-    return responses.respond(call, accepted, written.code, written.raw or views.encode(written.obj))
+        body = responses.decode_body(request, operation)
+        written = (
+            writes.create(context, operation, body)
+            if operation.verb == "create"
+            else writes.update(context, operation, body)
+        )
+    return responses.respond(operation, accepted, written.code, written.raw or views.encode(written.obj))
 
 
-def _refuse_verb(request: Request, call: Call) -> None:
-    kind = call.kind
-    if kind.custom is not None and kind.custom.terminating and call.verb in ("create", "update", "patch"):
+def _refuse_verb(request: Request, operation: Operation) -> None:
+    kind = operation.kind
+    if kind.custom is not None and kind.custom.terminating and operation.verb in ("create", "update", "patch"):
         why = "create not allowed while custom resource definition is terminating"
-        if call.verb == "create":
-            raise status.forbidden(kind.plural, kind.group, call.name, why)
+        if operation.verb == "create":
+            raise status.forbidden(kind.plural, kind.group, operation.name, why)
         return
-    verb = call.verb or request.method.lower()
-    if kind.custom is not None and request.method == "PATCH" and not call.name:
+    verb = operation.verb or request.method.lower()
+    if kind.custom is not None and request.method == "PATCH" and not operation.name:
         raise status.bad_request("PATCH is not possible on a collection")
     raise status.method_not_allowed(verb, kind.plural, kind.group)
 
 
-def _collection(engine: Engine, request: Request, call: Call, accepted: Accepted) -> Response:
+def _collection(context: ServerContext, request: Request, operation: Operation, accepted: Accepted) -> Response:
     if accepted.form == "PartialObjectMetadata":
         raise Failure(406, "NotAcceptable", "a list can not be answered as PartialObjectMetadata")
-    if call.verb == "list":
-        page = reads.list_page(engine, call, request.received)
+    if operation.verb == "list":
+        page = reads.list_page(context, operation, request.received)
     else:
-        options = deletes.read_options(call, _delete_body(request))
-        page = deletes.delete_collection(engine, call, options, request.received)
-    body = tables.present_list(call, accepted, page) if accepted.form else reads.encode_list(call.kind, page)
+        options = deletes.read_options(operation, _delete_body(request))
+        page = deletes.delete_collection(context, operation, options, request.received)
+    body = tables.present_list(operation, accepted, page) if accepted.form else reads.encode_list(operation.kind, page)
     return responses.encoded(accepted, 200, body)
 
 

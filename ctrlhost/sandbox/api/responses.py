@@ -13,27 +13,27 @@ from ctrlhost.sandbox.verbs import tables
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.encoding.negotiation import Accepted
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
 
 
-def decode_body(request: Request, call: Call) -> Any:
+def decode_body(request: Request, operation: Operation) -> Any:
     """Read the object in a request's body."""
-    duplicates: list[str] | None = [] if call.counts_fields else None
+    duplicates: list[str] | None = [] if operation.counts_fields else None
     content_type = request.headers.get("content-type", "")
-    kind: Kind = call.kind
+    kind: Kind = operation.kind
     obj = negotiation.decode(content_type, request.body, "" if kind.custom is not None else kind.kind, duplicates)
     if duplicates:
-        call.problems += [f'duplicate field "{key}"' for key in duplicates]
+        operation.problems += [f'duplicate field "{key}"' for key in duplicates]
     return obj
 
 
-def respond(call: Call, accepted: Accepted, code: int, raw: bytes) -> Response:
+def respond(operation: Operation, accepted: Accepted, code: int, raw: bytes) -> Response:
     """Answer with one object in the form that was asked for."""
     if accepted.form == "PartialObjectMetadataList":
         raise Failure(406, "NotAcceptable", "an object can not be answered as a list")
     if accepted.form:
-        raw = tables.present_object(call, accepted, raw)
+        raw = tables.present_object(operation, accepted, raw)
     return encoded(accepted, code, raw)
 
 

@@ -18,62 +18,62 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.http.messages import Request, Response
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.operation import Operation
 
 _GROUP = "authorization.k8s.io"
 
 
-def answer(engine: Engine, request: Request, call: Call) -> Response:
+def answer(context: ServerContext, request: Request, operation: Operation) -> Response:
     """Answer a review."""
-    obj = admission.conform_object(call, writes.decode_type(call, responses.decode_body(request, call)))
+    obj = admission.conform_object(operation, writes.decode_type(operation, responses.decode_body(request, operation)))
     accepted = negotiation.accept(request.headers.get("accept", ""))
-    kind = call.kind
+    kind = operation.kind
     found = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
         "metadata": {},
-        **_ANSWERS[kind.kind](engine, call, obj),
+        **_ANSWERS[kind.kind](context, operation, obj),
     }
-    return responses.respond(call, accepted, 201, views.encode(found))
+    return responses.respond(operation, accepted, 201, views.encode(found))
 
 
-def _who(_engine: Engine, call: Call, _obj: Object) -> Object:
-    return {"metadata": {"creationTimestamp": times.now()}, "status": {"userInfo": call.user.as_dict()}}
+def _who(_context: ServerContext, operation: Operation, _obj: Object) -> Object:
+    return {"metadata": {"creationTimestamp": times.now()}, "status": {"userInfo": operation.user.as_dict()}}
 
 
-def _own_access(engine: Engine, call: Call, obj: Object) -> Object:
+def _own_access(context: ServerContext, operation: Operation, obj: Object) -> Object:
     spec = obj.get("spec") or {}
-    return {"spec": spec, "status": _decide(engine, call.user, _attributes(spec))}
+    return {"spec": spec, "status": _decide(context, operation.user, _attributes(spec))}
 
 
-def _access(engine: Engine, call: Call, obj: Object) -> Object:
+def _access(context: ServerContext, operation: Operation, obj: Object) -> Object:
     spec = obj.get("spec") or {}
     asked = _attributes(spec)
     if not spec.get("user") and not spec.get("groups"):
         raise _invalid("spec.user", "", "at least one of user or group must be specified")
     answer: Object = {"spec": spec}
-    if call.namespace:
+    if operation.namespace:
         if "nonResourceAttributes" in spec:
             why = "disallowed on this kind of request"
             raise _invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], why)
-        if asked.namespace != call.namespace:
+        if asked.namespace != operation.namespace:
             raise _invalid("spec.resourceAttributes.namespace", asked.namespace, "must match metadata.namespace")
-        answer["metadata"] = {"namespace": call.namespace}
+        answer["metadata"] = {"namespace": operation.namespace}
     extra = tuple((key, tuple(values)) for key, values in (spec.get("extra") or {}).items())
     user = User(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
-    return {**answer, "status": _decide(engine, user, asked)}
+    return {**answer, "status": _decide(context, user, asked)}
 
 
-def _own_rules(engine: Engine, call: Call, obj: Object) -> Object:
+def _own_rules(context: ServerContext, operation: Operation, obj: Object) -> Object:
     namespace = (obj.get("spec") or {}).get("namespace", "")
     if not namespace:
         raise bad_request("no namespace on request")
-    if engine.authorizer is None:
+    if context.authorizer is None:
         rules, errors = list(EVERYTHING), list[str]()
     else:
-        rules, errors = engine.authorizer.rules_of(call.user, namespace)
+        rules, errors = context.authorizer.rules_of(operation.user, namespace)
     found: dict[str, Any] = {
         "resourceRules": [rule.as_dict() for rule in rules if rule.resources],
         "nonResourceRules": [rule.as_dict() for rule in rules if rule.urls],
@@ -101,10 +101,10 @@ def _attributes(spec: dict[str, Any]) -> Attributes:
     return Attributes(on_resource.get("verb", ""), "", *(on_resource.get(key, "") for key in keys))
 
 
-def _decide(engine: Engine, user: User, asked: Attributes) -> dict[str, Any]:
-    if engine.authorizer is None:
+def _decide(context: ServerContext, user: User, asked: Attributes) -> dict[str, Any]:
+    if context.authorizer is None:
         return {"allowed": True, "reason": "sandbox"}
-    decision = engine.authorizer.authorize(user, asked)
+    decision = context.authorizer.authorize(user, asked)
     found: dict[str, Any] = {"allowed": decision.allowed}
     if decision.reason:
         found["reason"] = decision.reason
@@ -115,11 +115,11 @@ def _invalid(field: str, value: Any, why: str) -> status.Failure:
     return status.invalid("", _GROUP, "", [invalid_value(field, value, why)])
 
 
-_ANSWERS: dict[str, Callable[[Engine, Call, Object], Object]] = {
+_ANSWERS: dict[str, Callable[[ServerContext, Operation, Object], Object]] = {
     "SelfSubjectReview": _who,
     "SelfSubjectAccessReview": _own_access,
     "SubjectAccessReview": _access,
     "LocalSubjectAccessReview": _access,
     "SelfSubjectRulesReview": _own_rules,
-    "TokenReview": lambda engine, _, obj: token_requests.review(engine, obj),
+    "TokenReview": lambda context, _, obj: token_requests.review(context, obj),
 }

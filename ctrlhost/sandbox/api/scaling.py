@@ -13,16 +13,16 @@ from ctrlhost.sandbox.verbs.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, S
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import FieldPath, Kind
 
 API_VERSION = "autoscaling/v1"
 
 
-def read(engine: Engine, call: Call) -> Object:
+def read(context: ServerContext, operation: Operation) -> Object:
     """Give the Scale of an object."""
-    return scale_of(call.kind, views.load(call.kind, reads.find(engine, call)))
+    return scale_of(operation.kind, views.load(operation.kind, reads.find(context, operation)))
 
 
 def scale_of(kind: Kind, obj: Object) -> Object:
@@ -55,7 +55,7 @@ def at(obj: Any, path: FieldPath) -> Any:
     return obj
 
 
-def update(engine: Engine, call: Call, body: Any) -> Object:
+def update(context: ServerContext, operation: Operation, body: Any) -> Object:
     """Replace the Scale of an object."""
     if type(body) is not dict or body.get("kind", "Scale") != "Scale":
         raise bad_request("the request body must be a Scale")
@@ -65,30 +65,30 @@ def update(engine: Engine, call: Call, body: Any) -> Object:
     name = metadata.get("name")
     if not name:
         raise bad_request(
-            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+            f"the name of the object ({operation.name} based on URL) was undeterminable: name must be provided"
         )
-    if name != call.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-    return _write(engine, call, body)
+    if name != operation.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({operation.name})")
+    return _write(context, operation, body)
 
 
-def patch(engine: Engine, call: Call, media: str, body: bytes) -> Object:
+def patch(context: ServerContext, operation: Operation, media: str, body: bytes) -> Object:
     """Patch the Scale of an object."""
     types = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     if media not in types:
         raise negotiation.unsupported(", ".join(types))
-    old = read(engine, call)
+    old = read(context, operation)
     old["spec"].setdefault("replicas", 0)
     if media == APPLY_PATCH:
-        return _write(engine, call, negotiation.decode_yaml(body))
+        return _write(context, operation, negotiation.decode_yaml(body))
     document = negotiation.decode_json(body)
     if media != JSON_PATCH and type(document) is not dict:
         raise bad_request("the patch must be an object")
-    return _write(engine, call, changed(call.kind, old, media, document))
+    return _write(context, operation, changed(operation.kind, old, media, document))
 
 
-def _write(engine: Engine, call: Call, scale: Any) -> Object:
-    kind = call.kind
+def _write(context: ServerContext, operation: Operation, scale: Any) -> Object:
+    kind = operation.kind
     assert kind.scale is not None
     if type(scale) is not dict:
         raise bad_request("the body or the patch does not leave an object")
@@ -100,8 +100,10 @@ def _write(engine: Engine, call: Call, scale: Any) -> Object:
         raise bad_request("json: cannot unmarshal value into Go struct field ScaleSpec.spec.replicas of type int32")
     if replicas < 0:
         text = "must be greater than or equal to 0"
-        raise status.invalid("Scale", "autoscaling", call.name, [status.invalid_value("spec.replicas", replicas, text)])
-    snapshot = reads.find(engine, call)
+        raise status.invalid(
+            "Scale", "autoscaling", operation.name, [status.invalid_value("spec.replicas", replicas, text)]
+        )
+    snapshot = reads.find(context, operation)
     writes.check_preconditions(kind, snapshot, meta.metadata_of(scale))
     old = views.load(kind, snapshot)
     obj = views.load(kind, snapshot)
@@ -112,4 +114,4 @@ def _write(engine: Engine, call: Call, scale: Any) -> Object:
         if type(node) is not dict:
             raise Failure(500, "InternalError", "the parent of the replicas field is no object")
     node[last] = replicas
-    return scale_of(kind, writes.replace(engine, call, snapshot, old, obj).obj)
+    return scale_of(kind, writes.replace(context, operation, snapshot, old, obj).obj)

@@ -13,65 +13,65 @@ from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.verbs import deletes, patch, reads, writes
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 CONNECTS = ("exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize")
 
 
-def answer(engine: Engine, request: Request, call: Call) -> Response:
+def answer(context: ServerContext, request: Request, operation: Operation) -> Response:
     """Answer a request on a sub-resource."""
-    kind = call.kind
-    found = kind.subresource(call.subresource)
+    kind = operation.kind
+    found = kind.subresource(operation.subresource)
     if found is None and kind.plural != "pods":
-        raise status.not_found(kind.plural, kind.group, call.name)
+        raise status.not_found(kind.plural, kind.group, operation.name)
     if found is None:
-        raise bad_request(f"pods/{call.subresource} is not supported by the sandbox")
-    if call.verb not in found.verbs:
-        raise status.method_not_allowed(call.verb, kind.plural, kind.group)
-    special = _SPECIAL.get(call.subresource)
+        raise bad_request(f"pods/{operation.subresource} is not supported by the sandbox")
+    if operation.verb not in found.verbs:
+        raise status.method_not_allowed(operation.verb, kind.plural, kind.group)
+    special = _SPECIAL.get(operation.subresource)
     if special is not None:
-        return special(engine, request, call)
+        return special(context, request, operation)
     accepted = negotiation.accept(request.headers.get("accept", ""))
-    if call.verb == "get":
-        snapshot = reads.get(engine, call, request.received)
-        return responses.respond(call, accepted, 200, views.raw(kind, snapshot))
-    if call.verb == "patch":
+    if operation.verb == "get":
+        snapshot = reads.get(context, operation, request.received)
+        return responses.respond(operation, accepted, 200, views.raw(kind, snapshot))
+    if operation.verb == "patch":
         media = negotiation.media_type(request.headers.get("content-type", ""))
-        written = patch.patch(engine, call, media, request.body)
+        written = patch.patch(context, operation, media, request.body)
     else:
-        written = writes.update(engine, call, responses.decode_body(request, call))
-    return responses.respond(call, accepted, written.code, written.raw or views.encode(written.obj))
+        written = writes.update(context, operation, responses.decode_body(request, operation))
+    return responses.respond(operation, accepted, written.code, written.raw or views.encode(written.obj))
 
 
-def _scale(engine: Engine, request: Request, call: Call) -> Response:
-    if call.verb == "get":
-        scale = scaling.read(engine, call)
-    elif call.verb == "patch":
+def _scale(context: ServerContext, request: Request, operation: Operation) -> Response:
+    if operation.verb == "get":
+        scale = scaling.read(context, operation)
+    elif operation.verb == "patch":
         media = negotiation.media_type(request.headers.get("content-type", ""))
-        scale = scaling.patch(engine, call, media, request.body)
+        scale = scaling.patch(context, operation, media, request.body)
     else:
-        scale = scaling.update(engine, call, _body(request, "Scale"))
+        scale = scaling.update(context, operation, _body(request, "Scale"))
     accepted = negotiation.accept(request.headers.get("accept", ""))
-    return responses.respond(call, accepted, 200, views.encode(scale))
+    return responses.respond(operation, accepted, 200, views.encode(scale))
 
 
 def _body(request: Request, kind: str) -> Any:
     return negotiation.decode(request.headers.get("content-type", ""), request.body, kind)
 
 
-def _log(engine: Engine, request: Request, call: Call) -> Response:
+def _log(context: ServerContext, request: Request, operation: Operation) -> Response:
     """Make up a few lines."""
-    pod = views.load(call.kind, reads.find(engine, call))
+    pod = views.load(operation.kind, reads.find(context, operation))
     names = [container["name"] for container in pod["spec"]["containers"]]
     wanted = request.query.first("container") or names[0]
     if wanted not in names:
-        raise bad_request(f"container {wanted} is not valid for pod {call.name}")
+        raise bad_request(f"container {wanted} is not valid for pod {operation.name}")
     if not pod["spec"].get("nodeName"):
         return Response(200, b"", "text/plain")
     started = (pod.get("status") or {}).get("startTime")
     if started is None:
-        raise bad_request(f'container "{wanted}" in pod "{call.name}" is waiting to start: ContainerCreating')
+        raise bad_request(f'container "{wanted}" in pod "{operation.name}" is waiting to start: ContainerCreating')
     lines = [f"{started} {wanted} started", f"{started} {wanted} runs nothing: this is a sandbox"]
     tail = request.query.number("tailLines")
     if tail is not None:
@@ -79,44 +79,44 @@ def _log(engine: Engine, request: Request, call: Call) -> Response:
     return Response(200, "".join(f"{line}\n" for line in lines).encode(), "text/plain")
 
 
-def _eviction(engine: Engine, request: Request, call: Call) -> Response:
+def _eviction(context: ServerContext, request: Request, operation: Operation) -> Response:
     body = _body(request, "Eviction")
     options = body.get("deleteOptions") if isinstance(body, dict) else None
-    deletes.delete(engine, call, deletes.read_options(call, options))
+    deletes.delete(context, operation, deletes.read_options(operation, options))
     done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return responses.json_answer(201, done)
 
 
-def _binding(engine: Engine, request: Request, call: Call) -> Response:
+def _binding(context: ServerContext, request: Request, operation: Operation) -> Response:
     body = _body(request, "Binding")
     target = (body.get("target") or {}).get("name") if isinstance(body, dict) else None
     if not target:
-        raise status.invalid("Binding", "", call.name, [status.required("target.name")])
-    bind(engine, call, target)
+        raise status.invalid("Binding", "", operation.name, [status.required("target.name")])
+    bind(context, operation, target)
     return responses.json_answer(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
 
-def bind(engine: Engine, call: Call, node: str) -> None:
+def bind(context: ServerContext, operation: Operation, node: str) -> None:
     """Place a pod on a node; 409 if it is on one."""
-    snapshot = reads.find(engine, call)
-    old, pod = views.load(call.kind, snapshot), views.load(call.kind, snapshot)
+    snapshot = reads.find(context, operation)
+    old, pod = views.load(operation.kind, snapshot), views.load(operation.kind, snapshot)
     if pod["spec"].get("nodeName"):
-        why = f'pod {call.name} is already assigned to node "{node}"'
-        raise status.conflict("pods/binding", "", call.name, why)
+        why = f'pod {operation.name} is already assigned to node "{node}"'
+        raise status.conflict("pods/binding", "", operation.name, why)
     pod["spec"]["nodeName"] = node
     conditions = [item for item in pod["status"].get("conditions") or () if item["type"] != "PodScheduled"]
     conditions.append(
         {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": times.now()}
     )
     pod["status"]["conditions"] = conditions
-    call.subresource = "binding"
-    writes.replace(engine, call, snapshot, old, pod)
+    operation.subresource = "binding"
+    writes.replace(context, operation, snapshot, old, pod)
 
 
-def _token(engine: Engine, request: Request, call: Call) -> Response:
-    made = token_requests.request(engine, call, _body(request, "TokenRequest"))
+def _token(context: ServerContext, request: Request, operation: Operation) -> Response:
+    made = token_requests.request(context, operation, _body(request, "TokenRequest"))
     accepted = negotiation.accept(request.headers.get("accept", ""))
-    return responses.respond(call, accepted, 201, views.encode(made))
+    return responses.respond(operation, accepted, 201, views.encode(made))
 
 
 _SPECIAL = {"scale": _scale, "log": _log, "eviction": _eviction, "binding": _binding, "token": _token}

@@ -14,33 +14,33 @@ from ctrlhost.sandbox.verbs import reads
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.storage.store import Snapshot
 
 _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 2**32
 _KIND, _GROUP = "TokenRequest", "authentication.k8s.io"
 
 
-def request(engine: Engine, call: Call, body: Any) -> Object:
-    """Make a token for the service account that the call names."""
-    account = reads.find(engine, call)
+def request(context: ServerContext, operation: Operation, body: Any) -> Object:
+    """Make a token for the service account that the operation names."""
+    account = reads.find(context, operation)
     if not isinstance(body, dict):
         raise bad_request("the request body must be an object of kind TokenRequest")
     named = (body.get("apiVersion") or f"{_GROUP}/v1", body.get("kind") or _KIND)
     if named != (f"{_GROUP}/v1", _KIND):
         raise bad_request(f"the body is a {named[1]} of {named[0]}, and a {_KIND} of {_GROUP}/v1 was expected")
-    if meta.metadata_of(body).get("namespace") not in (None, "", call.namespace):
+    if meta.metadata_of(body).get("namespace") not in (None, "", operation.namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     body = conform(builtin("authentication.TokenRequest"), body, _KIND, [])
     spec = body.get("spec") or {}
     spec.setdefault("expirationSeconds", _DEFAULT_SECONDS)
-    causes = _causes(call, meta.metadata_of(body), spec)
+    causes = _causes(operation, meta.metadata_of(body), spec)
     if causes:
         raise status.invalid(_KIND, _GROUP, "", causes)
-    audiences = spec["audiences"] = spec.get("audiences") or list(engine.tokens.audiences)
-    bound = _bound(engine, call, spec.get("boundObjectRef"))
-    token, until = engine.tokens.issue(account, spec["expirationSeconds"], audiences, bound)
+    audiences = spec["audiences"] = spec.get("audiences") or list(context.tokens.audiences)
+    bound = _bound(context, operation, spec.get("boundObjectRef"))
+    token, until = context.tokens.issue(account, spec["expirationSeconds"], audiences, bound)
     metadata = {"name": account.name, "namespace": account.namespace, "creationTimestamp": times.now()}
     ends = {"token": token, "expirationTimestamp": times.seconds(until)}
     return {
@@ -52,10 +52,10 @@ def request(engine: Engine, call: Call, body: Any) -> Object:
     }
 
 
-def _causes(call: Call, metadata: dict[str, Any], spec: dict[str, Any]) -> list[Cause]:
+def _causes(operation: Operation, metadata: dict[str, Any], spec: dict[str, Any]) -> list[Cause]:
     found = []
     sent = metadata.get("name")
-    if sent and sent != call.name:
+    if sent and sent != operation.name:
         found.append(status.invalid_value("metadata.name", sent, "must match the service account name if specified"))
     seconds = spec["expirationSeconds"]
     if seconds < _LEAST_SECONDS:
@@ -67,7 +67,7 @@ def _causes(call: Call, metadata: dict[str, Any], spec: dict[str, Any]) -> list[
     return found
 
 
-def _bound(engine: Engine, call: Call, reference: Any) -> tuple[str, Snapshot] | None:
+def _bound(context: ServerContext, operation: Operation, reference: Any) -> tuple[str, Snapshot] | None:
     """Find the object whose end is to be the token's."""
     if reference is None:
         return None
@@ -77,7 +77,7 @@ def _bound(engine: Engine, call: Call, reference: Any) -> tuple[str, Snapshot] |
         group, _, version = version.rpartition("/")
         raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
     name, table = reference.get("name", ""), BOUND[member]
-    found = engine.store.table(table).get("" if member == "node" else call.namespace, name)
+    found = context.store.table(table).get("" if member == "node" else operation.namespace, name)
     if found is None:
         raise status.not_found(table, "", name)
     uid = reference.get("uid")
@@ -85,19 +85,21 @@ def _bound(engine: Engine, call: Call, reference: Any) -> tuple[str, Snapshot] |
         raise status.conflict(
             table, "", name, f"the UID in the bound object reference ({uid}) is not that of the object"
         )
-    if member == "pod" and found.decode()["spec"].get("serviceAccountName") != call.name:
-        raise bad_request(f"cannot bind token for serviceaccount {call.name!r} to a pod of another service account")
+    if member == "pod" and found.decode()["spec"].get("serviceAccountName") != operation.name:
+        raise bad_request(
+            f"cannot bind token for serviceaccount {operation.name!r} to a pod of another service account"
+        )
     return member, found
 
 
-def review(engine: Engine, body: Object) -> Object:
+def review(context: ServerContext, body: Object) -> Object:
     """Tell whose token one is: the spec and status of a TokenReview."""
     spec = body.get("spec") or {}
     token = spec.get("token")
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
-    wanted = spec.get("audiences") or engine.tokens.audiences
-    found = engine.identity.of_token(token, wanted)
+    wanted = spec.get("audiences") or context.tokens.audiences
+    found = context.identity.of_token(token, wanted)
     if found is None:
         return {"spec": spec, "status": {"user": {}, "error": "invalid bearer token"}}
     user, audiences = found

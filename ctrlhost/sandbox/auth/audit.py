@@ -69,7 +69,7 @@ class _Named(msgspec.Struct):
 _named = msgspec.json.Decoder(_Named)
 
 
-class _Shelf:
+class _BodyArena:
     """Bodies, side by side in large blocks: kept one by one they would leave holes between the objects that stay."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Audit:
         """Keep the newest records in memory; with `file` append every request to it, readable by its owner only."""
         self._lock = threading.Lock()
         self._records: deque[tuple[AuditRecord, bytearray, int, int]] = deque()
-        self._shelf = _Shelf()
+        self._bodies = _BodyArena()
         self._bytes = 0
         self._file: IO[bytes] | None = None
         if file is not None:
@@ -169,7 +169,7 @@ class Audit:
 
     def _keep(self, record: AuditRecord, body: bytes) -> None:
         with self._lock:
-            self._records.append((record, *self._shelf.put(body)))
+            self._records.append((record, *self._bodies.put(body)))
             self._bytes += len(body)
             while len(self._records) > MAX_RECORDS or self._bytes > MAX_BYTES:
                 _, _, start, end = self._records.popleft()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ctrlhost.sandbox.apimachinery.objects import User
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.storage.store import Snapshot, Store
 
 GROUP = "rbac.authorization.k8s.io"
@@ -87,11 +87,11 @@ class Authorizer:
             raise refusal(user, asked, decision.reason)
         return decision
 
-    def require_call(self, call: Call, verb: str) -> None:
-        """Raise 403 unless the caller may do `verb` too on what the call is about."""
-        kind = call.kind
-        asked = Attributes(verb, "", kind.group, kind.version, kind.plural, "", call.namespace, call.name)
-        self.require(call.user, asked)
+    def require_verb(self, operation: Operation, verb: str) -> None:
+        """Raise 403 unless the user may do `verb` too on what the operation is about."""
+        kind = operation.kind
+        asked = Attributes(verb, "", kind.group, kind.version, kind.plural, "", operation.namespace, operation.name)
+        self.require(operation.user, asked)
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
         """Give all that a user may do in a namespace ("" for outside of any), and what could not be resolved."""

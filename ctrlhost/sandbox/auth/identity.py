@@ -40,14 +40,14 @@ class Identity:
         if self._tokens is not None:
             self._tokens[token] = user
 
-    def establish(self, request: Request) -> User:
+    def identify(self, request: Request) -> User:
         """Tell for whom a request is done, and note it in the request; 401 where that is nobody."""
         user = request.user = self._authenticate(request)
-        wanted = _impersonated(request)
+        wanted = _impersonated_user(request)
         if wanted is not None:
             self._check_impersonation(user, wanted)
             request.impersonator = user
-            user = request.user = _completed(wanted)
+            user = request.user = _with_implied_groups(wanted)
         return user
 
     def of_token(self, token: str, audiences: Iterable[str]) -> tuple[User, list[str]] | None:
@@ -103,7 +103,7 @@ def unauthorized() -> Failure:
     return Failure(401, "Unauthorized", "Unauthorized")
 
 
-def _impersonated(request: Request) -> User | None:
+def _impersonated_user(request: Request) -> User | None:
     """Read the headers by which a request speaks for another; None where there is none, 400 where they name nobody."""
     headers = request.headers
     name = headers.get("impersonate-user", "")
@@ -121,7 +121,7 @@ def _impersonated(request: Request) -> User | None:
     return None
 
 
-def _completed(user: User) -> User:
+def _with_implied_groups(user: User) -> User:
     """Add the groups that go without saying."""
     groups = list(user.groups)
     if not groups and user.name.startswith(_ACCOUNT) and user.name.count(":") == 3:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ISSUER = "https://kubernetes.default.svc"
 AUDIENCES = (ISSUER,)
 _HEADER = {"alg": "HS256", "typ": "JWT"}
-_MAX_KNOWN = 1000
+_MAX_VERIFIED = 1000
 _EXTRA = "authentication.kubernetes.io/"
 #: What a token may be bound to, by its member in the claims, and the table that it is in.
 BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}
@@ -38,7 +38,7 @@ class ServiceAccountTokens:
         """Sign with a key that nobody else has; a token ends with the account or the object that it is bound to."""
         self._store = store
         self._key = secrets.token_bytes(32)
-        self._known: dict[str, dict[str, Any]] = {}
+        self._verified: dict[str, dict[str, Any]] = {}
 
     def issue(
         self,
@@ -70,24 +70,24 @@ class ServiceAccountTokens:
 
     def user(self, token: str, audiences: Iterable[str] = AUDIENCES) -> tuple[User, list[str]] | None:
         """Tell whose token it is and for which of the audiences; None for one that is not, or no longer, good."""
-        claims = self._known.get(token) or self._read(token)
+        claims = self._verified.get(token) or self._read(token)
         if claims is None or claims["exp"] <= time.time():
             return None
         meant = [audience for audience in audiences if audience in claims["aud"]]
         own = claims["kubernetes.io"]
         namespace, account = own["namespace"], own["serviceaccount"]
-        if not meant or not self._is_there("serviceaccounts", namespace, account):
+        if not meant or not self._exists("serviceaccounts", namespace, account):
             return None
         extra = [(f"{_EXTRA}credential-id", (f"JTI={claims['jti']}",))]
         for member, table in BOUND.items():
             if member in own:
-                if not self._is_there(table, "" if member == "node" else namespace, own[member]):
+                if not self._exists(table, "" if member == "node" else namespace, own[member]):
                     return None
                 extra += [(f"{_EXTRA}{member}-{key}", (own[member][key],)) for key in ("name", "uid")]
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
         return User(claims["sub"], groups, account["uid"], tuple(extra)), meant
 
-    def _is_there(self, table: str, namespace: str, named: dict[str, str]) -> bool:
+    def _exists(self, table: str, namespace: str, named: dict[str, str]) -> bool:
         found = self._store.table(table).get(namespace, named["name"])
         return found is not None and found.uid == named["uid"]
 
@@ -97,9 +97,9 @@ class ServiceAccountTokens:
             return None
         # Whatever has our signature is what we wrote.
         claims: dict[str, Any] = msgspec.json.decode(_decode(head.partition(".")[2]))
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.clear()
-        self._known[token] = claims
+        if len(self._verified) >= _MAX_VERIFIED:
+            self._verified.clear()
+        self._verified[token] = claims
         return claims
 
     def _signature(self, head: str) -> str:

@@ -27,7 +27,7 @@ class AggregationController(Controller):
     def reconcile(self, key: Key) -> None:
         """Put together all that are put together."""
         assert key == _ALL
-        roles = self.engine.store.table(_TABLE).list()
+        roles = self.context.store.table(_TABLE).list()
         for snapshot in roles:
             if b'"aggregationRule"' in snapshot.raw and not is_terminating(snapshot):
                 self._aggregate(snapshot, roles)

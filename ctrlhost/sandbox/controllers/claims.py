@@ -29,7 +29,7 @@ def touched(controller: Controller, owners: str, table: Table, event: Event) -> 
     if table.name != "pods":
         return []
     uids = {uid for one in (event.old, event.new) if one is not None for uid in one.owners}
-    candidates = controller.engine.store.table(owners).list(found.namespace)
+    candidates = controller.context.store.table(owners).list(found.namespace)
     mine: list[Key] = [(one.namespace, one.name) for one in candidates if one.uid in uids]
     # A pod that nobody controls may be taken up by whoever selects it.
     return mine if mine or uids else [(one.namespace, one.name) for one in candidates]
@@ -38,7 +38,7 @@ def touched(controller: Controller, owners: str, table: Table, event: Event) -> 
 def owned(controller: Controller, owner: Object) -> list[Object]:
     """Give the pods that `owner` controls."""
     metadata = owner["metadata"]
-    pods = controller.engine.store.table("pods").list(metadata["namespace"])
+    pods = controller.context.store.table("pods").list(metadata["namespace"])
     mine = [pod.decode() for pod in pods if metadata["uid"] in pod.owners]
     return [pod for pod in mine if controller_of(pod) == metadata["uid"]]
 
@@ -47,7 +47,7 @@ def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] 
     """Give the pods that `owner` controls, after taking up those that fit and letting go of those that do not."""
     kind, metadata, selector = controller.kind("", "Pod"), owner["metadata"], owner["spec"]["selector"]
     mine = []
-    for snapshot in controller.engine.store.table("pods").list(metadata["namespace"]):
+    for snapshot in controller.context.store.table("pods").list(metadata["namespace"]):
         selected = match_selector(selector, snapshot.labels)
         if not selected and metadata["uid"] not in snapshot.owners:
             continue

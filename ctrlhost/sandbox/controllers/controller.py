@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.registry.operation import Call
+from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
 from ctrlhost.sandbox.verbs import deletes, writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.registry import Kind
 
 _log = logging.getLogger("ctrlhost.sandbox.controllers.base")
@@ -29,18 +29,18 @@ class Controller(ABC):
 
     name = ""
 
-    def __init__(self, engine: Engine) -> None:
-        """Act on `engine`."""
-        self.engine = engine
+    def __init__(self, context: ServerContext) -> None:
+        """Act on `context`."""
+        self.context = context
         self._dirty: dict[Key, None] = {}
         self._scheduled = False
 
     def start(self) -> None:
         """Follow all commits, and look at what is stored already."""
-        self.engine.store.listeners.append(self._told)
-        for table in self.engine.store.tables():
+        self.context.store.listeners.append(self._enqueue_touched)
+        for table in self.context.store.tables():
             for snapshot in table.list():
-                self._told(table, Event(snapshot.revision, None, snapshot))
+                self._enqueue_touched(table, Event(snapshot.revision, None, snapshot))
 
     @abstractmethod
     def touched(self, table: Table, event: Event) -> list[Key]:
@@ -55,17 +55,17 @@ class Controller(ABC):
         self._dirty[key] = None
         if not self._scheduled:
             self._scheduled = True
-            self.engine.soon(self._work)
+            self.context.soon(self._process)
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Have a key looked at later."""
-        self.engine.later(seconds, lambda: self.add(key))
+        self.context.later(seconds, lambda: self.add(key))
 
-    def _told(self, table: Table, event: Event) -> None:
+    def _enqueue_touched(self, table: Table, event: Event) -> None:
         for key in self.touched(table, event):
             self.add(key)
 
-    def _work(self) -> None:
+    def _process(self) -> None:
         """Handle a few keys and let the loop turn, so that clients are served in between."""
         for _ in range(50):
             if not self._dirty:
@@ -81,42 +81,42 @@ class Controller(ABC):
                 self.add_after(key, _RETRY_SECONDS)
             except Exception:  # noqa: BLE001 - one object must not end the controller
                 _log.exception("sandbox controller %s failed on %s", self.name, key)
-        self.engine.soon(self._work)
+        self.context.soon(self._process)
 
     # the verbs
 
     def kind(self, group: str, kind: str) -> Kind:
         """Find a built-in kind."""
-        found = self.engine.registry.find_kind(group, "v1", kind)
+        found = self.context.registry.find_kind(group, "v1", kind)
         assert found is not None
         return found
 
     def table_kind(self, table: str) -> Kind | None:
         """Find the kind whose objects a table holds."""
-        return self.engine.registry.of_table(table)
+        return self.context.registry.of_table(table)
 
-    def call(self, verb: str, kind: Kind, namespace: str, name: str = "", subresource: str = "") -> Call:
-        """Make a call in this controller's name."""
-        return Call(verb, kind, namespace, name, subresource, manager=f"sandbox-{self.name}")
+    def operation(self, verb: str, kind: Kind, namespace: str, name: str = "", subresource: str = "") -> Operation:
+        """Make an operation in this controller's name."""
+        return Operation(verb, kind, namespace, name, subresource, manager=f"sandbox-{self.name}")
 
     def read(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """Read an object; None if there is none."""
-        found = self.engine.store.table(kind.table).get(namespace, name)
+        found = self.context.store.table(kind.table).get(namespace, name)
         return None if found is None else views.load(kind, found)
 
     def listed(self, kind: Kind, namespace: str | None = None) -> list[Object]:
         """Read the objects of a namespace or of all."""
-        return [views.load(kind, item) for item in self.engine.store.table(kind.table).list(namespace)]
+        return [views.load(kind, item) for item in self.context.store.table(kind.table).list(namespace)]
 
     def create(self, kind: Kind, namespace: str, obj: Object) -> Object:
         """Create an object."""
-        return writes.create(self.engine, self.call("create", kind, namespace), obj).obj
+        return writes.create(self.context, self.operation("create", kind, namespace), obj).obj
 
     def update(self, kind: Kind, obj: Object, subresource: str = "") -> Object:
         """Replace an object, or its sub-resource."""
         metadata = obj["metadata"]
-        call = self.call("update", kind, metadata.get("namespace", ""), metadata["name"], subresource)
-        return writes.update(self.engine, call, obj).obj
+        operation = self.operation("update", kind, metadata.get("namespace", ""), metadata["name"], subresource)
+        return writes.update(self.context, operation, obj).obj
 
     def event(self, about: Object, reason: str, message: str, component: str) -> None:
         """Record an Event about an object."""
@@ -153,7 +153,7 @@ class Controller(ABC):
             metadata: dict[str, Any] = snapshot["metadata"]
             namespace, name, uid = metadata.get("namespace", ""), metadata["name"], metadata["uid"]
         options = deletes.DeleteOptions(grace, policy, uid)
-        deletes.delete(self.engine, self.call("delete", kind, namespace, name), options)
+        deletes.delete(self.context, self.operation("delete", kind, namespace, name), options)
 
 
 def is_terminating(snapshot: Snapshot) -> bool:

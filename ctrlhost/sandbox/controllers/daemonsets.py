@@ -30,7 +30,7 @@ class DaemonSetController(Controller):
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Look at a set that changed, at the set of a pod that did, and at all when a node did."""
         if table.name == "nodes":
-            return [(one.namespace, one.name) for one in self.engine.store.table("apps/daemonsets").list()]
+            return [(one.namespace, one.name) for one in self.context.store.table("apps/daemonsets").list()]
         return claims.touched(self, "apps/daemonsets", table, event)
 
     def reconcile(self, key: Key) -> None:

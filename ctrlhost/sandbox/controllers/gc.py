@@ -10,7 +10,7 @@ from ctrlhost.sandbox.verbs.deletes import FOREGROUND, ORPHAN
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
 
@@ -20,9 +20,9 @@ class GarbageCollector(Controller):
 
     name = "gc"
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, context: ServerContext) -> None:
         """Start without knowing any dependent."""
-        super().__init__(engine)
+        super().__init__(context)
         self._dependents: dict[str, set[str]] = {}
 
     def touched(self, table: Table, event: Event) -> list[Key]:
@@ -45,7 +45,7 @@ class GarbageCollector(Controller):
 
     def reconcile(self, key: Key) -> None:
         """Delete an object without living owners; finish one that waits for its dependents."""
-        snapshot = self.engine.store.uids.get(key[0])
+        snapshot = self.context.store.uids.get(key[0])
         if snapshot is None:
             return
         kind = self.table_kind(snapshot.table)
@@ -68,7 +68,7 @@ class GarbageCollector(Controller):
         solid, waiting, dangling = [], [], []
         for reference in references:
             owner = self._owner(snapshot, reference)
-            if owner is None and not kind.namespaced and reference["uid"] in self.engine.store.uids:
+            if owner is None and not kind.namespaced and reference["uid"] in self.context.store.uids:
                 # A cluster-scoped object can not be owned by a namespaced one; leave it alone.
                 return
             if owner is None:
@@ -88,15 +88,15 @@ class GarbageCollector(Controller):
 
     def _owner(self, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
         """Find the living owner: in the dependent's namespace or cluster-wide, with that very uid."""
-        owner = self.engine.store.uids.get(reference["uid"])
+        owner = self.context.store.uids.get(reference["uid"])
         if owner is None:
             return None
         return owner if owner.name == reference["name"] and owner.namespace in ("", dependent.namespace) else None
 
-    def _of(self, uid: str) -> list[tuple[Kind, Snapshot]]:
+    def _dependents_of(self, uid: str) -> list[tuple[Kind, Snapshot]]:
         found = []
         for dependent in sorted(self._dependents.get(uid, ())):
-            snapshot = self.engine.store.uids.get(dependent)
+            snapshot = self.context.store.uids.get(dependent)
             kind = None if snapshot is None else self.table_kind(snapshot.table)
             if kind is not None and snapshot is not None:
                 found.append((kind, snapshot))
@@ -104,7 +104,7 @@ class GarbageCollector(Controller):
 
     def _orphan(self, kind: Kind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
-        for dependent_kind, snapshot in self._of(uid):
+        for dependent_kind, snapshot in self._dependents_of(uid):
             dependent = views.load(dependent_kind, snapshot)
             references = dependent["metadata"].get("ownerReferences") or []
             dependent["metadata"]["ownerReferences"] = [item for item in references if item["uid"] != uid]
@@ -114,7 +114,7 @@ class GarbageCollector(Controller):
     def _foreground(self, kind: Kind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
         blocked = False
-        for dependent_kind, snapshot in self._of(uid):
+        for dependent_kind, snapshot in self._dependents_of(uid):
             references = views.load(dependent_kind, snapshot)["metadata"].get("ownerReferences") or []
             blocked = blocked or any(item["uid"] == uid and item.get("blockOwnerDeletion") for item in references)
             self.add((snapshot.uid,))

@@ -43,7 +43,7 @@ class NamespaceController(Controller):
         return [(found.namespace,)] if self._terminates(found.namespace) else []
 
     def _terminates(self, name: str) -> bool:
-        snapshot = self.engine.store.table(TABLE).get("", name)
+        snapshot = self.context.store.table(TABLE).get("", name)
         return snapshot is not None and is_terminating(snapshot)
 
     def reconcile(self, key: Key) -> None:
@@ -74,10 +74,10 @@ class NamespaceController(Controller):
         """Delete everything in the namespace; says how much of what is left, and by which finalizers it is held."""
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}
-        for kind in self.engine.registry.tables().values():
+        for kind in self.context.registry.tables().values():
             if not kind.namespaced:
                 continue
-            table = self.engine.store.table(kind.table)
+            table = self.context.store.table(kind.table)
             for snapshot in table.list(name):
                 if not is_terminating(snapshot):
                     self.delete(kind, snapshot)

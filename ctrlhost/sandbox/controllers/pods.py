@@ -17,7 +17,7 @@ from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.storage.store import Event, Table
 
 READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"
@@ -29,9 +29,9 @@ class PodController(Controller):
 
     name = "kubelet"
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, context: ServerContext) -> None:
         """Start with all addresses free."""
-        super().__init__(engine)
+        super().__init__(context)
         self._since: dict[tuple[str, str], float] = {}
         self._addresses: dict[str, str] = {}
         self._next = 1
@@ -39,7 +39,7 @@ class PodController(Controller):
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Look at a pod that changed, and at all that wait when a node does."""
         if table.name == "nodes":
-            pods = self.engine.store.table("pods").list()
+            pods = self.context.store.table("pods").list()
             return [(pod.namespace, pod.name) for pod in pods if b'"nodeName"' not in pod.raw]
         if table.name != "pods":
             return []
@@ -56,7 +56,7 @@ class PodController(Controller):
         if pod is None:
             return
         spec, status = pod["spec"], pod["status"]
-        options = self.engine.options
+        options = self.context.options
         if not spec.get("nodeName"):
             if "scheduler" in options.controllers:
                 self._schedule(pod)
@@ -98,8 +98,8 @@ class PodController(Controller):
             if cordoned or not placement.selects(pod["spec"], node):
                 continue
             metadata, name = pod["metadata"], node["metadata"]["name"]
-            call = self.call("create", self.kind("", "Pod"), metadata["namespace"], metadata["name"])
-            subresources.bind(self.engine, call, name)
+            call = self.operation("create", self.kind("", "Pod"), metadata["namespace"], metadata["name"])
+            subresources.bind(self.context, call, name)
             text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {name}"
             self.event(pod, "Scheduled", text, "default-scheduler")
             return
@@ -107,7 +107,7 @@ class PodController(Controller):
     def _address(self, uid: str) -> str:
         """Hand out the next address; one that was given back comes again last."""
         if uid not in self._addresses:
-            network = ipaddress.ip_network(self.engine.options.pod_cidr)
+            network = ipaddress.ip_network(self.context.options.pod_cidr)
             taken = set(self._addresses.values())
             while str(network[self._next]) in taken:
                 self._next = self._next % (network.num_addresses - 2) + 1

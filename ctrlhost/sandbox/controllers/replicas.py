@@ -91,7 +91,7 @@ class DeploymentController(Controller):
             return []
         if table.name == "apps/replicasets":
             return [
-                (one.namespace, one.name) for one in self.engine.store.table("apps/deployments").list(found.namespace)
+                (one.namespace, one.name) for one in self.context.store.table("apps/deployments").list(found.namespace)
             ]
         return [(found.namespace, found.name)]
 

@@ -33,14 +33,14 @@ class ServiceController(Controller):
         if table.name != "pods":
             name = found.labels.get(_SERVICE)
             return [(found.namespace, name)] if name else []
-        return [(one.namespace, one.name) for one in self.engine.store.table("services").list(found.namespace)]
+        return [(one.namespace, one.name) for one in self.context.store.table("services").list(found.namespace)]
 
     def reconcile(self, key: Key) -> None:
         """Bring the slice and the balancer's address in line."""
         service = self.read(self.kind("", "Service"), *key)
         if service is None or "deletionTimestamp" in service["metadata"]:
             return
-        chosen, spec = self.engine.options.controllers, service["spec"]
+        chosen, spec = self.context.options.controllers, service["spec"]
         if "endpointslice" in chosen and spec.get("selector") and spec.get("type") != "ExternalName":
             self._slice(service)
         if "loadbalancer" in chosen:
@@ -105,12 +105,12 @@ class ServiceController(Controller):
         spec, status = service["spec"], service.get("status") or {}
         has = (status.get("loadBalancer") or {}).get("ingress")
         wants = spec.get("type") == "LoadBalancer" and not spec.get("loadBalancerClass")
-        held = self.engine.allocations.setdefault("loadBalancer", {})
+        held = self.context.allocations.setdefault("loadBalancer", {})
         uid = service["metadata"]["uid"]
         if wants and not has:
             if uid not in held:
                 held[uid] = ""
-                self.add_after(key, self.engine.options.load_balancer_delay)
+                self.add_after(key, self.context.options.load_balancer_delay)
                 return
             held[uid] = held[uid] or spec.get("loadBalancerIP") or self._free(held)
             service["status"] = {**status, "loadBalancer": {"ingress": [{"ip": held[uid], "ipMode": "VIP"}]}}
@@ -121,7 +121,7 @@ class ServiceController(Controller):
             self.update(self.kind("", "Service"), service, "status")
 
     def _free(self, held: dict[str, str]) -> str:
-        network = ipaddress.ip_network(self.engine.options.load_balancer_cidr)
+        network = ipaddress.ip_network(self.context.options.load_balancer_cidr)
         taken = set(held.values())
         return next(str(address) for address in network.hosts() if str(address) not in taken)
 

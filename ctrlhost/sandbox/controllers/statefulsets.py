@@ -38,7 +38,7 @@ class StatefulSetController(Controller):
         history = revisions.History(self, found)
         status = found.get("status") or {}
         current = history.named(status.get("currentRevision")) or history.newest
-        self._bring(_Pass(self, found, history, current, pods))
+        self._step_through(_Pass(self, found, history, current, pods))
         left = claims.owned(self, found)
         self._report(found, left, current, history.newest)
         labelled = {pod["metadata"]["labels"].get(revisions.LABEL, "") for pod in left}
@@ -47,7 +47,7 @@ class StatefulSetController(Controller):
         if 0 < soonest < math.inf:
             self.add_after(key, soonest)
 
-    def _bring(self, step: _Pass) -> None:
+    def _step_through(self, step: _Pass) -> None:
         if step.fill() and step.shrink() and step.set["spec"]["updateStrategy"]["type"] == "RollingUpdate":
             step.roll()
 
@@ -183,14 +183,14 @@ class _Pass:
                 {"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in volumes
             ]
         made = self._controller.create(self._kind, metadata["namespace"], pod)
-        self._tell("Create", name)
+        self._record("Create", name)
         return made
 
     def _delete(self, pod: Object) -> None:
         self._controller.delete(self._kind, pod)
-        self._tell("Delete", pod["metadata"]["name"])
+        self._record("Delete", pod["metadata"]["name"])
 
-    def _tell(self, verb: str, name: str) -> None:
+    def _record(self, verb: str, name: str) -> None:
         text = f"{verb.lower()} Pod {name} in StatefulSet {self.set['metadata']['name']} successful"
         self._controller.event(self.set, f"Successful{verb}", text, _COMPONENT)
 

@@ -22,7 +22,7 @@ _FIELDS = (
 _KINDS = frozenset({"kind", "listKind"})
 
 
-def judged(
+def resolve(
     crd: Object, used: tuple[Container[str], Container[str]]
 ) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
     """Give the accepted names and the conditions to set, None if all is well.

@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
         """The client reads again."""
         self._stalled = None
         if self._rest:
-            self._write_on()
+            self._write_rest()
 
     # httptools
 
@@ -249,10 +249,10 @@ class Connection(asyncio.Protocol):
             return True
         self._transport.write(head)
         self._rest = memoryview(answer.body)
-        self._write_on()
+        self._write_rest()
         return False
 
-    def _write_on(self) -> None:
+    def _write_rest(self) -> None:
         """Write pieces until the client is behind: a transport that holds all of it moves it at every send."""
         while self._rest and self._stalled is None and not self._transport.is_closing():
             piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]

@@ -39,14 +39,14 @@ class Inner(Protocol):
         """Hear that it reads again."""
 
 
-class Room:
+class ReadBuffer:
     """Where bytes lie while they are read; one for all connections of a loop, since each reads at once what came.
 
     Buffers that are asked for and given back at each read leave holes between the objects that stay.
     """
 
     def __init__(self) -> None:
-        """Make room for what one read of a socket gives, and for one record of TLS."""
+        """Make buffer for what one read of a socket gives, and for one record of TLS."""
         self.received = memoryview(bytearray(_RECEIVED))
         self.plain = bytearray(_RECORD)
         self.plain_view = memoryview(self.plain)
@@ -55,14 +55,14 @@ class Room:
 class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     """A protocol to the socket's transport, and a transport to the protocol above it."""
 
-    def __init__(self, context: ssl.SSLContext, inner: Inner, room: Room) -> None:
+    def __init__(self, context: ssl.SSLContext, inner: Inner, buffer: ReadBuffer) -> None:
         """Serve `inner`, which is told of the connection once the handshake is done."""
         super().__init__()
         self._inner = inner
-        self._room = room
+        self._buffer = buffer
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._wire = cast("asyncio.Transport", None)
+        self._socket = cast("asyncio.Transport", None)
         self._timer: asyncio.TimerHandle | None = None
         self._established = False
 
@@ -70,8 +70,8 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Give the handshake its time."""
-        self._wire = cast("asyncio.Transport", transport)
-        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._wire.abort)
+        self._socket = cast("asyncio.Transport", transport)
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._socket.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass it on to whoever had heard of the connection."""
@@ -81,31 +81,31 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._inner.connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Give the room for what arrives next."""
+        """Give the buffer for what arrives next."""
         del sizehint
-        return self._room.received
+        return self._buffer.received
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypt what came, and pass it on."""
-        room = self._room
-        self._incoming.write(room.received[:nbytes])
+        buffer = self._buffer
+        self._incoming.write(buffer.received[:nbytes])
         try:
             if not self._established:
                 self._tls.do_handshake()
                 self._establish()
-            while not self._wire.is_closing():
-                count = cast("int", self._tls.read(_RECORD, room.plain))
+            while not self._socket.is_closing():
+                count = cast("int", self._tls.read(_RECORD, buffer.plain))
                 if not count:
                     self.close()
                     return
-                self._inner.data_received(room.plain_view[:count])
+                self._inner.data_received(buffer.plain_view[:count])
         except ssl.SSLWantReadError:
             self._flush()
         except ssl.SSLError as error:
             # An alert, if there is one to give; who speaks HTTP would not understand it.
             alert = self._outgoing.read()
-            self._wire.write(_NOT_TLS if error.reason == "HTTP_REQUEST" else alert)
-            self._wire.close()
+            self._socket.write(_NOT_TLS if error.reason == "HTTP_REQUEST" else alert)
+            self._socket.close()
 
     def eof_received(self) -> bool | None:
         """Let the transport close itself: TLS has no half-open connections."""
@@ -130,51 +130,51 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _flush(self) -> None:
         if self._outgoing.pending:
-            self._wire.write(self._outgoing.read())
+            self._socket.write(self._outgoing.read())
 
     # the transport to the protocol above
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypt `data`, which is not empty, and send it."""
-        if not self._wire.is_closing():
+        if not self._socket.is_closing():
             self._tls.write(data)
-            self._wire.write(self._outgoing.read())
+            self._socket.write(self._outgoing.read())
 
     def close(self) -> None:
         """Say that nothing more comes, and close once all is sent."""
-        if not self._wire.is_closing():
+        if not self._socket.is_closing():
             # It would wait for the client's word, which nobody needs.
             with contextlib.suppress(ssl.SSLError):
                 self._tls.unwrap()
             self._flush()
-            self._wire.close()
+            self._socket.close()
 
     def abort(self) -> None:
         """Close without sending what is left."""
-        self._wire.abort()
+        self._socket.abort()
 
     def is_closing(self) -> bool:
         """Tell whether it was closed."""
-        return self._wire.is_closing()
+        return self._socket.is_closing()
 
     def get_write_buffer_size(self) -> int:
         """Count the bytes that wait for the client to read."""
-        return self._wire.get_write_buffer_size()
+        return self._socket.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Say when the protocol above is paused."""
-        self._wire.set_write_buffer_limits(high, low)
+        self._socket.set_write_buffer_limits(high, low)
 
     def pause_reading(self) -> None:
         """Leave what arrives in the socket."""
-        self._wire.pause_reading()
+        self._socket.pause_reading()
 
     def resume_reading(self) -> None:
         """Read again."""
-        self._wire.resume_reading()
+        self._socket.resume_reading()
 
 
 def layered(context: ssl.SSLContext, make: Callable[[], Inner]) -> Callable[[], TlsLayer]:
     """Put TLS under the connections that `make` makes; for one event loop."""
-    room = Room()
-    return lambda: TlsLayer(context, make(), room)
+    buffer = ReadBuffer()
+    return lambda: TlsLayer(context, make(), buffer)

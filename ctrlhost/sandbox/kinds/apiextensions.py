@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 
 class Crds(BuiltinStrategy):
@@ -35,30 +35,30 @@ class Crds(BuiltinStrategy):
             names["singular"] = names.get("singular") or names["kind"].lower()
             names["listKind"] = names.get("listKind") or f"{names['kind']}List"
 
-    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Start without conditions and names."""
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
             "storedVersions": _storage_versions(obj),
         }
-        validation.warn(obj, call.warnings, enforced=engine.options.cel == "enforce")
+        validation.warn(obj, operation.warnings, enforced=context.options.cel == "enforce")
 
-    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
         """Note a new storage version."""
-        if call.subresource:
+        if operation.subresource:
             return
         stored = (obj.get("status") or {}).get("storedVersions") or []
         for name in _storage_versions(obj):
             if name not in stored:
                 stored = [*stored, name]
                 obj["status"] = {**(obj.get("status") or {}), "storedVersions": stored}
-        validation.warn(obj, call.warnings, enforced=engine.options.cel == "enforce")
+        validation.warn(obj, operation.warnings, enforced=context.options.cel == "enforce")
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the schema and, of an established CRD, what may not change."""
         causes = validation.causes(obj)
-        if not causes and engine.options.cel == "enforce":
+        if not causes and context.options.cel == "enforce":
             # Without a structural schema there are no types to check rules with.
             causes += validation.rule_causes(obj)
         versions = [version.get("name") for version in obj["spec"].get("versions") or ()]
@@ -71,26 +71,26 @@ class Crds(BuiltinStrategy):
                 causes += immutable(obj, old, "spec", *path)
         return causes
 
-    def begin_deletion(self, engine: Engine, obj: Object) -> None:
+    def begin_deletion(self, context: ServerContext, obj: Object) -> None:
         """Hold the CRD until its objects are gone. It has no grace period."""
         del obj["metadata"]["deletionGracePeriodSeconds"]
         conditions.begin_deletion(obj)
 
-    def holds_deletion(self, engine: Engine, obj: Object) -> bool:
+    def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
         """Wait for the objects to go."""
         return True
 
-    def created(self, engine: Engine, obj: Object) -> None:
+    def created(self, context: ServerContext, obj: Object) -> None:
         """Serve it, when it is accepted."""
-        engine.crd_changed(obj["metadata"]["name"])
+        context.crd_changed(obj["metadata"]["name"])
 
-    def updated(self, engine: Engine, obj: Object, old: Object) -> None:
+    def updated(self, context: ServerContext, obj: Object, old: Object) -> None:
         """Serve what it says now."""
-        engine.crd_changed(obj["metadata"]["name"])
+        context.crd_changed(obj["metadata"]["name"])
 
-    def deleted(self, engine: Engine, obj: Object) -> None:
+    def deleted(self, context: ServerContext, obj: Object) -> None:
         """Serve it no longer."""
-        engine.crd_changed(obj["metadata"]["name"])
+        context.crd_changed(obj["metadata"]["name"])
 
 
 def _storage_versions(obj: Object) -> list[str]:

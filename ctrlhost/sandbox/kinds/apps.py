@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 _TEMPLATE = below("spec.template.spec", pod_spec.DEFAULTS)
 _HISTORY = ("spec.revisionHistoryLimit", 10)
@@ -56,9 +56,9 @@ class _Workload(BuiltinStrategy):
         if template:
             pod_spec.default(template.get("spec") or {})
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the spec, and that the selector stays."""
-        return self._spec_causes(obj) + ([] if call.subresource else immutable(obj, old, "spec", "selector"))
+        return self._spec_causes(obj) + ([] if operation.subresource else immutable(obj, old, "spec", "selector"))
 
     def _spec_causes(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]
@@ -162,12 +162,12 @@ class StatefulSets(_Workload):
         if strategy.get("type") == "RollingUpdate":
             strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Name the change that is not allowed."""
-        if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in engine.options.controllers:
-            call.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
+        if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in context.options.controllers:
+            operation.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
         found = self._spec_causes(obj)
-        if old is None or call.subresource:
+        if old is None or operation.subresource:
             return found
         for key in sorted((obj["spec"].keys() | old["spec"].keys()) - set(_STATEFUL_MUTABLE)):
             if obj["spec"].get(key) != old["spec"].get(key):

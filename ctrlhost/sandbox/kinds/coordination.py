@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 
 class Leases(BuiltinStrategy):
@@ -27,7 +27,7 @@ class Leases(BuiltinStrategy):
         """Show the holder."""
         return ((obj.get("spec") or {}).get("holderIdentity", ""), created(obj))
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the duration and the count of transitions."""
         spec = obj.get("spec") or {}
         found = []

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 IMMORTAL = ("default", "kube-system", "kube-public")
 _MAX_DATA = 1024 * 1024
@@ -45,7 +45,7 @@ class Namespaces(BuiltinStrategy):
         """Show the phase."""
         return ((obj.get("status") or {}).get("phase", ""), created(obj))
 
-    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Label it, hold it, and call it active."""
         name = obj["metadata"].get("name", "")
         obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
@@ -54,22 +54,22 @@ class Namespaces(BuiltinStrategy):
             finalizers.append("kubernetes")
         obj["status"] = {"phase": "Active"}
 
-    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
         """Leave finalizers to the finalize sub-resource."""
-        if call.subresource != "finalize":
+        if operation.subresource != "finalize":
             obj["spec"] = dict(old.get("spec") or {})
-        obj["metadata"].setdefault("labels", {}).setdefault("kubernetes.io/metadata.name", call.name)
+        obj["metadata"].setdefault("labels", {}).setdefault("kubernetes.io/metadata.name", operation.name)
 
-    def check_delete(self, engine: Engine, call: Call) -> None:
+    def check_delete(self, context: ServerContext, operation: Operation) -> None:
         """Keep the namespaces that the server itself needs."""
-        if call.name in IMMORTAL:
-            raise status.forbidden("namespaces", "", call.name, "this namespace may not be deleted")
+        if operation.name in IMMORTAL:
+            raise status.forbidden("namespaces", "", operation.name, "this namespace may not be deleted")
 
-    def holds_deletion(self, engine: Engine, obj: Object) -> bool:
+    def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
         """Wait for the content to go."""
         return bool((obj.get("spec") or {}).get("finalizers"))
 
-    def begin_deletion(self, engine: Engine, obj: Object) -> None:
+    def begin_deletion(self, context: ServerContext, obj: Object) -> None:
         """Show that it is going. It has no grace period."""
         del obj["metadata"]["deletionGracePeriodSeconds"]
         obj.setdefault("status", {})["phase"] = "Terminating"
@@ -78,7 +78,7 @@ class Namespaces(BuiltinStrategy):
 class _Data(BuiltinStrategy):
     """What Secrets and ConfigMaps have in common."""
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the keys, the size, and that nothing immutable has changed."""
         causes = []
         size = 0
@@ -119,11 +119,11 @@ class Secrets(_Data):
         """Show the type and the number of keys."""
         return (obj.get("type", ""), _count(obj), created(obj))
 
-    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Take over stringData."""
         self._merge(obj)
 
-    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
         """Take over stringData; a type that was left out stays."""
         self._merge(obj)
 
@@ -135,9 +135,9 @@ class Secrets(_Data):
             for key, value in text.items():
                 data[key] = base64.b64encode(value.encode()).decode()
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check that the type's keys are there and that the type stays."""
-        causes = super().causes(engine, call, obj, old)
+        causes = super().causes(context, operation, obj, old)
         for key in _SECRET_KEYS.get(obj.get("type", ""), ()):
             if key not in (obj.get("data") or {}):
                 causes.append(status.required(f"data[{key}]"))
@@ -183,7 +183,7 @@ class Events(BuiltinStrategy):
             obj["metadata"]["name"],
         )
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check whose event it is, and the fields that events of today have; those of old have no `eventTime`."""
         about = obj.get("regarding") or obj.get("involvedObject") or {}
         namespace, wanted = about.get("namespace", ""), obj["metadata"].get("namespace")
@@ -192,7 +192,7 @@ class Events(BuiltinStrategy):
             causes.append(status.invalid_value("involvedObject.namespace", namespace, "does not match event.namespace"))
         if old is not None:
             return causes
-        core = call.kind.group == ""
+        core = operation.kind.group == ""
         if obj.get("eventTime"):
             reporter = "reportingComponent" if core else "reportingController"
             for member, longest in ((reporter, 0), ("reportingInstance", 128), ("action", 128), ("reason", 128)):

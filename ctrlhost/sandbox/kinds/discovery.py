@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 _TYPES = ("FQDN", "IPv4", "IPv6")
 
@@ -32,7 +32,7 @@ class EndpointSlices(BuiltinStrategy):
         addresses = [address for item in obj.get("endpoints") or () for address in item.get("addresses") or ()]
         return (obj.get("addressType", ""), first(ports, "<unset>"), first(addresses, "<unset>"), created(obj))
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the type, that it stays, and the endpoints."""
         kind = obj.get("addressType", "")
         if not kind:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _DEFAULT = "ingressclass.kubernetes.io/is-default-class"
@@ -40,26 +40,26 @@ class Ingresses(BuiltinStrategy):
         ports = "80, 443" if spec.get("tls") else "80"
         return (spec.get("ingressClassName") or NONE, first(hosts, "*"), ",".join(addresses(obj)), ports, created(obj))
 
-    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Fill in the default class as admission does: the newest one, unless a class is named in some way."""
         if "ingressClassName" in obj["spec"] or CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
             return
-        classes = [one.decode()["metadata"] for one in engine.store.table("networking.k8s.io/ingressclasses").list()]
+        classes = [one.decode()["metadata"] for one in context.store.table("networking.k8s.io/ingressclasses").list()]
         defaults = [one for one in classes if (one.get("annotations") or {}).get(_DEFAULT) == "true"]
         if defaults:
             newest = max(one["creationTimestamp"] for one in defaults)
             obj["spec"]["ingressClassName"] = min(one["name"] for one in defaults if one["creationTimestamp"] == newest)
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check that a new one names one class, and the status, where it changes."""
-        found = _spec_causes(obj) + address_causes(obj, old, call.warnings)
+        found = _spec_causes(obj) + address_causes(obj, old, operation.warnings)
         named, annotated = obj["spec"].get("ingressClassName"), obj["metadata"].get("annotations") or {}
         if old is None and CLASS_ANNOTATION in annotated and named and named != annotated[CLASS_ANNOTATION]:
             text = "must match `ingressClassName` when both are specified"
             found.append(status.invalid_value(f"annotations.{CLASS_ANNOTATION}", annotated[CLASS_ANNOTATION], text))
         elif old is None and CLASS_ANNOTATION in annotated:
             text = f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
-            call.warnings.append(text)
+            operation.warnings.append(text)
         if named and not is_subdomain(named):
             found.append(status.invalid_value("spec.ingressClassName", named, name_problem("subdomain", named)))
         return found
@@ -79,7 +79,7 @@ class IngressClasses(BuiltinStrategy):
             text = found["kind"] + (f".{found['apiGroup']}" if found.get("apiGroup") else "") + f"/{found['name']}"
         return ((obj.get("spec") or {}).get("controller", ""), text, created(obj))
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the controller's name, and that it stays."""
         controller = (obj.get("spec") or {}).get("controller", "")
         prefix, slash, path = controller.partition("/")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 _MUTABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
 
@@ -66,12 +66,12 @@ class Pods(BuiltinStrategy):
                 for name, value in limits.items():
                     requests.setdefault(name, value)
 
-    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Set the first phase and the quality of service, and what admission gives every pod."""
         _admit(obj["spec"])
         obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
 
-    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
         """Keep the priority that admission gave."""
         for name in ("priority", "preemptionPolicy"):
             if name in old["spec"]:
@@ -84,10 +84,10 @@ class Pods(BuiltinStrategy):
             spec["tolerations"] = sent["tolerations"]
         return {**obj, "spec": spec}
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Allow only the changes that a running pod can take."""
         found = pod_spec.causes(obj["spec"], "spec")
-        if old is None or call.subresource or _frozen(obj["spec"]) == _frozen(old["spec"]):
+        if old is None or operation.subresource or _frozen(obj["spec"]) == _frozen(old["spec"]):
             return found
         text = (
             "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause, Failure
     from ctrlhost.sandbox.auth.authorizer import Authorizer
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 
@@ -26,17 +26,17 @@ _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 class _Guarded(BuiltinStrategy):
     """What the two checks share."""
 
-    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Check the new object."""
-        if engine.authorizer is not None and MASTERS not in call.user.groups:
-            self.check(engine.authorizer, call, obj, None)
+        if context.authorizer is not None and MASTERS not in operation.user.groups:
+            self.check(context.authorizer, operation, obj, None)
 
-    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
         """Check the object as it is going to be."""
-        if engine.authorizer is not None and MASTERS not in call.user.groups:
-            self.check(engine.authorizer, call, obj, old)
+        if context.authorizer is not None and MASTERS not in operation.user.groups:
+            self.check(context.authorizer, operation, obj, old)
 
-    def check(self, authorizer: Authorizer, call: Call, obj: Object, old: Object | None) -> None:
+    def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
         """Raise 403 if the write would give rights that the user does not have."""
 
 
@@ -49,7 +49,7 @@ class Roles(_Guarded):
         """Show the time of creation."""
         return (obj["metadata"].get("creationTimestamp"),)
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the rules."""
         found = []
         for index, rule in enumerate(obj.get("rules") or ()):
@@ -60,20 +60,20 @@ class Roles(_Guarded):
                 found.append(status.required(where, "resource rules must supply at least one api group and resource"))
         return found
 
-    def check(self, authorizer: Authorizer, call: Call, obj: Object, old: Object | None) -> None:
+    def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
         """Compare the rules with the user's own."""
         name = obj["metadata"].get("name", "")
-        asked = _attributes(call, "escalate", call.kind.plural, name)
-        if authorizer.authorize(call.user, asked).allowed:
+        asked = _attributes(operation, "escalate", operation.kind.plural, name)
+        if authorizer.authorize(operation.user, asked).allowed:
             return
         if obj.get("aggregationRule") or (old or {}).get("aggregationRule"):
             if old is not None and _same(obj, old, "rules", "aggregationRule"):
                 return
-            if missing(authorizer.rules_of(call.user, call.namespace)[0], EVERYTHING):
-                raise _forbidden(call, name, "must have cluster-admin privileges to use the aggregationRule")
+            if missing(authorizer.rules_of(operation.user, operation.namespace)[0], EVERYTHING):
+                raise _forbidden(operation, name, "must have cluster-admin privileges to use the aggregationRule")
         if old is not None and _same(obj, old, "rules"):
             return
-        _confirm(authorizer, call, name, map(Rule.of, obj.get("rules") or ()))
+        _confirm(authorizer, operation, name, map(Rule.of, obj.get("rules") or ()))
 
 
 class Bindings(_Guarded):
@@ -98,7 +98,7 @@ class Bindings(_Guarded):
             if subject.get("kind") in ("User", "Group"):
                 subject.setdefault("apiGroup", GROUP)
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the role and the subjects, and that the role stays."""
         referred = obj.get("roleRef") or {}
         allowed = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("ClusterRole", "Role")
@@ -119,44 +119,45 @@ class Bindings(_Guarded):
             found.append(status.invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef"))
         return found
 
-    def check(self, authorizer: Authorizer, call: Call, obj: Object, old: Object | None) -> None:
+    def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
         """Compare the role's rules with the user's own."""
         if old is not None and _same(obj, old, "subjects", "roleRef"):
             return
         reference = obj.get("roleRef") or {}
         role, name = reference.get("name", ""), obj["metadata"].get("name", "")
         plural = _PLURALS.get(reference.get("kind", ""), "")
-        if plural and authorizer.authorize(call.user, _attributes(call, "bind", plural, role)).allowed:
+        if plural and authorizer.authorize(operation.user, _attributes(operation, "bind", plural, role)).allowed:
             return
-        rules = authorizer.rules_of_role(reference, call.namespace)
+        rules = authorizer.rules_of_role(reference, operation.namespace)
         if rules is None:
-            raise status.not_found(call.kind.plural, GROUP, role)
-        _confirm(authorizer, call, name, rules)
+            raise status.not_found(operation.kind.plural, GROUP, role)
+        _confirm(authorizer, operation, name, rules)
 
 
-def _attributes(call: Call, verb: str, plural: str, name: str) -> Attributes:
-    return Attributes(verb, group=GROUP, version="v1", resource=plural, namespace=call.namespace, name=name)
+def _attributes(operation: Operation, verb: str, plural: str, name: str) -> Attributes:
+    return Attributes(verb, group=GROUP, version="v1", resource=plural, namespace=operation.namespace, name=name)
 
 
 def _same(obj: Object, old: Object, *keys: str) -> bool:
     return all((obj.get(key) or None) == (old.get(key) or None) for key in keys)
 
 
-def _confirm(authorizer: Authorizer, call: Call, name: str, wanted: Iterable[Rule]) -> None:
-    held, errors = authorizer.rules_of(call.user, call.namespace)
+def _confirm(authorizer: Authorizer, operation: Operation, name: str, wanted: Iterable[Rule]) -> None:
+    user = operation.user
+    held, errors = authorizer.rules_of(user, operation.namespace)
     lacking = missing(held, wanted)
     if lacking:
         why = (
-            f'user "{call.user.name}" (groups={quoted(call.user.groups)}) is attempting to grant RBAC permissions not '
+            f'user "{user.name}" (groups={quoted(user.groups)}) is attempting to grant RBAC permissions not '
             "currently held:\n" + "\n".join(sorted(map(str, lacking)))
         )
         if errors:
             why += f"; resolution errors: [{', '.join(errors)}]"
-        raise _forbidden(call, name, why)
+        raise _forbidden(operation, name, why)
 
 
-def _forbidden(call: Call, name: str, why: str) -> Failure:
-    return status.forbidden(call.kind.plural, GROUP, name, why)
+def _forbidden(operation: Operation, name: str, why: str) -> Failure:
+    return status.forbidden(operation.kind.plural, GROUP, name, why)
 
 
 STRATEGIES = {

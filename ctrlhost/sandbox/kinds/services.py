@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
 
 NODE_PORTS = range(30000, 32768)
-_HANDED_OUT = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+_ALLOCATED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
 class Services(BuiltinStrategy):
-    """The store of taken addresses lives in the engine; a holder is known by its uid."""
+    """The store of taken addresses lives in the context; a holder is known by its uid."""
 
     allocates = True
     defaults = (("spec.type", "ClusterIP"), ("spec.sessionAffinity", "None"), ("spec.ports[*].protocol", "TCP"))
@@ -78,14 +78,14 @@ class Services(BuiltinStrategy):
         if spec.get("sessionAffinity") == "ClientIP":
             spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
 
-    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Hand out what was not asked for by name."""
         obj["status"] = {"loadBalancer": {}}
-        self._allocate(engine, obj)
+        self._allocate(context, obj)
 
-    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
         """Keep what was handed out before and left out now; a change of type frees what the new type has not."""
-        if call.subresource:
+        if operation.subresource:
             return
         spec, before = obj["spec"], old["spec"]
         if spec.get("type") != "ExternalName" and before.get("type") != "ExternalName":
@@ -104,12 +104,12 @@ class Services(BuiltinStrategy):
             spec.pop("allocateLoadBalancerNodePorts", None)
         if before.get("type") == "LoadBalancer" != spec.get("type"):
             obj["status"] = {**(obj.get("status") or {}), "loadBalancer": {}}
-        if not call.dry_run:
-            self._allocate(engine, obj)
+        if not operation.dry_run:
+            self._allocate(context, obj)
 
     def tracked(self, obj: Object, sent: Object) -> Object:
         """Leave out what was handed out: its creator did not ask for it."""
-        spec = {key: value for key, value in obj["spec"].items() if key not in _HANDED_OUT or key in sent}
+        spec = {key: value for key, value in obj["spec"].items() if key not in _ALLOCATED or key in sent}
         if "ports" in spec:
             asked = {_port_key(port): "nodePort" in port for port in sent.get("ports") or ()}
             spec["ports"] = [
@@ -120,7 +120,7 @@ class Services(BuiltinStrategy):
             ]
         return {**obj, "spec": spec}
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the addresses and ports that were asked for."""
         spec, uid = obj["spec"], obj["metadata"]["uid"]
         causes = _spec_causes(obj)
@@ -133,10 +133,10 @@ class Services(BuiltinStrategy):
             causes.append(status.invalid_value("spec.clusterIPs[0]", [address], "may not change once set"))
         elif address and address != "None":
             try:
-                inside = ipaddress.ip_address(address) in ipaddress.ip_network(engine.options.service_cidr)
+                inside = ipaddress.ip_address(address) in ipaddress.ip_network(context.options.service_cidr)
             except ValueError:
                 inside = False
-            holder = _pool(engine, "clusterIP").get(address, uid)
+            holder = _pool(context, "clusterIP").get(address, uid)
             if not inside:
                 text = f"failed to allocate IP {address}: the provided IP is not in the valid range"
                 causes.append(status.invalid_value("spec.clusterIPs", [address], text))
@@ -144,7 +144,7 @@ class Services(BuiltinStrategy):
                 text = f"failed to allocate IP {address}: provided IP is already allocated"
                 causes.append(status.invalid_value("spec.clusterIPs", [address], text))
         if spec.get("type") == "LoadBalancer":
-            causes += address_causes(obj, old, call.warnings, modes=True)
+            causes += address_causes(obj, old, operation.warnings, modes=True)
         elif (given := entries(obj)) and given != entries(old):
             text = "may only be used when `spec.type` is 'LoadBalancer'"
             causes.append(status.forbidden_field("status.loadBalancer.ingress", text))
@@ -155,25 +155,25 @@ class Services(BuiltinStrategy):
             if node_port not in NODE_PORTS:
                 text = "provided port is not in the valid range. The range of valid ports is 30000-32767"
                 causes.append(status.invalid_value(f"spec.ports[{index}].nodePort", node_port, text))
-            elif _pool(engine, "nodePort").get(_node_key(port), uid) != uid:
+            elif _pool(context, "nodePort").get(_node_key(port), uid) != uid:
                 text = "provided port is already allocated"
                 causes.append(status.invalid_value(f"spec.ports[{index}].nodePort", node_port, text))
         return causes
 
-    def created(self, engine: Engine, obj: Object) -> None:
+    def created(self, context: ServerContext, obj: Object) -> None:
         """Hold what the object has."""
-        hold(engine, obj)
+        hold(context, obj)
 
-    def updated(self, engine: Engine, obj: Object, old: Object) -> None:
+    def updated(self, context: ServerContext, obj: Object, old: Object) -> None:
         """Hold what the object has now."""
-        release(engine, old)
-        hold(engine, obj)
+        release(context, old)
+        hold(context, obj)
 
-    def deleted(self, engine: Engine, obj: Object) -> None:
+    def deleted(self, context: ServerContext, obj: Object) -> None:
         """Give everything back."""
-        release(engine, obj)
+        release(context, obj)
 
-    def _allocate(self, engine: Engine, obj: Object) -> None:
+    def _allocate(self, context: ServerContext, obj: Object) -> None:
         spec = obj["spec"]
         if spec.get("type") == "ExternalName":
             for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
@@ -181,13 +181,13 @@ class Services(BuiltinStrategy):
             return
         if not spec.get("clusterIP"):
             listed = spec.get("clusterIPs")
-            spec["clusterIP"] = listed[0] if listed else _free_address(engine)
+            spec["clusterIP"] = listed[0] if listed else _free_address(context)
         spec["clusterIPs"] = [spec["clusterIP"], *(spec.get("clusterIPs") or [])[1:]]
         if spec.get("type") in _WITH_NODE_PORTS and spec.get("allocateLoadBalancerNodePorts", True):
             chosen: set[str] = set()
             for port in spec.get("ports") or ():
                 if not port.get("nodePort"):
-                    port["nodePort"] = _free_port(engine, port, chosen)
+                    port["nodePort"] = _free_port(context, port, chosen)
                 chosen.add(_node_key(port))
 
 
@@ -237,27 +237,27 @@ def _external(obj: Object, kind: str) -> str:
     return ",".join(listed) or NONE
 
 
-def hold(engine: Engine, obj: Object) -> None:
+def hold(context: ServerContext, obj: Object) -> None:
     """Note the addresses and ports of a stored Service as taken."""
     uid = obj["metadata"]["uid"]
     if (address := obj["spec"].get("clusterIP", "None")) != "None":
-        _pool(engine, "clusterIP")[address] = uid
+        _pool(context, "clusterIP")[address] = uid
     for port in obj["spec"].get("ports") or ():
         if port.get("nodePort"):
-            _pool(engine, "nodePort")[_node_key(port)] = uid
+            _pool(context, "nodePort")[_node_key(port)] = uid
 
 
-def release(engine: Engine, obj: Object) -> None:
+def release(context: ServerContext, obj: Object) -> None:
     """Give back what a Service holds."""
     uid = obj["metadata"]["uid"]
     for name in ("clusterIP", "nodePort"):
-        pool = _pool(engine, name)
+        pool = _pool(context, name)
         for key in [key for key, holder in pool.items() if holder == uid]:
             del pool[key]
 
 
-def _pool(engine: Engine, name: str) -> dict[str, str]:
-    return engine.allocations.setdefault(name, {})
+def _pool(context: ServerContext, name: str) -> dict[str, str]:
+    return context.allocations.setdefault(name, {})
 
 
 def _port_key(port: dict[str, Any]) -> tuple[Any, Any]:
@@ -268,22 +268,22 @@ def _node_key(port: dict[str, Any]) -> str:
     return f"{port.get('protocol', 'TCP')}/{port.get('nodePort')}"
 
 
-def _free_address(engine: Engine) -> str:
-    network = ipaddress.ip_network(engine.options.service_cidr)
-    pool = _pool(engine, "clusterIP")
+def _free_address(context: ServerContext) -> str:
+    network = ipaddress.ip_network(context.options.service_cidr)
+    pool = _pool(context, "clusterIP")
     # The serial makes a freed address be used again last.
     for _ in range(network.num_addresses):
-        offset = 10 + next(engine.serial) % (network.num_addresses - 11)
+        offset = 10 + next(context.serial) % (network.num_addresses - 11)
         address = str(network.network_address + offset)
         if address not in pool:
             return address
     raise status.internal("the range of cluster addresses is exhausted")
 
 
-def _free_port(engine: Engine, port: dict[str, Any], chosen: set[str]) -> int:
-    pool = _pool(engine, "nodePort")
+def _free_port(context: ServerContext, port: dict[str, Any], chosen: set[str]) -> int:
+    pool = _pool(context, "nodePort")
     for _ in NODE_PORTS:
-        number = NODE_PORTS[next(engine.serial) * 7 % len(NODE_PORTS)]
+        number = NODE_PORTS[next(context.serial) * 7 % len(NODE_PORTS)]
         key = _node_key({**port, "nodePort": number})
         if key not in pool and key not in chosen:
             return number

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
 
 Rule = tuple[str, Any]
@@ -38,41 +38,41 @@ class Strategy:
     def default(self, obj: Object) -> None:
         """Set the defaults that depend on other fields; the constant ones are in place."""
 
-    def prepare_create(self, engine: Engine, call: Call, obj: Object) -> None:
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         """Set what the server sets at creation; defaults are in place, status is gone."""
 
-    def prepare_update(self, engine: Engine, call: Call, obj: Object, old: Object) -> None:
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
         """Carry over what an update leaves alone."""
 
     def tracked(self, obj: Object, sent: Object) -> Object:
         """Return what of a new object its creator manages; `sent` is its spec as received. Changes nothing."""
         return obj
 
-    def causes(self, engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Return what is wrong with the object, metadata aside."""
         return []
 
-    def created(self, engine: Engine, obj: Object) -> None:
+    def created(self, context: ServerContext, obj: Object) -> None:
         """Act on a stored object."""
 
-    def updated(self, engine: Engine, obj: Object, old: Object) -> None:
+    def updated(self, context: ServerContext, obj: Object, old: Object) -> None:
         """Act on a changed object."""
 
-    def deleted(self, engine: Engine, obj: Object) -> None:
+    def deleted(self, context: ServerContext, obj: Object) -> None:
         """Act on a deleted object."""
 
-    def check_delete(self, engine: Engine, call: Call) -> None:
+    def check_delete(self, context: ServerContext, operation: Operation) -> None:
         """Refuse a deletion by raising."""
 
     def grace_period(self, obj: Object, wanted: int | None) -> int:
         """Return the seconds between the request and the deletion."""
         return 0
 
-    def holds_deletion(self, engine: Engine, obj: Object) -> bool:
+    def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
         """Return whether something other than finalizers keeps the object for now."""
         return False
 
-    def begin_deletion(self, engine: Engine, obj: Object) -> None:
+    def begin_deletion(self, context: ServerContext, obj: Object) -> None:
         """Mark an object whose deletion begins."""
 
     def metadata_counts(self, obj: Object, old: Object) -> bool:

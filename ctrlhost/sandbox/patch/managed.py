@@ -12,7 +12,7 @@ from ctrlhost.sandbox.schema.shapes import ANY, Shape, of_kind
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.schema.fieldset import FieldSet
 
@@ -122,18 +122,18 @@ def trackable(kind: Kind, obj: Object, subresource: str = "") -> Object:
     return result
 
 
-def track_create(call: Call, obj: Object) -> None:
+def track_create(operation: Operation, obj: Object) -> None:
     """Note that the creator manages every field of a new object."""
     obj["metadata"].pop("managedFields", None)
-    kind = call.kind
-    if call.applied is not None:
-        write(obj, [Manager(call.manager, APPLY, kind.api_version, "", times.now(), call.applied)])
+    kind = operation.kind
+    if operation.applied is not None:
+        write(obj, [Manager(operation.manager, APPLY, kind.api_version, "", times.now(), operation.applied)])
         return
     changed, _ = fieldset.differences(shape_of(kind), {}, trackable(kind, obj))
-    write(obj, [Manager(call.manager or "unknown", UPDATE, kind.api_version, "", times.now(), changed)])
+    write(obj, [Manager(operation.manager or "unknown", UPDATE, kind.api_version, "", times.now(), changed)])
 
 
-def track_update(call: Call, obj: Object, old: Object, sent: Any) -> None:
+def track_update(operation: Operation, obj: Object, old: Object, sent: Any) -> None:
     """Note that the writer manages the fields that it changed; `sent` is the list that it wants to have, if any."""
     if sent is not None and not any(sent):
         obj["metadata"].pop("managedFields", None)
@@ -141,19 +141,19 @@ def track_update(call: Call, obj: Object, old: Object, sent: Any) -> None:
     stored = old["metadata"].get("managedFields")
     replaced = sent is not None and sent != stored
     managers = read(sent if replaced else stored)
-    kind = call.kind
+    kind = operation.kind
     if stored is None and not replaced:
         # Nobody is tracked after a reset until somebody applies.
         obj["metadata"].pop("managedFields", None)
         return
-    subresource = call.subresource if call.subresource in ("status", "scale") else ""
+    subresource = operation.subresource if operation.subresource in ("status", "scale") else ""
     changed, removed = fieldset.differences(
         shape_of(kind), trackable(kind, old, subresource), trackable(kind, obj, subresource)
     )
     if not changed and not removed:
         write(obj, managers)
         return
-    entry = Manager(call.manager or "unknown", UPDATE, kind.api_version, subresource, times.now(), set())
+    entry = Manager(operation.manager or "unknown", UPDATE, kind.api_version, subresource, times.now(), set())
     for manager in managers:
         if manager.identity == entry.identity:
             entry.fields = manager.fields

@@ -12,7 +12,7 @@ from ctrlhost.sandbox.schema.shapes import builtin
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.operation import Operation
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX = 58
@@ -38,7 +38,7 @@ def metadata_of(obj: Object) -> dict[str, Any]:
     return metadata
 
 
-def tidy(obj: Object, kind: str, unknown: list[str]) -> None:
+def normalize_metadata(obj: Object, kind: str, unknown: list[str]) -> None:
     """Bring metadata into its canonical form: nothing empty, no nulls, no unknown members."""
     found: list[str] = []
     obj["metadata"] = conform(builtin("meta.ObjectMeta"), metadata_of(obj), kind, found)
@@ -62,7 +62,7 @@ def generate(prefix: str) -> str:
     return prefix[:_MAX_PREFIX] + suffix()
 
 
-def begin(metadata: dict[str, Any], *, generation: bool) -> None:
+def initialize(metadata: dict[str, Any], *, generation: bool) -> None:
     """Reset what the server owns, for an object that is being created."""
     for name in SERVER_OWNED:
         metadata.pop(name, None)
@@ -72,16 +72,16 @@ def begin(metadata: dict[str, Any], *, generation: bool) -> None:
         metadata["generation"] = 1
 
 
-def place(call: Call, obj: Object) -> None:
+def place(operation: Operation, obj: Object) -> None:
     """Put the object into the request's namespace, or say that it names another."""
     metadata = metadata_of(obj)
-    if not call.kind.namespaced:
+    if not operation.kind.namespaced:
         metadata.pop("namespace", None)
         return
-    named = metadata.get("namespace") or call.namespace
-    if named != call.namespace:
+    named = metadata.get("namespace") or operation.namespace
+    if named != operation.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    metadata["namespace"] = call.namespace
+    metadata["namespace"] = operation.namespace
 
 
 def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:

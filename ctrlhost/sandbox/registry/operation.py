@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Call:
+class Operation:
     """What is asked for, with the options that all verbs share."""
 
     verb: str

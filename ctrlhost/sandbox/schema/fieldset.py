@@ -135,14 +135,14 @@ def encode(members: FieldSet) -> dict[str, Any]:
         for element in path:
             node = node.setdefault(element, {})
         node["."] = {}
-    _tidy(root)
+    _drop_leaf_marks(root)
     return root
 
 
-def _tidy(node: dict[str, Any]) -> None:
+def _drop_leaf_marks(node: dict[str, Any]) -> None:
     for key, child in node.items():
         if key != ".":
-            _tidy(child)
+            _drop_leaf_marks(child)
     if len(node) == 1 and "." in node:
         del node["."]
 

@@ -11,22 +11,22 @@ from ctrlhost.sandbox.auth.identity import AUTHENTICATED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
 
 #: No test runs longer; whoever wants a token that ends asks for one as a client does.
 _SECONDS = 10 * 365 * 86_400
 
 
-def token_of_user(engine: Engine, name: str, groups: Sequence[str]) -> str:
+def token_of_user(context: ServerContext, name: str, groups: Sequence[str]) -> str:
     """Make a token for a user of that name in these groups, and in that of all who are known."""
     token = secrets.token_urlsafe(32)
-    engine.identity.add(token, User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED)))))
+    context.identity.add(token, User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED)))))
     return token
 
 
-def token_of_service_account(engine: Engine, namespace: str, name: str) -> str:
+def token_of_service_account(context: ServerContext, namespace: str, name: str) -> str:
     """Make a token for a service account; LookupError if there is none."""
-    account = engine.store.table("serviceaccounts").get(namespace, name)
+    account = context.store.table("serviceaccounts").get(namespace, name)
     if account is None:
         raise LookupError(f"there is no service account `{namespace}/{name}`")
-    return engine.tokens.issue(account, _SECONDS)[0]
+    return context.tokens.issue(account, _SECONDS)[0]

@@ -12,7 +12,7 @@ from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.server import seed
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.http.messages import Attributes
 
 _MAX_FAULTS = 1000
@@ -32,29 +32,29 @@ class Fault(msgspec.Struct, forbid_unknown_fields=True):
 class Admin:
     """Answers the end points, and keeps the faults that are still to come. Runs in the server's own thread."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Act on `engine`."""
-        self._engine = engine
+    def __init__(self, context: ServerContext) -> None:
+        """Act on `context`."""
+        self._context = context
         self._faults: list[Fault] = []
 
     def answer(self, request: Request, parts: list[str]) -> Response | None:
         """Answer a request under /sandbox/; None if there is nothing of that name."""
         asked = (request.method, *parts)
         if asked == ("POST", "v1", "compact"):
-            for table in self._engine.store.tables():
-                table.compact(self._engine.store.revision)
+            for table in self._context.store.tables():
+                table.compact(self._context.store.revision)
         elif asked == ("POST", "v1", "reset"):
             self._faults.clear()
-            reset(self._engine)
+            reset(self._context)
         elif asked == ("POST", "v1", "fault"):
-            self._order(request.body)
+            self._add_fault(request.body)
         elif asked == ("GET", "v1", "stats"):
             return Response(200, msgspec.json.encode(self._stats()))
         else:
             return None
         return Response(200, b"{}")
 
-    def strike(self, asked: Attributes) -> None:
+    def raise_fault(self, asked: Attributes) -> None:
         """Raise the fault that is due for a request on a resource, if there is one."""
         for fault in self._faults:
             if asked.resource and fault.verb in ("", asked.verb) and fault.resource in ("", asked.resource):
@@ -64,7 +64,7 @@ class Admin:
                 retry = fault.retryAfterSeconds if fault.code in (429, 503) else None
                 raise Failure(fault.code, REASONS.get(fault.code, ""), "ordered by a test", retry_after=retry)
 
-    def _order(self, body: bytes) -> None:
+    def _add_fault(self, body: bytes) -> None:
         try:
             fault = msgspec.json.decode(body, type=Fault)
         except msgspec.MsgspecError as error:
@@ -74,23 +74,23 @@ class Admin:
         self._faults.append(fault)
 
     def _stats(self) -> dict[str, object]:
-        store = self._engine.store
+        store = self._context.store
         counts = {table.name: table.count for table in store.tables() if table.count}
         faults = sum(fault.times for fault in self._faults)
         return {
             "revision": store.revision,
             "objects": counts,
-            "watches": len(self._engine.watches),
+            "watches": len(self._context.watches),
             "faults": faults,
         }
 
 
-def reset(engine: Engine) -> None:
+def reset(context: ServerContext) -> None:
     """Remove everything that was not there at the start, at once: no finalizer is waited for; watchers are told."""
-    kinds = engine.registry.tables()
-    for table in engine.store.tables():
+    kinds = context.registry.tables()
+    for table in context.store.tables():
         kind = kinds.get(table.name)
         for snapshot in table.list():
-            if kind is not None and not seed.is_planted(engine, table.name, snapshot):
-                engine.store.remove(table, snapshot)
-                strategy_of(kind).deleted(engine, snapshot.decode())
+            if kind is not None and not seed.is_initial(context, table.name, snapshot):
+                context.store.remove(table, snapshot)
+                strategy_of(kind).deleted(context, snapshot.decode())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
-from ctrlhost.sandbox.registry.operation import Call
+from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
 
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")
@@ -105,28 +105,30 @@ _BOUND = {
 _INCLUDED = {"view": "edit", "edit": "admin", "admin": ""}
 
 
-def plant(engine: Engine) -> None:
+def create_objects(context: ServerContext) -> None:
     """Create the roles and bindings that are missing; what is there stays as it is."""
     for name, rules in _others().items():
-        _create(engine, "ClusterRole", name, rules=rules)
+        _create(context, "ClusterRole", name, rules=rules)
     for name, rules in (("view", _view()), ("edit", _edit()), ("admin", _admin())):
         label = f"rbac.authorization.k8s.io/aggregate-to-{name}"
         selected = {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}
         above = _INCLUDED[name]
         labels = {f"rbac.authorization.k8s.io/aggregate-to-{above}": "true"} if above else {}
-        _create(engine, "ClusterRole", f"system:aggregate-to-{name}", {label: "true"}, rules=rules)
-        _create(engine, "ClusterRole", name, labels, aggregationRule=selected)
+        _create(context, "ClusterRole", f"system:aggregate-to-{name}", {label: "true"}, rules=rules)
+        _create(context, "ClusterRole", name, labels, aggregationRule=selected)
     for name, groups in _BOUND.items():
         subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group} for group in groups]
         reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
-        _create(engine, "ClusterRoleBinding", name, roleRef=reference, subjects=subjects)
+        _create(context, "ClusterRoleBinding", name, roleRef=reference, subjects=subjects)
 
 
-def _create(engine: Engine, kind_name: str, name: str, labels: dict[str, str] | None = None, **body: Any) -> None:
-    kind = engine.registry.find_kind(GROUP, "v1", kind_name)
+def _create(
+    context: ServerContext, kind_name: str, name: str, labels: dict[str, str] | None = None, **body: Any
+) -> None:
+    kind = context.registry.find_kind(GROUP, "v1", kind_name)
     assert kind is not None
-    if engine.store.table(kind.table).get("", name) is not None:
+    if context.store.table(kind.table).get("", name) is not None:
         return
     metadata = {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})}}
     obj = {"apiVersion": kind.api_version, "kind": kind_name, "metadata": metadata, **body}
-    writes.create(engine, Call("create", kind, manager="sandbox"), obj)
+    writes.create(context, Operation("create", kind, manager="sandbox"), obj)

@@ -10,7 +10,7 @@ from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.controllers import crds
 from ctrlhost.sandbox.controllers.aggregation import AggregationController
 from ctrlhost.sandbox.kinds.services import hold
-from ctrlhost.sandbox.registry.operation import Call
+from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.server import default_roles
 from ctrlhost.sandbox.verbs import writes
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.storage.store import Snapshot
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 NODE = "sandbox-node"
 _MANAGER = "sandbox"
-_PLANTED = frozenset(
+_INITIAL = frozenset(
     {
         *(("namespaces", "", name) for name in NAMESPACES),
         ("nodes", "", NODE),
@@ -34,73 +34,73 @@ _PLANTED = frozenset(
 )
 
 
-def plant(engine: Engine, port: int) -> None:
+def create_objects(context: ServerContext, port: int) -> None:
     """Create what is missing of it, and start what keeps the server's own affairs going."""
-    _take_stock(engine)
+    _hold_addresses(context)
     for name in NAMESPACES:
-        _create(engine, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    _node(engine)
-    _kubernetes(engine, port)
-    if engine.authorizer is not None:
-        default_roles.plant(engine)
-        AggregationController(engine).start()
-    crds.begin(engine)
-    controllers.start(engine)
+        _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    _node(context)
+    _kubernetes(context, port)
+    if context.authorizer is not None:
+        default_roles.create_objects(context)
+        AggregationController(context).start()
+    crds.start(context)
+    controllers.start(context)
 
 
-def is_planted(engine: Engine, table: str, snapshot: Snapshot) -> bool:
+def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
     """Tell whether an object is one of those that every sandbox has."""
     inside, name = snapshot.namespace, snapshot.name
     if table == "serviceaccounts":
         return name == "default" and inside in NAMESPACES
     if table.startswith("rbac.") and not inside:
-        return engine.authorizer is not None and b"rbac-defaults" in snapshot.raw
-    return (table, inside, name) in _PLANTED
+        return context.authorizer is not None and b"rbac-defaults" in snapshot.raw
+    return (table, inside, name) in _INITIAL
 
 
-def _create(engine: Engine, obj: Object, namespace: str = "") -> bool:
+def _create(context: ServerContext, obj: Object, namespace: str = "") -> bool:
     group, _, version = obj["apiVersion"].rpartition("/")
-    kind = engine.registry.find_kind(group, version, obj["kind"])
+    kind = context.registry.find_kind(group, version, obj["kind"])
     assert kind is not None
-    if engine.store.table(kind.table).get(namespace, obj["metadata"]["name"]) is not None:
+    if context.store.table(kind.table).get(namespace, obj["metadata"]["name"]) is not None:
         return False
-    writes.create(engine, Call("create", kind, namespace, manager=_MANAGER), obj)
+    writes.create(context, Operation("create", kind, namespace, manager=_MANAGER), obj)
     return True
 
 
-def _put(engine: Engine, obj: Object, namespace: str, correct: Callable[[Object], None]) -> None:
+def _put(context: ServerContext, obj: Object, namespace: str, correct: Callable[[Object], None]) -> None:
     """Create an object, or correct what an earlier run has left of it."""
-    if _create(engine, obj, namespace):
+    if _create(context, obj, namespace):
         return
     group, _, version = obj["apiVersion"].rpartition("/")
-    kind = engine.registry.find_kind(group, version, obj["kind"])
+    kind = context.registry.find_kind(group, version, obj["kind"])
     assert kind is not None
     name = obj["metadata"]["name"]
-    found = engine.store.table(kind.table).get(namespace, name)
+    found = context.store.table(kind.table).get(namespace, name)
     assert found is not None
     stored = found.decode()
     correct(stored)
-    writes.update(engine, Call("update", kind, namespace, name, manager=_MANAGER), stored)
+    writes.update(context, Operation("update", kind, namespace, name, manager=_MANAGER), stored)
 
 
-def _take_stock(engine: Engine) -> None:
+def _hold_addresses(context: ServerContext) -> None:
     """Note which addresses the stored Services hold."""
-    for snapshot in engine.store.table("services").list():
-        hold(engine, snapshot.decode())
+    for snapshot in context.store.table("services").list():
+        hold(context, snapshot.decode())
 
 
-def _node(engine: Engine) -> None:
+def _node(context: ServerContext) -> None:
     labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     node: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}, "spec": {}}
-    if not _create(engine, node):
+    if not _create(context, node):
         return
-    kind = engine.registry.find_kind("", "v1", "Node")
+    kind = context.registry.find_kind("", "v1", "Node")
     assert kind is not None
-    stored = engine.store.table(kind.table).get("", NODE)
+    stored = context.store.table(kind.table).get("", NODE)
     assert stored is not None
     node = stored.decode()
     now = times.now()
-    release = f"v{engine.options.version}"
+    release = f"v{context.options.version}"
     capacity = {"cpu": "8", "memory": "16Gi", "pods": "1000"}
     node["status"] = {
         "capacity": capacity,
@@ -130,10 +130,10 @@ def _node(engine: Engine) -> None:
             "systemUUID": node["metadata"]["uid"],
         },
     }
-    writes.update(engine, Call("update", kind, "", NODE, "status", manager=_MANAGER), node)
+    writes.update(context, Operation("update", kind, "", NODE, "status", manager=_MANAGER), node)
 
 
-def _kubernetes(engine: Engine, port: int) -> None:
+def _kubernetes(context: ServerContext, port: int) -> None:
     """The Service by which pods find the server."""
     labels = {"component": "apiserver", "provider": "kubernetes"}
     ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
@@ -141,9 +141,9 @@ def _kubernetes(engine: Engine, port: int) -> None:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "kubernetes", "labels": labels},
-        "spec": {"ports": ports, "clusterIP": _first_address(engine), "type": "ClusterIP"},
+        "spec": {"ports": ports, "clusterIP": _first_address(context), "type": "ClusterIP"},
     }
-    _put(engine, service, "default", lambda found: found["spec"]["ports"][0].update(targetPort=port))
+    _put(context, service, "default", lambda found: found["spec"]["ports"][0].update(targetPort=port))
     slice_labels = {"kubernetes.io/service-name": "kubernetes"}
     endpoint_slice = {
         "apiVersion": "discovery.k8s.io/v1",
@@ -153,10 +153,10 @@ def _kubernetes(engine: Engine, port: int) -> None:
         "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }
-    _put(engine, endpoint_slice, "default", lambda found: found["ports"][0].update(port=port))
+    _put(context, endpoint_slice, "default", lambda found: found["ports"][0].update(port=port))
 
 
-def _first_address(engine: Engine) -> str:
+def _first_address(context: ServerContext) -> str:
     import ipaddress
 
-    return str(ipaddress.ip_network(engine.options.service_cidr)[1])
+    return str(ipaddress.ip_network(context.options.service_cidr)[1])

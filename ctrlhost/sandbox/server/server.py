@@ -17,7 +17,7 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox.api.app import App
 from ctrlhost.sandbox.apimachinery.objects import ADMIN
 from ctrlhost.sandbox.auth.audit import Audit, AuditRecord
-from ctrlhost.sandbox.context import Engine, Options, choose_controllers
+from ctrlhost.sandbox.context import Options, ServerContext, choose_controllers
 from ctrlhost.sandbox.http import tls
 from ctrlhost.sandbox.http.channel import Outbox
 from ctrlhost.sandbox.http.connections import close, sweep
@@ -87,7 +87,7 @@ class Sandbox:
         self._insecure = insecure_http
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._engine: Engine | None = None
+        self._context: ServerContext | None = None
         self._authorizer: Authorizer | None = None
         self._stop: asyncio.Event | None = None
         self._started = threading.Event()
@@ -144,12 +144,12 @@ class Sandbox:
 
     def revision(self, api_version: str, kind: str) -> int:
         """Give the newest revision that was written to a resource, 0 if none was. Cheap, so tests can ask often."""
-        engine = self._engine
-        if engine is None:
+        context = self._context
+        if context is None:
             return 0
         group, _, version = api_version.rpartition("/")
-        found = engine.registry.find_kind(group, version, kind)
-        return 0 if found is None else engine.store.newest(found.table)
+        found = context.registry.find_kind(group, version, kind)
+        return 0 if found is None else context.store.newest(found.table)
 
     @property
     def rbac(self) -> bool:
@@ -164,8 +164,8 @@ class Sandbox:
     @property
     def at_rest(self) -> bool:
         """Whether the server has no work of its own left that follows from what was written; delays do not count."""
-        engine = self._engine
-        return engine is None or not engine.put_off
+        context = self._context
+        return context is None or not context.pending_work
 
     def send_bookmarks(self) -> None:
         """Tell every watcher of the newest revision now, as a real server does about once a minute.
@@ -191,9 +191,9 @@ class Sandbox:
         if self._insecure:
             raise RuntimeError("a sandbox without TLS knows nobody but the administrator")
         if slash:
-            token = self._ask(lambda engine: accounts.token_of_service_account(engine, namespace, account))
+            token = self._ask(lambda context: accounts.token_of_service_account(context, namespace, account))
         else:
-            token = self._ask(lambda engine: accounts.token_of_user(engine, user, groups))
+            token = self._ask(lambda context: accounts.token_of_user(context, user, groups))
         path = self._own_directory() / f"kubeconfig-{secrets.token_hex(4)}"
         kubeconfig_file.write(path, url=self.url, ca=self.ca, token=token, namespace=namespace if slash else "default")
         return path
@@ -207,22 +207,22 @@ class Sandbox:
         if authorizer is None:
             raise RuntimeError("the sandbox was made without RBAC, or has not been started")
         # A sandbox that was stopped has nobody to ask, and nobody who changes anything.
-        return authorizer.used_by(user) if self._engine is None else self._ask(lambda _: authorizer.used_by(user))
+        return authorizer.used_by(user) if self._context is None else self._ask(lambda _: authorizer.used_by(user))
 
-    def _ask(self, question: Callable[[Engine], T]) -> T:
+    def _ask(self, question: Callable[[ServerContext], T]) -> T:
         """Have the server's own thread answer."""
-        engine, loop = self._engine, self._loop
-        if engine is None or loop is None:
+        context, loop = self._context, self._loop
+        if context is None or loop is None:
             raise RuntimeError("the sandbox does not run")
-        return ask(loop, lambda: question(engine))
+        return ask(loop, lambda: question(context))
 
     def _of_each_watch(self, do: Callable[[Watch], None]) -> None:
-        engine, loop = self._engine, self._loop
-        if engine is None or loop is None or loop.is_closed():
+        context, loop = self._context, self._loop
+        if context is None or loop is None or loop.is_closed():
             return
 
         def each() -> None:
-            for watch in list(engine.watches):
+            for watch in list(context.watches):
                 do(watch)
 
         with contextlib.suppress(RuntimeError):  # The loop may be closed in this very moment.
@@ -246,40 +246,40 @@ class Sandbox:
         loop = self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         disk = None if self._data_dir is None else Disk(self._data_dir)
-        engine = Engine(self._options, loop, disk)
-        self._authorizer = engine.authorizer
+        context = ServerContext(self._options, loop, disk)
+        self._authorizer = context.authorizer
         try:
             self._audit = Audit(self._wanted_audit_log)
             if disk is not None:
-                disk.load(engine.store)
-            await self._serve_engine(engine)
+                disk.load(context.store)
+            await self._serve_context(context)
         finally:
             self._audit.close()
             if disk is not None:
                 disk.close()
 
-    async def _serve_engine(self, engine: Engine) -> None:
-        loop = engine.loop
+    async def _serve_context(self, context: ServerContext) -> None:
+        loop = context.loop
         stop = self._stop
         assert stop is not None
         certificates = None if self._insecure else tls.issue(self._address)
         self.ca = "" if certificates is None else certificates.ca
         self.token = "" if certificates is None else secrets.token_urlsafe(32)
         tokens = None if certificates is None else {self.token: ADMIN}
-        admin = Admin(engine) if self._options.admin else None
-        app = App(engine, tokens=tokens, audit=self._audit, admin=admin)
+        admin = Admin(context) if self._options.admin else None
+        app = App(context, tokens=tokens, audit=self._audit, admin=admin)
         connections: dict[Connection, None] = {}
-        context = None if certificates is None else certificates.server_context()
+        tls_context = None if certificates is None else certificates.server_context()
         plain = listener(app, connections, Outbox(loop))
-        make = plain if context is None else layered(context, plain)
+        make = plain if tls_context is None else layered(tls_context, plain)
         server = await loop.create_server(make, self._address, self._port, backlog=1024)
         port = server.sockets[0].getsockname()[1]
-        engine.host, app.allowed_hosts = hosts(self._address, port)
-        self.url = f"{'http' if context is None else 'https'}://{engine.host}"
+        context.host, app.allowed_hosts = hosts(self._address, port)
+        self.url = f"{'http' if tls_context is None else 'https'}://{context.host}"
         self._write_kubeconfig()
-        seed.plant(engine, port)
+        seed.create_objects(context, port)
         app.ready = True
-        self._engine = engine
+        self._context = context
         self._started.set()
         sweeper = loop.create_task(sweep(connections))
         try:
@@ -289,7 +289,7 @@ class Sandbox:
             sweeper.cancel()
             server.close()
             await close(connections)
-            self._engine = None
+            self._context = None
 
     def _write_kubeconfig(self) -> None:
         if self._wanted_kubeconfig is not None:

@@ -65,7 +65,7 @@ class Event:
     parsed: dict[Any, Any] = field(default_factory=dict)
     """Read once, for the field selectors of many watchers."""
 
-    def forget(self) -> None:
+    def clear_caches(self) -> None:
         """Drop what was made for the watchers that have been told."""
         self.frames.clear()
         self.parsed.clear()
@@ -156,25 +156,25 @@ class Table:
         self.ring.append(event)
         self.ring_bytes += event.size
         while len(self.ring) > MAX_EVENTS or self.ring_bytes > MAX_EVENT_BYTES:
-            self._forget_oldest()
+            self._drop_oldest()
         for watcher in list(self.watchers):
             watcher(event)
         # Who comes later encodes for itself; kept, the frames would take as much memory as the events.
-        event.forget()
+        event.clear_caches()
 
     def halve(self) -> None:
         """Forget the older half of what is kept for watches."""
         wanted = self.ring_bytes // 2
         while self.ring and self.ring_bytes > wanted:
-            self._forget_oldest()
+            self._drop_oldest()
 
     def compact(self, revision: int) -> None:
         """Forget every event up to `revision`."""
         while self.ring and self.ring[0].revision <= revision:
-            self._forget_oldest()
+            self._drop_oldest()
         self.compacted = max(self.compacted, revision)
 
-    def _forget_oldest(self) -> None:
+    def _drop_oldest(self) -> None:
         event = self.ring.popleft()
         self.ring_bytes -= event.size
         self.compacted = event.revision
@@ -213,7 +213,7 @@ class Store:
         """Give all tables."""
         return list(self._tables.values())
 
-    def forget_table(self, name: str) -> None:
+    def drop_table(self, name: str) -> None:
         """Drop a table; its objects must be gone."""
         self._tables.pop(name, None)
 
@@ -234,7 +234,7 @@ class Store:
         self.revision = revision
         table.put(new)
         self.uids[new.uid] = new
-        self._tell(table, Event(revision, old, new))
+        self._publish(table, Event(revision, old, new))
         return new
 
     def remove(self, table: Table, old: Snapshot) -> Snapshot:
@@ -246,7 +246,7 @@ class Store:
         table.drop(old)
         self.uids.pop(old.uid, None)
         event = Event(revision, old, None)
-        self._tell(table, event)
+        self._publish(table, event)
         return old
 
     def load(self, table: str, obj: dict[str, Any]) -> None:
@@ -277,7 +277,7 @@ class Store:
             table,
         )
 
-    def _tell(self, table: Table, event: Event) -> None:
+    def _publish(self, table: Table, event: Event) -> None:
         before = table.ring_bytes
         table.record(event)
         self._event_bytes += table.ring_bytes - before

@@ -15,20 +15,20 @@ from ctrlhost.sandbox.schema.validation import validate
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
 
 
-def conform_object(call: Call, obj: Object) -> Object:
+def conform_object(operation: Operation, obj: Object) -> Object:
     """Drop what the kind does not know and bring the rest into canonical form.
 
     `Undecodable` is raised for wrong types, and for unknown fields where the client is strict.
     """
-    kind = call.kind
+    kind = operation.kind
     unknown: list[str] = []
     if kind.custom is not None:
-        meta.tidy(obj, kind.kind, unknown)
+        meta.normalize_metadata(obj, kind.kind, unknown)
         structural.prune(kind.custom.schema, obj, unknown)
     else:
         shape = of_kind(kind.group, kind.kind)
@@ -38,31 +38,31 @@ def conform_object(call: Call, obj: Object) -> Object:
                 obj = conform(shape, obj, kind.kind, unknown)
             except Undecodable as error:
                 raise error.of(kind.kind, kind.version) from None
-    if unknown or call.problems:
-        _report(call, [*call.problems, *(f'unknown field "{path}"' for path in unknown)])
+    if unknown or operation.problems:
+        _report(operation, [*operation.problems, *(f'unknown field "{path}"' for path in unknown)])
     return obj
 
 
-def _report(call: Call, problems: list[str]) -> None:
+def _report(operation: Operation, problems: list[str]) -> None:
     """Warn of fields that were dropped, or refuse them, as the client asked."""
-    if call.field_validation == "Strict":
+    if operation.field_validation == "Strict":
         why = f"strict decoding error: {', '.join(problems)}"
-        raise Undecodable(why).of(call.kind.kind, call.kind.version)
-    if call.field_validation == "Warn":
-        call.warnings += problems
+        raise Undecodable(why).of(operation.kind.kind, operation.kind.version)
+    if operation.field_validation == "Warn":
+        operation.warnings += problems
 
 
-def default_object(call: Call, obj: Object) -> None:
+def default_object(operation: Operation, obj: Object) -> None:
     """Fill in what was left out."""
-    if call.kind.custom is not None:
-        structural.default(call.kind.custom.schema, obj)
+    if operation.kind.custom is not None:
+        structural.default(operation.kind.custom.schema, obj)
     else:
-        set_defaults(strategy_of(call.kind), obj)
+        set_defaults(strategy_of(operation.kind), obj)
 
 
-def causes(engine: Engine, call: Call, obj: Object, old: Object | None) -> list[Cause]:
+def causes(context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
     """Say what is wrong with an object, metadata aside."""
-    kind = call.kind
+    kind = operation.kind
     if kind.custom is not None:
         body = {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind")}
         declared = structural.properties(kind.custom.schema)
@@ -74,10 +74,10 @@ def causes(engine: Engine, call: Call, obj: Object, old: Object | None) -> list[
         else:
             before = {key: value for key, value in old.items() if key in body or key == "status"}
             found = validate(kind.custom.schema, body, "", before)
-        if engine.options.cel == "enforce" and kind.custom.rules is not None:
-            found += rules.findings(kind.custom.rules, found, obj, old, call.warnings)
+        if context.options.cel == "enforce" and kind.custom.rules is not None:
+            found += rules.findings(kind.custom.rules, found, obj, old, operation.warnings)
         return found
-    return strategy_of(kind).causes(engine, call, obj, old)
+    return strategy_of(kind).causes(context, operation, obj, old)
 
 
 def generation_grows(kind: Kind, obj: Object, old: Object) -> bool:

@@ -14,24 +14,24 @@ from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.patch.apply import merge, remove
 from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.registry.operation import Call, bad_option
+from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import fieldset
 from ctrlhost.sandbox.verbs import writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.schema.fieldset import FieldSet
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def apply(engine: Engine, call: Call, body: bytes) -> writes.Written:
+def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.WriteResult:
     """Make the object say what the body says, where this manager may."""
-    if not call.query.first("fieldManager"):
+    if not operation.query.first("fieldManager"):
         raise bad_option("PatchOptions", status.required("fieldManager", "is required for apply patch"))
     applied = negotiation.decode_yaml(body)
-    kind = call.kind
+    kind = operation.kind
     if type(applied) is not dict or not applied.get("apiVersion") or not applied.get("kind"):
         raise bad_request("the applied object must have apiVersion and kind")
     if applied["kind"] != kind.kind or applied["apiVersion"] != kind.api_version:
@@ -40,68 +40,68 @@ def apply(engine: Engine, call: Call, body: bytes) -> writes.Written:
             f"path serves ({kind.api_version}, Kind={kind.kind})"
         )
     metadata = applied.get("metadata")
-    if type(metadata) is not dict or (metadata.get("name") or call.name) != call.name:
+    if type(metadata) is not dict or (metadata.get("name") or operation.name) != operation.name:
         raise bad_request("the name of the applied object does not match the name on the URL")
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
-    metadata["name"] = call.name
-    if kind.namespaced and metadata.setdefault("namespace", call.namespace) != call.namespace:
+    metadata["name"] = operation.name
+    if kind.namespaced and metadata.setdefault("namespace", operation.namespace) != operation.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    wanted = _wanted(call, applied)
-    snapshot = engine.store.table(kind.table).get(call.namespace, call.name)
+    wanted = _wanted(operation, applied)
+    snapshot = context.store.table(kind.table).get(operation.namespace, operation.name)
     if snapshot is None:
-        return _create(engine, call, applied, wanted)
+        return _create(context, operation, applied, wanted)
     old = views.load(kind, snapshot)
     managers = managed.read(old["metadata"].get("managedFields"))
     if not managers:
         everything = fieldset.fields_of(managed.shape_of(kind), managed.trackable(kind, old))
         managers = [Manager("before-first-apply", UPDATE, kind.api_version, "", times.now(), everything)]
-    merged, managers = _merge(call, old, applied, wanted, managers)
-    _refresh_last_applied(call, merged, applied)
+    merged, managers = _merge(operation, old, applied, wanted, managers)
+    _refresh_last_applied(operation, merged, applied)
 
     def manage(obj: Object, _: Object) -> None:
         managed.write(obj, managers)
 
-    return writes.replace(engine, call, snapshot, old, merged, manage=manage)
+    return writes.replace(context, operation, snapshot, old, merged, manage=manage)
 
 
-def _wanted(call: Call, applied: Object) -> FieldSet:
-    subresource = call.subresource if call.subresource == "status" else ""
-    document = managed.trackable(call.kind, applied, subresource)
+def _wanted(operation: Operation, applied: Object) -> FieldSet:
+    subresource = operation.subresource if operation.subresource == "status" else ""
+    document = managed.trackable(operation.kind, applied, subresource)
     try:
-        return fieldset.fields_of(managed.shape_of(call.kind), document) if document else set()
+        return fieldset.fields_of(managed.shape_of(operation.kind), document) if document else set()
     except fieldset.DuplicateItem as twice:
         cause = status.duplicate(fieldset.dotted(twice.path).lstrip("."), twice.path[-1][2:])
-        raise status.invalid(call.kind.kind, call.kind.group, call.name, [cause]) from twice
+        raise status.invalid(operation.kind.kind, operation.kind.group, operation.name, [cause]) from twice
 
 
-def _create(engine: Engine, call: Call, applied: Object, wanted: FieldSet) -> writes.Written:
-    kind = call.kind
-    if call.subresource:
-        raise status.not_found(kind.plural, kind.group, call.name)
+def _create(context: ServerContext, operation: Operation, applied: Object, wanted: FieldSet) -> writes.WriteResult:
+    kind = operation.kind
+    if operation.subresource:
+        raise status.not_found(kind.plural, kind.group, operation.name)
     if applied["metadata"].get("uid"):
-        raise status.conflict(kind.plural, kind.group, call.name, "uid mismatch: there is no object of that name")
+        raise status.conflict(kind.plural, kind.group, operation.name, "uid mismatch: there is no object of that name")
     applied["metadata"].pop("resourceVersion", None)
-    call.applied = wanted
-    return writes.create(engine, call, applied)
+    operation.applied = wanted
+    return writes.create(context, operation, applied)
 
 
 def _merge(
-    call: Call, old: Object, applied: Object, wanted: FieldSet, managers: list[Manager]
+    operation: Operation, old: Object, applied: Object, wanted: FieldSet, managers: list[Manager]
 ) -> tuple[Object, list[Manager]]:
     """Give the object and the entries as they become; 409 where another manager has a field that would change."""
-    shape, kind = managed.shape_of(call.kind), call.kind
-    subresource = call.subresource if call.subresource == "status" else ""
-    entry = Manager(call.manager, APPLY, kind.api_version, subresource, times.now(), wanted)
+    shape, kind = managed.shape_of(operation.kind), operation.kind
+    subresource = operation.subresource if operation.subresource == "status" else ""
+    entry = Manager(operation.manager, APPLY, kind.api_version, subresource, times.now(), wanted)
     previous = next((item for item in managers if item.identity == entry.identity), None)
     others = [item for item in managers if item.identity != entry.identity]
     live = copy.deepcopy(old)
-    merged = merge(shape, live, _without_status(call, applied))
+    merged = merge(shape, live, _without_status(operation, applied))
     merged["apiVersion"], merged["kind"] = kind.api_version, kind.kind
     changed, _ = fieldset.differences(
         shape, managed.trackable(kind, old, subresource), managed.trackable(kind, merged, subresource)
     )
-    _resolve(call, others, changed, _from_client_side(call, old))
+    _resolve(operation, others, changed, _from_client_side(operation, old))
     if previous is not None:
         kept = set().union(*(item.fields for item in others)) | wanted
         gone = previous.fields - wanted
@@ -113,23 +113,23 @@ def _merge(
     return merged, [*others, entry] if wanted else others
 
 
-def _without_status(call: Call, applied: Object) -> Object:
+def _without_status(operation: Operation, applied: Object) -> Object:
     """Leave out of the applied document what the end point does not write."""
-    if call.subresource == "status":
+    if operation.subresource == "status":
         keys = {"apiVersion", "kind", "metadata", "status"}
         return {key: value for key, value in applied.items() if key in keys}
-    if call.kind.has_status:
+    if operation.kind.has_status:
         return {key: value for key, value in applied.items() if key != "status"}
     return applied
 
 
-def _resolve(call: Call, others: list[Manager], changed: FieldSet, allowed: FieldSet) -> None:
+def _resolve(operation: Operation, others: list[Manager], changed: FieldSet, allowed: FieldSet) -> None:
     conflicts: list[tuple[Manager, fieldset.Path]] = []
     for item in others:
         clashing = item.fields & changed
         if not clashing:
             continue
-        if call.query.flag("force") or clashing <= allowed:
+        if operation.query.flag("force") or clashing <= allowed:
             item.fields = item.fields - clashing
         else:
             conflicts += [(item, path) for path in sorted(clashing - allowed)]
@@ -151,14 +151,14 @@ def _resolve(call: Call, others: list[Manager], changed: FieldSet, allowed: Fiel
     raise Failure(409, "Conflict", text, causes=causes)
 
 
-def _from_client_side(call: Call, old: Object) -> FieldSet:
+def _from_client_side(operation: Operation, old: Object) -> FieldSet:
     """Give the fields that kubectl set by client-side apply, and may take over when it goes on server-side."""
     text = (old["metadata"].get("annotations") or {}).get(LAST_APPLIED)
-    if call.manager != "kubectl" or not text:
+    if operation.manager != "kubectl" or not text:
         return set()
     try:
         document = msgspec.json.decode(text)
-        found = fieldset.fields_of(managed.shape_of(call.kind), managed.trackable(call.kind, document))
+        found = fieldset.fields_of(managed.shape_of(operation.kind), managed.trackable(operation.kind, document))
     except (msgspec.DecodeError, fieldset.DuplicateItem, AttributeError, TypeError):
         return set()
     return {*found, ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")}
@@ -171,9 +171,9 @@ def _described(item: Manager) -> str:
     return f"{text} using {item.api_version}" if item.operation == UPDATE else text
 
 
-def _refresh_last_applied(call: Call, merged: Object, applied: Object) -> None:
+def _refresh_last_applied(operation: Operation, merged: Object, applied: Object) -> None:
     """Keep kubectl's annotation in step with what kubectl applies, so that it can go back to client-side apply."""
     annotations = merged["metadata"].get("annotations") or {}
-    if call.manager == "kubectl" and LAST_APPLIED in annotations:
+    if operation.manager == "kubectl" and LAST_APPLIED in annotations:
         text = msgspec.json.encode(applied, order="sorted").decode() + "\n"
         merged["metadata"]["annotations"] = {**annotations, LAST_APPLIED: text}

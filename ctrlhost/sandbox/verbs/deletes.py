@@ -10,13 +10,13 @@ from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
 from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.registry.operation import Call, bad_option, dry_run
+from ctrlhost.sandbox.registry.operation import Operation, bad_option, dry_run
 from ctrlhost.sandbox.verbs import reads
-from ctrlhost.sandbox.verbs.writes import Written
+from ctrlhost.sandbox.verbs.writes import WriteResult
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.storage.store import Snapshot
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
@@ -33,14 +33,14 @@ class DeleteOptions:
     version: str = ""
 
 
-def read_options(call: Call, body: Any) -> DeleteOptions:
+def read_options(operation: Operation, body: Any) -> DeleteOptions:
     """Take the options from the body, or from the query if there is none."""
     found = DeleteOptions()
     if body is None:
-        found.grace = call.query.number("gracePeriodSeconds")
-        found.policy = call.query.first("propagationPolicy")
-        orphan = call.query.flag("orphanDependents") if "orphanDependents" in call.query else None
-        call.dry_run = dry_run(call.query.get("dryRun", []), "DeleteOptions")
+        found.grace = operation.query.number("gracePeriodSeconds")
+        found.policy = operation.query.first("propagationPolicy")
+        orphan = operation.query.flag("orphanDependents") if "orphanDependents" in operation.query else None
+        operation.dry_run = dry_run(operation.query.get("dryRun", []), "DeleteOptions")
     else:
         if type(body) is not dict or body.get("kind", "DeleteOptions") != "DeleteOptions":
             raise bad_request("the request body must be a DeleteOptions")
@@ -48,11 +48,11 @@ def read_options(call: Call, body: Any) -> DeleteOptions:
         found.policy = body.get("propagationPolicy") or ""
         orphan = body.get("orphanDependents")
         preconditions = body.get("preconditions") or {}
-        values = body.get("dryRun") or call.query.get("dryRun", [])
+        values = body.get("dryRun") or operation.query.get("dryRun", [])
         if type(preconditions) is not dict or type(values) is not list or type(found.grace) not in (int, type(None)):
             raise bad_request("malformed DeleteOptions")
         found.uid, found.version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
-        call.dry_run = dry_run(values, "DeleteOptions")
+        operation.dry_run = dry_run(values, "DeleteOptions")
     if found.policy and orphan is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
         raise bad_option("DeleteOptions", status.invalid_value("propagationPolicy", found.policy, text))
@@ -63,41 +63,41 @@ def read_options(call: Call, body: Any) -> DeleteOptions:
     return found
 
 
-def delete(engine: Engine, call: Call, options: DeleteOptions) -> Written:
+def delete(context: ServerContext, operation: Operation, options: DeleteOptions) -> WriteResult:
     """Delete one object, or begin to: finalizers and a pod's grace period hold it back."""
-    snapshot = reads.find(engine, call)
-    _check(call, snapshot, options)
-    strategy = strategy_of(call.kind)
-    strategy.check_delete(engine, call)
-    old = views.load(call.kind, snapshot)
+    snapshot = reads.find(context, operation)
+    _check(operation, snapshot, options)
+    strategy = strategy_of(operation.kind)
+    strategy.check_delete(context, operation)
+    old = views.load(operation.kind, snapshot)
     if "deletionTimestamp" in old["metadata"]:
-        return _repeat(engine, call, snapshot, old, options)
-    obj = views.load(call.kind, snapshot)
-    _apply_policy(call, obj, options)
+        return _delete_again(context, operation, snapshot, old, options)
+    obj = views.load(operation.kind, snapshot)
+    _apply_policy(operation, obj, options)
     grace = strategy.grace_period(obj, options.grace)
     finalizers = obj["metadata"].get("finalizers")
-    if not finalizers and not grace and not strategy.holds_deletion(engine, obj):
-        if not call.dry_run:
-            engine.store.remove(engine.store.table(call.kind.table), snapshot)
-            strategy.deleted(engine, old)
+    if not finalizers and not grace and not strategy.holds_deletion(context, obj):
+        if not operation.dry_run:
+            context.store.remove(context.store.table(operation.kind.table), snapshot)
+            strategy.deleted(context, old)
         if strategy.graceful:
             ended = {"deletionTimestamp": times.now(), "deletionGracePeriodSeconds": 0}
             obj["metadata"].update(ended)
-        return _answer(call, obj, gone=True)
+        return _answer(operation, obj, gone=True)
     metadata = obj["metadata"]
     metadata["deletionTimestamp"] = times.seconds(time.time() + grace)
     metadata["deletionGracePeriodSeconds"] = grace
     if metadata.get("generation"):
         metadata["generation"] += 1
-    strategy.begin_deletion(engine, obj)
-    if not call.dry_run:
-        _store(engine, call, obj)
-        strategy.updated(engine, obj, old)
-    return _answer(call, obj, gone=False)
+    strategy.begin_deletion(context, obj)
+    if not operation.dry_run:
+        _store(context, operation, obj)
+        strategy.updated(context, obj, old)
+    return _answer(operation, obj, gone=False)
 
 
-def _check(call: Call, snapshot: Snapshot, options: DeleteOptions) -> None:
-    kind = call.kind
+def _check(operation: Operation, snapshot: Snapshot, options: DeleteOptions) -> None:
+    kind = operation.kind
     why = ""
     if options.uid and options.uid != snapshot.uid:
         why = (
@@ -110,32 +110,34 @@ def _check(call: Call, snapshot: Snapshot, options: DeleteOptions) -> None:
             f"the ResourceVersion in record ({snapshot.revision}). The object might have been modified"
         )
     if why:
-        raise status.conflict(kind.kind, kind.group, call.name, why)
+        raise status.conflict(kind.kind, kind.group, operation.name, why)
 
 
-def _repeat(engine: Engine, call: Call, snapshot: Snapshot, old: Object, options: DeleteOptions) -> Written:
+def _delete_again(
+    context: ServerContext, operation: Operation, snapshot: Snapshot, old: Object, options: DeleteOptions
+) -> WriteResult:
     """Delete what is being deleted: only a pod's grace period may still shrink."""
     metadata = old["metadata"]
-    grace = strategy_of(call.kind).grace_period(old, options.grace)
+    grace = strategy_of(operation.kind).grace_period(old, options.grace)
     left = metadata.get("deletionGracePeriodSeconds", 0)
     if grace >= left or options.grace is None:
-        return _answer(call, old, gone=False)
-    obj = views.load(call.kind, snapshot)
+        return _answer(operation, old, gone=False)
+    obj = views.load(operation.kind, snapshot)
     if grace == 0 and not metadata.get("finalizers"):
-        if not call.dry_run:
-            engine.store.remove(engine.store.table(call.kind.table), snapshot)
-            strategy_of(call.kind).deleted(engine, old)
-        return _answer(call, old, gone=True)
+        if not operation.dry_run:
+            context.store.remove(context.store.table(operation.kind.table), snapshot)
+            strategy_of(operation.kind).deleted(context, old)
+        return _answer(operation, old, gone=True)
     obj["metadata"]["deletionGracePeriodSeconds"] = grace
     obj["metadata"]["deletionTimestamp"] = times.seconds(times.epoch(metadata["deletionTimestamp"]) - left + grace)
-    if not call.dry_run:
-        _store(engine, call, obj)
-    return _answer(call, obj, gone=False)
+    if not operation.dry_run:
+        _store(context, operation, obj)
+    return _answer(operation, obj, gone=False)
 
 
-def _apply_policy(call: Call, obj: Object, options: DeleteOptions) -> None:
+def _apply_policy(operation: Operation, obj: Object, options: DeleteOptions) -> None:
     """Turn the propagation policy into the finalizers that the garbage collector acts on."""
-    if not options.policy or call.kind.table == "events":
+    if not options.policy or operation.kind.table == "events":
         return
     metadata = obj["metadata"]
     finalizers = [name for name in metadata.get("finalizers") or () if name not in (FOREGROUND, ORPHAN)]
@@ -149,35 +151,39 @@ def _apply_policy(call: Call, obj: Object, options: DeleteOptions) -> None:
         metadata.pop("finalizers", None)
 
 
-def _store(engine: Engine, call: Call, obj: Object) -> None:
-    stored, marker = views.to_storage(call.kind, obj)
-    engine.store.write(engine.store.table(call.kind.table), stored, marker)
+def _store(context: ServerContext, operation: Operation, obj: Object) -> None:
+    stored, marker = views.to_storage(operation.kind, obj)
+    context.store.write(context.store.table(operation.kind.table), stored, marker)
 
 
-def _answer(call: Call, obj: Object, *, gone: bool) -> Written:
-    if call.kind.returns_object or not gone:
-        return Written(200, obj)
-    kind, metadata = call.kind, obj["metadata"]
+def _answer(operation: Operation, obj: Object, *, gone: bool) -> WriteResult:
+    if operation.kind.returns_object or not gone:
+        return WriteResult(200, obj)
+    kind, metadata = operation.kind, obj["metadata"]
     details = {"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]}
     if not kind.group:
         del details["group"]
-    return Written(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+    return WriteResult(
+        200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    )
 
 
-def delete_collection(engine: Engine, call: Call, options: DeleteOptions, received: float) -> reads.Page:
+def delete_collection(
+    context: ServerContext, operation: Operation, options: DeleteOptions, received: float
+) -> reads.Page:
     """Delete everything that is selected; gives the objects as they were."""
-    page = reads.list_page(engine, call, received)
+    page = reads.list_page(context, operation, received)
     for snapshot in page.items:
-        one = Call(
+        one = Operation(
             "delete",
-            call.kind,
+            operation.kind,
             snapshot.namespace,
             snapshot.name,
-            manager=call.manager,
-            user=call.user,
-            warnings=call.warnings,
-            dry_run=call.dry_run,
+            manager=operation.manager,
+            user=operation.user,
+            warnings=operation.warnings,
+            dry_run=operation.dry_run,
         )
-        if engine.store.table(call.kind.table).get(snapshot.namespace, snapshot.name) is not None:
-            delete(engine, one, options)
+        if context.store.table(operation.kind.table).get(snapshot.namespace, snapshot.name) is not None:
+            delete(context, one, options)
     return page

@@ -10,7 +10,7 @@ from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch.json_patch import PatchError, json_patch, merge_patch
 from ctrlhost.sandbox.patch.strategic import strategic_merge
 from ctrlhost.sandbox.registry import meta, views
-from ctrlhost.sandbox.registry.operation import Call, bad_option
+from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.normalize import Undecodable
 from ctrlhost.sandbox.schema.shapes import ANY, of_kind
@@ -19,7 +19,7 @@ from ctrlhost.sandbox.verbs.apply import apply
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.registry import Kind
 
 JSON_PATCH = "application/json-patch+json"
@@ -31,35 +31,35 @@ _ORDER = "$setElementOrder/"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
-def patch(engine: Engine, call: Call, media: str, body: bytes) -> writes.Written:
+def patch(context: ServerContext, operation: Operation, media: str, body: bytes) -> writes.WriteResult:
     """Change one object."""
     types = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
-    if call.kind.custom is None:
+    if operation.kind.custom is None:
         types.insert(2, STRATEGIC_PATCH)
     if media not in types:
         raise negotiation.unsupported(", ".join(types))
     if media == APPLY_PATCH:
-        return apply(engine, call, body)
-    if call.query.flag("force"):
+        return apply(context, operation, body)
+    if operation.query.flag("force"):
         text = "may not be specified for non-apply patch"
         raise bad_option("PatchOptions", status.forbidden_field("force", text))
-    document = _document(call, media, body)
-    snapshot = reads.find(engine, call)
-    old = views.load(call.kind, snapshot)
+    document = _document(operation, media, body)
+    snapshot = reads.find(context, operation)
+    old = views.load(operation.kind, snapshot)
     # The patch works on a copy of its own, since it shares what it leaves alone with the result.
-    obj = changed(call.kind, views.load(call.kind, snapshot), media, document)
+    obj = changed(operation.kind, views.load(operation.kind, snapshot), media, document)
     if type(obj) is not dict:
         raise bad_request("the patch does not leave an object")
     if media == STRATEGIC_PATCH:
         # It is merged into a value of a known type.
         obj.update({key: old[key] for key in ("apiVersion", "kind")})
-    writes.decode_type(call, obj)
-    _check_names(call, meta.metadata_of(obj))
+    writes.decode_type(operation, obj)
+    _check_names(operation, meta.metadata_of(obj))
     if obj["metadata"].get("uid", snapshot.uid) != snapshot.uid:
         cause = status.invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")
-        raise status.invalid(call.kind.kind, call.kind.group, call.name, [cause])
+        raise status.invalid(operation.kind.kind, operation.kind.group, operation.name, [cause])
     try:
-        return writes.replace(engine, call, snapshot, old, obj)
+        return writes.replace(context, operation, snapshot, old, obj)
     except Undecodable as error:
         strategic = media == STRATEGIC_PATCH
         text = go_text.shown(_unordered(document)) if strategic else views.encode(obj).decode()
@@ -67,15 +67,17 @@ def patch(engine: Engine, call: Call, media: str, body: bytes) -> writes.Written
         raise status.invalid("", "", "", [cause]) from None
 
 
-def _document(call: Call, media: str, body: bytes) -> Any:
+def _document(operation: Operation, media: str, body: bytes) -> Any:
     """Read a patch; those that are merged must be objects. What it has too much of is noted."""
-    twice: list[str] | None = [] if call.counts_fields else None
+    twice: list[str] | None = [] if operation.counts_fields else None
     document = negotiation.decode_json(body, duplicates=twice)
     prefix = "json patch " if media == JSON_PATCH else ""
-    call.problems += [f'{prefix}duplicate field "{path}"' for path in twice or ()]
+    operation.problems += [f'{prefix}duplicate field "{path}"' for path in twice or ()]
     if media == JSON_PATCH and type(document) is list:
         unknown = [(index, set(one) - _MEMBERS) for index, one in enumerate(document) if type(one) is dict]
-        call.problems += [f'json patch unknown field "[{at}].{key}"' for at, keys in unknown for key in sorted(keys)]
+        operation.problems += [
+            f'json patch unknown field "[{at}].{key}"' for at, keys in unknown for key in sorted(keys)
+        ]
     if media == JSON_PATCH or type(document) is dict:
         return document
     if document is None:
@@ -96,17 +98,17 @@ def _unordered(document: Any) -> Any:
     return {key: _unordered(value) for key, value in document.items() if key not in dropped}
 
 
-def _check_names(call: Call, metadata: Object) -> None:
+def _check_names(operation: Operation, metadata: Object) -> None:
     """Refuse another name or namespace than the object has; a namespace that the patch took away comes back."""
     name = metadata.get("name")
     if not name:
-        text = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        text = f"the name of the object ({operation.name} based on URL) was undeterminable: name must be provided"
         raise bad_request(text)
-    if name != call.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-    if call.kind.namespaced and not metadata.get("namespace"):
-        metadata["namespace"] = call.namespace
-    elif metadata.get("namespace", "") != call.namespace:
+    if name != operation.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({operation.name})")
+    if operation.kind.namespaced and not metadata.get("namespace"):
+        metadata["namespace"] = operation.namespace
+    elif metadata.get("namespace", "") != operation.namespace:
         text = "the namespace of the provided object does not match the namespace sent on the request"
         raise bad_request(text)
 

@@ -13,12 +13,12 @@ from ctrlhost.sandbox.apimachinery import selectors, status
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.http.messages import NotYet
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.registry.operation import Call, bad_option
+from ctrlhost.sandbox.registry.operation import Operation, bad_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot, Table
 
@@ -67,19 +67,19 @@ class Filter:
         return True
 
 
-def find(engine: Engine, call: Call) -> Snapshot:
-    """Find the object that the call names; 404 if there is none."""
-    found = engine.store.table(call.kind.table).get(call.namespace, call.name)
+def find(context: ServerContext, operation: Operation) -> Snapshot:
+    """Find the object that the operation names; 404 if there is none."""
+    found = context.store.table(operation.kind.table).get(operation.namespace, operation.name)
     if found is None:
-        raise status.not_found(call.kind.plural, call.kind.group, call.name)
+        raise status.not_found(operation.kind.plural, operation.kind.group, operation.name)
     return found
 
 
-def get(engine: Engine, call: Call, received: float) -> Snapshot:
+def get(context: ServerContext, operation: Operation, received: float) -> Snapshot:
     """Read one object, at least as fresh as `resourceVersion` asks for."""
-    wanted = revision_of(call.query.first("resourceVersion"), "GetOptions")
-    wait_for(engine, wanted, received)
-    return find(engine, call)
+    wanted = revision_of(operation.query.first("resourceVersion"), "GetOptions")
+    wait_for(context, wanted, received)
+    return find(context, operation)
 
 
 def revision_of(text: str, options: str) -> int:
@@ -94,19 +94,19 @@ def revision_of(text: str, options: str) -> int:
     return int(text)
 
 
-def wait_for(engine: Engine, revision: int, received: float) -> None:
+def wait_for(context: ServerContext, revision: int, received: float) -> None:
     """Put the request off while `revision` lies in the future."""
-    if revision > engine.store.revision:
-        text = f"Too large resource version: {revision}, current: {engine.store.revision}"
+    if revision > context.store.revision:
+        text = f"Too large resource version: {revision}, current: {context.store.revision}"
         raise NotYet(received + WAIT_SECONDS, status.timeout(text, too_large=True))
 
 
-def make_filter(kind: Kind, call: Call) -> Filter:
+def make_filter(kind: Kind, operation: Operation) -> Filter:
     """Read the selectors of a request."""
-    labels = selectors.parse_labels(call.query.first("labelSelector"))
+    labels = selectors.parse_labels(operation.query.first("labelSelector"))
     terms: list[tuple[tuple[str, ...], bool, str]] = []
     names: list[tuple[str, bool]] = []
-    for label, equal, value in selectors.parse_fields(call.query.first("fieldSelector")):
+    for label, equal, value in selectors.parse_fields(operation.query.first("fieldSelector")):
         if label == "metadata.name" or (label == "name" and kind.plural == "namespaces"):
             names.append((value, equal))
         elif label == "metadata.namespace" and kind.namespaced:
@@ -125,21 +125,21 @@ def _unknown_field(kind: Kind, label: str) -> str:
     return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
-def list_page(engine: Engine, call: Call, received: float) -> Page:
+def list_page(context: ServerContext, operation: Operation, received: float) -> Page:
     """Read a page of a collection."""
-    query, table = call.query, engine.store.table(call.kind.table)
-    _check_list_options(call)
-    selected = make_filter(call.kind, call)
+    query, table = operation.query, context.store.table(operation.kind.table)
+    _check_list_options(operation)
+    selected = make_filter(operation.kind, operation)
     version, match, limit = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.number("limit")
-    revision, token, start = engine.store.revision, query.first("continue"), ""
-    namespace = call.namespace if call.kind.namespaced and call.namespace else None
+    revision, token, start = context.store.revision, query.first("continue"), ""
+    namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None
     if token:
         revision, start = _read_token(token)
-        items = _at(engine, table, revision, namespace, start)
-        revision = engine.store.revision if revision < 0 else revision
+        items = _at(context, table, revision, namespace, start)
+        revision = context.store.revision if revision < 0 else revision
     else:
         wanted = revision_of(version, "list")
-        wait_for(engine, wanted, received)
+        wait_for(context, wanted, received)
         if wanted and (match == "Exact" or (not match and limit)):
             revision, items = wanted, table.list_at(wanted, namespace)
         else:
@@ -148,7 +148,7 @@ def list_page(engine: Engine, call: Call, received: float) -> Page:
             limit = None
     if start:
         items = [item for item in items if f"{item.namespace}/{item.name}\0" >= start]
-    return _cut(call.kind, selected, items, revision, limit)
+    return _cut(operation.kind, selected, items, revision, limit)
 
 
 def _named(table: Table, selected: Filter, namespace: str | None) -> list[Snapshot]:
@@ -176,8 +176,8 @@ def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, lim
     return Page(revision, chosen)
 
 
-def _check_list_options(call: Call) -> None:
-    query = call.query
+def _check_list_options(operation: Operation) -> None:
+    query = operation.query
     query.number("timeoutSeconds")
     version, match, token = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.first("continue")
     causes = []
@@ -215,10 +215,10 @@ def _read_token(text: str) -> tuple[int, str]:
     return revision, start
 
 
-def _at(engine: Engine, table: Table, revision: int, namespace: str | None, start: str) -> list[Snapshot]:
+def _at(context: ServerContext, table: Table, revision: int, namespace: str | None, start: str) -> list[Snapshot]:
     if revision < 0:
         return table.list(namespace)
-    if revision > engine.store.revision:
+    if revision > context.store.revision:
         raise bad_request("continue key is not valid")
     try:
         return table.list_at(revision, namespace)

@@ -15,7 +15,7 @@ from ctrlhost.sandbox.registry import views
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.encoding.negotiation import Accepted
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.verbs import reads
 
@@ -31,14 +31,14 @@ def partial(obj: Any, version: str) -> dict[str, Any]:
 class Tabulator:
     """Makes tables of one kind's objects."""
 
-    def __init__(self, kind: Kind, call: Call, version: str) -> None:
+    def __init__(self, kind: Kind, operation: Operation, version: str) -> None:
         """Read what rows are to include; 400 for what is no choice."""
         self._version = version
-        self._include = call.query.first("includeObject") or "Metadata"
+        self._include = operation.query.first("includeObject") or "Metadata"
         if self._include not in ("None", "Metadata", "Object"):
             raise bad_request(f"unrecognized includeObject value: {self._include!r}")
         self._custom = None
-        if kind.custom is not None and call.subresource != "scale":
+        if kind.custom is not None and operation.subresource != "scale":
             self._custom = kind.custom.columns or (_AGE_COLUMN,)
             columns = [
                 definition(
@@ -51,7 +51,7 @@ class Tabulator:
                 for column in self._custom
             ]
         else:
-            strategy = strategy_of(kind, call.subresource)
+            strategy = strategy_of(kind, operation.subresource)
             columns, self._cells = heads(strategy.columns), strategy.cells
         # An event's name is of no interest, so it comes last.
         self._named_last = kind.table == "events"
@@ -101,15 +101,15 @@ def _custom_cell(column: Any, obj: Any) -> Any:
     return int(found) if kind == "integer" else found
 
 
-class Form:
+class Encoding:
     """A form that watched objects can be sent in."""
 
-    def __init__(self, kind: Kind, call: Call, accepted: Accepted) -> None:
+    def __init__(self, kind: Kind, operation: Operation, accepted: Accepted) -> None:
         """Read which; 400 for what is no choice."""
         self._version = accepted.version
-        self._tabulator = Tabulator(kind, call, accepted.version) if accepted.form == "Table" else None
+        self._tabulator = Tabulator(kind, operation, accepted.version) if accepted.form == "Table" else None
         #: Forms of the same name give the same bytes for an object of one kind.
-        self.name = f"{accepted.form} {accepted.version} {call.query.first('includeObject')}"
+        self.name = f"{accepted.form} {accepted.version} {operation.query.first('includeObject')}"
         #: Whether the first object of a watch looks otherwise than the others: it brings the heads of the columns.
         self.opens = self._tabulator is not None
 
@@ -127,32 +127,32 @@ class Form:
         return tabulator.table([{"cells": cells, "object": partial(obj, self._version)}], metadata, with_heads=first)
 
 
-def form_of(kind: Kind, call: Call, accepted: Accepted) -> Form | None:
+def encoding_of(kind: Kind, operation: Operation, accepted: Accepted) -> Encoding | None:
     """Give the form that a watch asked for; None if objects stay as they are."""
-    return Form(kind, call, accepted) if accepted.form in ("Table", "PartialObjectMetadata") else None
+    return Encoding(kind, operation, accepted) if accepted.form in ("Table", "PartialObjectMetadata") else None
 
 
-def present_object(call: Call, accepted: Accepted, raw: bytes) -> bytes:
+def present_object(operation: Operation, accepted: Accepted, raw: bytes) -> bytes:
     """Put one object into the form that was asked for."""
     obj = msgspec.json.decode(raw)
     if accepted.form == "PartialObjectMetadata":
         return views.encode(partial(obj, accepted.version))
     if obj.get("kind") == "Status":
         return raw
-    tabulator = Tabulator(call.kind, call, accepted.version)
+    tabulator = Tabulator(operation.kind, operation, accepted.version)
     return tabulator.table([tabulator.row(obj)], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
 
 
-def present_list(call: Call, accepted: Accepted, page: reads.Page) -> bytes:
+def present_list(operation: Operation, accepted: Accepted, page: reads.Page) -> bytes:
     """Put a list into the form that was asked for."""
     metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.continue_:
         metadata["continue"] = page.continue_
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
-    objects = [msgspec.json.decode(views.raw(call.kind, item)) for item in page.items]
+    objects = [msgspec.json.decode(views.raw(operation.kind, item)) for item in page.items]
     if accepted.form == "Table":
-        tabulator = Tabulator(call.kind, call, accepted.version)
+        tabulator = Tabulator(operation.kind, operation, accepted.version)
         return tabulator.table([tabulator.row(obj) for obj in objects], metadata)
     items = [partial(obj, accepted.version) for obj in objects]
     head = {"kind": accepted.form, "apiVersion": f"meta.k8s.io/{accepted.version}", "metadata": metadata}

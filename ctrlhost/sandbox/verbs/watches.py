@@ -1,4 +1,4 @@
-"""Watches: the events of a table, filtered, in the version and form that the client asked for."""
+"""Watches: the events of a table, filtered, in the version and encoding that the client asked for."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import msgspec
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.http.channel import chunk
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.registry.operation import Call, bad_option
+from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.verbs.reads import Filter, make_filter, revision_of
 
 if TYPE_CHECKING:
     import asyncio
 
-    from ctrlhost.sandbox.context import Engine
+    from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.http.channel import Channel
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Event, Snapshot
-    from ctrlhost.sandbox.verbs.tables import Form
+    from ctrlhost.sandbox.verbs.tables import Encoding
 
 BOOKMARK_SECONDS = 60.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -29,32 +29,34 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 class Watch:
     """One client's watch."""
 
-    def __init__(self, engine: Engine, call: Call, form: Form | None, content_type: str) -> None:
+    def __init__(
+        self, context: ServerContext, operation: Operation, encoding: Encoding | None, content_type: str
+    ) -> None:
         """Check the options; nothing is sent before `opened`."""
-        query = call.query
+        query = operation.query
         self.content_type = content_type
         self.headers: list[tuple[str, str]] = []
-        self._engine = engine
-        self._kind = call.kind
-        self._table = engine.store.table(call.kind.table)
-        self._namespace = call.namespace if call.kind.namespaced and call.namespace else None
-        self._selected: Filter = make_filter(call.kind, call)
+        self._context = context
+        self._kind = operation.kind
+        self._table = context.store.table(operation.kind.table)
+        self._namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None
+        self._selected: Filter = make_filter(operation.kind, operation)
         self._everything = self._selected.everything
-        self._form = form
+        self._encoding = encoding
         #: Watches of one audience see an event alike.
-        self._audience = f"{id(call.kind)} {form.name if form else ''}"
-        self._opened = form is None or not form.opens
+        self._audience = f"{id(operation.kind)} {encoding.name if encoding else ''}"
+        self._opened = encoding is None or not encoding.opens
         self._version = query.first("resourceVersion")
         self._from = revision_of(self._version, "watch")
         self._bookmarks = query.flag("allowWatchBookmarks")
-        self._initial = _initial_events(call)
+        self._initial = _initial_events(operation)
         seconds = query.number("timeoutSeconds")
         self._seconds = float(seconds) if seconds else random.uniform(1800, 3600)
         self._channel: Channel | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._seen = self._from
         #: The newest revision that the watcher was sent.
-        self._told = self._from
+        self._sent = self._from
 
     @property
     def kind(self) -> Kind:
@@ -64,11 +66,11 @@ class Watch:
     def opened(self, channel: Channel) -> None:
         """Send what is there already, then follow."""
         self._channel = channel
-        self._engine.watches.add(self)
-        self._timers.append(self._engine.later(self._seconds, self.end))
+        self._context.watches.add(self)
+        self._timers.append(self._context.later(self._seconds, self.end))
         if self._bookmarks:
-            self._timers.append(self._engine.later(max(self._seconds - 2, self._seconds / 2), self._bookmark))
-            self._timers.append(self._engine.later(BOOKMARK_SECONDS, self._bookmark_again))
+            self._timers.append(self._context.later(max(self._seconds - 2, self._seconds / 2), self._bookmark))
+            self._timers.append(self._context.later(BOOKMARK_SECONDS, self._bookmark_again))
         if self._initial is True or (self._initial is None and self._from == 0):
             self._send_current()
         elif self._from:
@@ -78,13 +80,13 @@ class Watch:
             for event in self._table.since(self._from):
                 self._event(event)
                 # Nobody else replays it now.
-                event.forget()
+                event.clear_caches()
         self._table.watchers[self._event] = None
 
     def closed(self) -> None:
         """Stop following."""
         self._table.watchers.pop(self._event, None)
-        self._engine.watches.discard(self)
+        self._context.watches.discard(self)
         for timer in self._timers:
             timer.cancel()
         self._channel = None
@@ -95,7 +97,7 @@ class Watch:
             self._channel.end()
 
     def _send_current(self) -> None:
-        revision = self._engine.store.revision
+        revision = self._context.store.revision
         for snapshot in self._table.list(self._namespace):
             if self._selected.matches(self._kind, snapshot):
                 self._send("ADDED", views.raw(self._kind, snapshot))
@@ -144,7 +146,7 @@ class Watch:
             framed = event.frames[key] = self._framed(name, raw)
         self._opened = True
         self._channel.send(framed)
-        self._told = event.revision
+        self._sent = event.revision
 
     def _send(self, name: str, raw: bytes) -> None:
         if self._channel is not None:
@@ -152,35 +154,35 @@ class Watch:
             self._opened = True
 
     def _framed(self, name: str, raw: bytes) -> bytes:
-        if self._form is not None:
-            raw = self._form.present(raw, first=not self._opened)
+        if self._encoding is not None:
+            raw = self._encoding.present(raw, first=not self._opened)
         return chunk(b'{"type":"%b","object":%b}\n' % (name.encode(), raw))
 
     def catch_up(self) -> None:
         """Tell the watcher of the newest revision, if its selection kept that from it."""
-        newest = self._engine.store.newest(self._kind.table)
-        if self._bookmarks and self._told < newest:
+        newest = self._context.store.newest(self._kind.table)
+        if self._bookmarks and self._sent < newest:
             self._bookmark()
 
     def _bookmark_again(self) -> None:
         self._bookmark()
-        self._timers.append(self._engine.later(BOOKMARK_SECONDS, self._bookmark_again))
+        self._timers.append(self._context.later(BOOKMARK_SECONDS, self._bookmark_again))
 
     def _bookmark(self, *, initial_end: bool = False) -> None:
         metadata: dict[str, Any] = {
-            "resourceVersion": str(max(self._engine.store.revision, self._from)),
+            "resourceVersion": str(max(self._context.store.revision, self._from)),
             "creationTimestamp": None,
         }
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         kind = self._kind
-        self._told = self._engine.store.revision
+        self._sent = self._context.store.revision
         self._send("BOOKMARK", views.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}))
 
 
-def _initial_events(call: Call) -> bool | None:
+def _initial_events(operation: Operation) -> bool | None:
     """Read `sendInitialEvents`; None where it is absent."""
-    query = call.query
+    query = operation.query
     match = query.first("resourceVersionMatch")
     if query.first("sendInitialEvents"):
         if match != "NotOlderThan":

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.sandbox.apimachinery.objects import Object
-    from ctrlhost.sandbox.context import Engine
-    from ctrlhost.sandbox.registry.operation import Call
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot
 
@@ -28,7 +28,7 @@ _NAME_ATTEMPTS = 8
 
 
 @dataclass(slots=True)
-class Written:
+class WriteResult:
     """What a write answers with; `raw` is the stored JSON where it is what the client gets."""
 
     code: int
@@ -36,9 +36,9 @@ class Written:
     raw: bytes | None = None
 
 
-def decode_type(call: Call, obj: Any) -> Object:
+def decode_type(operation: Operation, obj: Any) -> Object:
     """Check that the body is an object of the request's kind and version."""
-    kind = call.kind
+    kind = operation.kind
     if type(obj) is not dict:
         raise bad_request(f"the request body must be an object of kind {kind.kind}")
     if kind.custom is not None and not obj.get("kind"):
@@ -59,31 +59,31 @@ def decode_type(call: Call, obj: Any) -> Object:
     return obj
 
 
-def create(engine: Engine, call: Call, body: Any) -> Written:
+def create(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
     """Store a new object."""
-    kind = call.kind
-    if engine.authorizer is not None and call.verb != "create":
+    kind = operation.kind
+    if context.authorizer is not None and operation.verb != "create":
         # An update or an apply of what is not there: whoever may change need not have the right to make.
-        engine.authorizer.require_call(call, "create")
-    obj = decode_type(call, body)
+        context.authorizer.require_verb(operation, "create")
+    obj = decode_type(operation, body)
     sent = meta.metadata_of(obj)
     if sent.get("resourceVersion"):
         raise Failure(500, "", "resourceVersion should not be set on objects to be created")
-    meta.place(call, obj)
+    meta.place(operation, obj)
     if kind.has_status:
         obj.pop("status", None)
-    obj = admission.conform_object(call, obj)
+    obj = admission.conform_object(operation, obj)
     metadata = obj["metadata"]
-    _check_namespace(engine, call, metadata)
-    table = engine.store.table(kind.table)
-    _name(engine, call, metadata)
-    meta.begin(metadata, generation=kind.generation)
+    _check_namespace(context, operation, metadata)
+    table = context.store.table(kind.table)
+    _name(context, operation, metadata)
+    meta.initialize(metadata, generation=kind.generation)
     strategy = strategy_of(kind)
     asked = copy.deepcopy(obj.get("spec")) if strategy.allocates else None
-    admission.default_object(call, obj)
-    strategy.prepare_create(engine, call, obj)
-    causes = name_causes(kind.name_rule, metadata.get("name", "")) + metadata_causes(metadata, call.warnings)
-    causes += admission.causes(engine, call, obj, None)
+    admission.default_object(operation, obj)
+    strategy.prepare_create(context, operation, obj)
+    causes = name_causes(kind.name_rule, metadata.get("name", "")) + metadata_causes(metadata, operation.warnings)
+    causes += admission.causes(context, operation, obj, None)
     name = metadata.get("name", "")
     if causes:
         raise status.invalid(kind.kind, kind.group, name, causes)
@@ -91,64 +91,64 @@ def create(engine: Engine, call: Call, body: Any) -> Written:
     if existing is not None:
         prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
         raise status.already_exists(kind.plural, kind.group, name, prefix)
-    managed.track_create(call, obj if asked is None else strategy.tracked(obj, asked))
-    if call.dry_run:
-        return Written(201, obj)
-    snapshot = _store(engine, kind, obj)
-    strategy.created(engine, obj)
-    return Written(201, obj, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
+    managed.track_create(operation, obj if asked is None else strategy.tracked(obj, asked))
+    if operation.dry_run:
+        return WriteResult(201, obj)
+    snapshot = _store(context, kind, obj)
+    strategy.created(context, obj)
+    return WriteResult(201, obj, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
 
 
-def _check_namespace(engine: Engine, call: Call, metadata: dict[str, Any]) -> None:
-    if not call.kind.namespaced:
+def _check_namespace(context: ServerContext, operation: Operation, metadata: dict[str, Any]) -> None:
+    if not operation.kind.namespaced:
         return
-    found = engine.store.table("namespaces").get("", call.namespace)
+    found = context.store.table("namespaces").get("", operation.namespace)
     if found is None:
-        raise status.not_found("namespaces", "", call.namespace)
+        raise status.not_found("namespaces", "", operation.namespace)
     namespace = found.decode()
     if "deletionTimestamp" in namespace["metadata"]:
-        text = f"namespace {call.namespace} is being terminated"
+        text = f"namespace {operation.namespace} is being terminated"
         cause = Cause("NamespaceTerminating", text, "metadata.namespace")
-        why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
-        raise status.forbidden(call.kind.plural, call.kind.group, metadata.get("name", ""), why, [cause])
+        why = f"unable to create new content in namespace {operation.namespace} because it is being terminated"
+        raise status.forbidden(operation.kind.plural, operation.kind.group, metadata.get("name", ""), why, [cause])
 
 
-def _name(engine: Engine, call: Call, metadata: dict[str, Any]) -> None:
+def _name(context: ServerContext, operation: Operation, metadata: dict[str, Any]) -> None:
     """Make a name where only its beginning was given."""
     prefix = metadata.get("generateName", "")
     if metadata.get("name") or not prefix:
         return
-    table = engine.store.table(call.kind.table)
+    table = context.store.table(operation.kind.table)
     for _ in range(_NAME_ATTEMPTS):
         metadata["name"] = meta.generate(prefix)
         if table.get(metadata.get("namespace", ""), metadata["name"]) is None:
             return
-    failure = status.already_exists(call.kind.plural, call.kind.group, metadata["name"])
+    failure = status.already_exists(operation.kind.plural, operation.kind.group, metadata["name"])
     failure.retry_after = 1
     raise failure
 
 
-def update(engine: Engine, call: Call, body: Any) -> Written:
+def update(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
     """Replace an object."""
-    kind = call.kind
-    obj = decode_type(call, body)
-    meta.place(call, obj)
+    kind = operation.kind
+    obj = decode_type(operation, body)
+    meta.place(operation, obj)
     metadata = meta.metadata_of(obj)
-    named = metadata.get("name") or call.name
-    if named != call.name:
-        raise bad_request(f"the name of the object ({named}) does not match the name on the URL ({call.name})")
-    metadata["name"] = call.name
-    old = engine.store.table(kind.table).get(call.namespace, call.name)
+    named = metadata.get("name") or operation.name
+    if named != operation.name:
+        raise bad_request(f"the name of the object ({named}) does not match the name on the URL ({operation.name})")
+    metadata["name"] = operation.name
+    old = context.store.table(kind.table).get(operation.namespace, operation.name)
     if old is None:
-        if kind.creates_on_update and not call.subresource:
+        if kind.creates_on_update and not operation.subresource:
             metadata.pop("resourceVersion", None)
-            return create(engine, call, obj)
-        raise status.not_found(kind.plural, kind.group, call.name)
+            return create(context, operation, obj)
+        raise status.not_found(kind.plural, kind.group, operation.name)
     if not metadata.get("resourceVersion") and kind.needs_version:
         cause = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        failure = status.invalid(kind.plural, kind.group, call.name, [cause])
+        failure = status.invalid(kind.plural, kind.group, operation.name, [cause])
         raise failure
-    return replace(engine, call, old, views.load(kind, old), obj)
+    return replace(context, operation, old, views.load(kind, old), obj)
 
 
 def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]) -> None:
@@ -162,56 +162,56 @@ def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]
 
 
 def replace(
-    engine: Engine,
-    call: Call,
+    context: ServerContext,
+    operation: Operation,
     snapshot: Snapshot,
     old: Object,
     obj: Object,
     *,
     manage: Callable[[Object, Object], None] | None = None,
-) -> Written:
+) -> WriteResult:
     """Commit `obj` in place of `old`, as far as the sub-resource lets it change anything."""
-    kind = call.kind
+    kind = operation.kind
     sent_metadata = meta.metadata_of(obj)
     check_preconditions(kind, snapshot, sent_metadata)
     sent_managed = sent_metadata.pop("managedFields", None)
-    obj = admission.conform_object(call, obj)
+    obj = admission.conform_object(operation, obj)
     metadata, before = obj["metadata"], old["metadata"]
-    metadata["name"] = call.name
+    metadata["name"] = operation.name
     causes = meta.keep_identity(metadata, before)
     metadata["resourceVersion"] = before["resourceVersion"]
     strategy = strategy_of(kind)
-    if call.subresource == "status":
+    if operation.subresource == "status":
         obj = strategy.only_status(kind, obj, old)
-    elif kind.has_status and call.subresource != "binding":
+    elif kind.has_status and operation.subresource != "binding":
         _put(obj, "status", old.get("status"))
-    admission.default_object(call, obj)
-    strategy.prepare_update(engine, call, obj, old)
+    admission.default_object(operation, obj)
+    strategy.prepare_update(context, operation, obj, old)
     metadata = obj["metadata"]
-    causes += metadata_causes(metadata, call.warnings)
-    causes += admission.causes(engine, call, obj, old)
+    causes += metadata_causes(metadata, operation.warnings)
+    causes += admission.causes(context, operation, obj, old)
     if causes:
-        raise status.invalid(kind.kind, kind.group, call.name, causes)
+        raise status.invalid(kind.kind, kind.group, operation.name, causes)
     if "managedFields" in before:
         metadata["managedFields"] = copy.deepcopy(before["managedFields"])
-    if call.subresource not in ("status", "binding") and admission.generation_grows(kind, obj, old):
+    if operation.subresource not in ("status", "binding") and admission.generation_grows(kind, obj, old):
         metadata["generation"] = before.get("generation", 0) + 1
     if manage is not None:
         manage(obj, old)
     else:
-        managed.track_update(call, obj, old, sent_managed)
+        managed.track_update(operation, obj, old, sent_managed)
     if managed.unchanged(obj, old):
-        return Written(200, old, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
+        return WriteResult(200, old, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
     if _is_finished(obj):
-        if not call.dry_run:
-            engine.store.remove(engine.store.table(kind.table), snapshot)
-            strategy.deleted(engine, old)
-        return Written(200, obj)
-    if call.dry_run:
-        return Written(200, obj)
-    stored = _store(engine, kind, obj)
-    strategy.updated(engine, obj, old)
-    return Written(200, obj, stored.raw if views.is_stored_form(kind, stored) else None)
+        if not operation.dry_run:
+            context.store.remove(context.store.table(kind.table), snapshot)
+            strategy.deleted(context, old)
+        return WriteResult(200, obj)
+    if operation.dry_run:
+        return WriteResult(200, obj)
+    stored = _store(context, kind, obj)
+    strategy.updated(context, obj, old)
+    return WriteResult(200, obj, stored.raw if views.is_stored_form(kind, stored) else None)
 
 
 def _put(obj: Object, key: str, value: Any) -> None:
@@ -232,6 +232,6 @@ def _is_finished(obj: Object) -> bool:
     )
 
 
-def _store(engine: Engine, kind: Kind, obj: Object) -> Snapshot:
+def _store(context: ServerContext, kind: Kind, obj: Object) -> Snapshot:
     stored, marker = views.to_storage(kind, obj)
-    return engine.store.write(engine.store.table(kind.table), stored, marker)
+    return context.store.write(context.store.table(kind.table), stored, marker)
