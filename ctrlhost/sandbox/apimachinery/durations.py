@@ -8,6 +8,18 @@ from typing import Any
 from ctrlhost.sandbox.apimachinery import times
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+#: Up to how many seconds which unit is shown, and the smaller one behind it.
+_ROWS: tuple[tuple[float, int, str, int, str], ...] = (
+    (2 * _MINUTE, 1, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+    (float("inf"), _YEAR, "y", 0, ""),
+)
 
 
 def age(timestamp: Any) -> str:
@@ -18,29 +30,10 @@ def age(timestamp: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Give a duration in its one or two largest units."""
+    """Return a duration in its one or two largest units."""
     if seconds < -1:
         return "<invalid>"
     whole = max(int(seconds), 0)
-    if whole < 2 * _MINUTE:
-        return f"{whole}s"
-    if whole < 10 * _MINUTE:
-        return _two(whole, _MINUTE, "m", 1, "s")
-    if whole < 3 * _HOUR:
-        return f"{whole // _MINUTE}m"
-    if whole < 8 * _HOUR:
-        return _two(whole, _HOUR, "h", _MINUTE, "m")
-    if whole < 2 * _DAY:
-        return f"{whole // _HOUR}h"
-    if whole < 8 * _DAY:
-        return _two(whole, _DAY, "d", _HOUR, "h")
-    if whole < 2 * _YEAR:
-        return f"{whole // _DAY}d"
-    if whole < 8 * _YEAR:
-        return _two(whole, _YEAR, "y", _DAY, "d")
-    return f"{whole // _YEAR}y"
-
-
-def _two(whole: int, unit: int, name: str, small: int, small_name: str) -> str:
-    rest = whole % unit // small
+    unit, name, small, small_name = next(row[1:] for row in _ROWS if whole < row[0])
+    rest = whole % unit // small if small else 0
     return f"{whole // unit}{name}" + (f"{rest}{small_name}" if rest else "")

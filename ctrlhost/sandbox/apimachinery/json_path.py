@@ -6,6 +6,8 @@ import functools
 import re
 from typing import Any
 
+from ctrlhost.sandbox.apimachinery.objects import at
+
 _STEP = re.compile(
     r"\.([A-Za-z_][-\w]*)"
     r"|\['((?:[^'\\]|\\.)*)'\]|\[\"((?:[^\"\\]|\\.)*)\"\]"
@@ -65,10 +67,4 @@ def _follow(value: Any, kind: str, argument: Any) -> list[Any]:
     if kind == "index":
         return [value[argument]] if -len(value) <= argument < len(value) else []
     path, wanted = argument
-    return [item for item in value if _at(item, path) == wanted]
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
+    return [item for item in value if at(item, path) == wanted]

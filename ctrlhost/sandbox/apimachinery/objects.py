@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 Object = dict[str, Any]
 
@@ -49,3 +49,14 @@ def at(value: Any, path: Iterable[str]) -> Any:
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     return value
+
+
+def condition(obj: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Find a status condition by its type."""
+    return next((item for item in at(obj, ("status", "conditions")) or () if item.get("type") == name), None)
+
+
+def is_true(obj: Mapping[str, Any], name: str) -> bool:
+    """Return whether a status condition is True."""
+    found = condition(obj, name)
+    return found is not None and found.get("status") == "True"

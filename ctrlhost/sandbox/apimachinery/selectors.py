@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ctrlhost.sandbox.apimachinery.names import is_label_value, is_qualified
+from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 LabelTest = Callable[[Mapping[str, str]], bool]
@@ -188,11 +189,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 def field_text(obj: Mapping[str, Any], path: tuple[str, ...]) -> str:
     """Give a field's value as a selector compares it; "" for what is missing."""
-    value: Any = obj
-    for part in path:
-        if not isinstance(value, Mapping):
-            return ""
-        value = value.get(part)
+    value = at(obj, path)
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -42,42 +42,30 @@ class Cause:
         return entry
 
 
+@dataclass(eq=False)
 class Failure(Exception):
-    """Raised anywhere below the request handler; becomes the answer's `Status`."""
+    """Raised anywhere below the request handler; becomes the response's `Status`."""
 
-    def __init__(
-        self,
-        code: int,
-        reason: str,
-        message: str,
-        *,
-        name: str = "",
-        group: str = "",
-        kind: str = "",
-        uid: str = "",
-        causes: Sequence[Cause] = (),
-        retry_after: int | None = None,
-        continue_: str = "",
-    ) -> None:
-        """Keep what the `Status` will say."""
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.name = name
-        self.group = group
-        self.kind = kind
-        self.uid = uid
-        self.causes = tuple(causes)
-        self.retry_after = retry_after
-        self.continue_ = continue_
+    code: int
+    reason: str
+    message: str
+    _: KW_ONLY
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: Sequence[Cause] = ()
+    retry_after: int | None = None
+    continue_: str = ""
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return self.message
 
     def as_dict(self) -> dict[str, Any]:
         """Give the `Status` object."""
-        details: dict[str, Any] = {}
-        for key in ("name", "group", "kind", "uid"):
-            if value := getattr(self, key):
-                details[key] = value
+        keys = ("name", "group", "kind", "uid")
+        details: dict[str, Any] = {key: value for key in keys if (value := getattr(self, key))}
         if self.causes:
             details["causes"] = [cause.as_dict() for cause in self.causes]
         if self.retry_after is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import os
 import threading
@@ -14,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.errors import ConfigError
+from ctrlhost.sandbox.apimachinery import times
 from ctrlhost.sandbox.http.messages import READ_VERBS, Response
 
 if TYPE_CHECKING:
@@ -212,11 +212,7 @@ def _event(
         }
         event["objectRef"] = {key: value for key, value in reference.items() if value}
     event["responseStatus"] = {"metadata": {}, "code": code}
-    event["requestReceivedTimestamp"] = _time(received)
-    event["stageTimestamp"] = _time(time.time())
+    event["requestReceivedTimestamp"] = times.micro(received)
+    event["stageTimestamp"] = times.micro()
     event["annotations"] = dict(request.annotations)
     return event
-
-
-def _time(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

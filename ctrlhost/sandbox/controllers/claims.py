@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.apimachinery.selectors import match_selector
-from ctrlhost.sandbox.controllers.controller import controller_of, is_ready
+from ctrlhost.sandbox.controllers.controller import controller_of
 from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def has_ended(pod: Object) -> bool:
 
 def runs(pod: Object) -> bool:
     """Tell whether the pod runs and takes traffic."""
-    return pod["status"].get("phase") == "Running" and is_ready(pod)
+    return pod["status"].get("phase") == "Running" and is_true(pod, "Ready")
 
 
 def available_in(pod: Object, seconds: int) -> float:

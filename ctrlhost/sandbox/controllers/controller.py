@@ -86,10 +86,8 @@ class Controller(ABC):
     # the verbs
 
     def kind(self, group: str, kind: str) -> Kind:
-        """Find a built-in kind."""
-        found = self.context.registry.find_kind(group, "v1", kind)
-        assert found is not None
-        return found
+        """Return a built-in kind."""
+        return self.context.registry.builtin(group, kind)
 
     def table_kind(self, table: str) -> Kind | None:
         """Find the kind whose objects a table holds."""
@@ -165,9 +163,3 @@ def controller_of(obj: Object) -> str | None:
     """Give the uid of the owner that controls an object."""
     references = obj["metadata"].get("ownerReferences") or ()
     return next((item["uid"] for item in references if item.get("controller")), None)
-
-
-def is_ready(pod: Object) -> bool:
-    """Tell whether a pod takes traffic."""
-    conditions = pod["status"].get("conditions") or ()
-    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)

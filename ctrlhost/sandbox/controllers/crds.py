@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ctrlhost.sandbox.apimachinery.objects import condition, is_true
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.crds import names
-from ctrlhost.sandbox.crds.conditions import FINALIZER, is_established, set_condition
-from ctrlhost.sandbox.http.messages import Query
+from ctrlhost.sandbox.crds.conditions import FINALIZER, set_condition
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.registry.custom import condition, is_true, kinds_of
+from ctrlhost.sandbox.registry.custom import kinds_of
 from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.verbs import deletes, writes
 
@@ -101,20 +101,16 @@ def _reconcile(context: ServerContext, crd: Object) -> None:
     status = crd.get("status") or {}
     if before != (status.get("conditions"), status.get("acceptedNames")):
         _write_status(context, crd)
-    elif is_true(crd, "NamesAccepted") and not is_established(crd):
+    elif is_true(crd, "NamesAccepted") and not is_true(crd, "Established"):
         text = "the initial names have been accepted"
         set_condition(crd, "Established", "True", "InitialNamesAccepted", text)
         _write_status(context, crd)
 
 
 def _write_status(context: ServerContext, crd: Object) -> None:
-    writes.update(context, _operation(context, crd, "status"), crd)
-
-
-def _operation(context: ServerContext, crd: Object, subresource: str = "") -> Operation:
-    kind = context.registry.find_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
-    assert kind is not None
-    return Operation("update", kind, "", crd["metadata"]["name"], subresource, Query(), _MANAGER)
+    kind = context.registry.builtin("apiextensions.k8s.io", "CustomResourceDefinition")
+    operation = Operation("update", kind, "", crd["metadata"]["name"], "status", manager=_MANAGER)
+    writes.update(context, operation, crd)
 
 
 def _clean_up(context: ServerContext, crd: Object) -> None:
@@ -141,4 +137,4 @@ def _clean_up(context: ServerContext, crd: Object) -> None:
     set_condition(crd, "Terminating", "False", reason, "removed all instances")
     metadata["finalizers"] = [name for name in metadata["finalizers"] if name != FINALIZER]
     # Finalizers are metadata, which a write to /status of a built-in kind may change.
-    writes.update(context, _operation(context, crd, "status"), crd)
+    _write_status(context, crd)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.api import subresources
 from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.controllers import placement
 from ctrlhost.sandbox.controllers.controller import Controller, Key
 from ctrlhost.sandbox.registry import meta
@@ -72,7 +73,7 @@ class PodController(Controller):
                 self._start(pod)
         elif status.get("phase") == "Running":
             wanted = self._may_be_ready(pod)
-            if wanted is not _is_true(status, "Ready") and (
+            if wanted is not is_true(pod, "Ready") and (
                 not wanted or self._due(pod, "ready", options.pod_ready_delay, key)
             ):
                 self._set_ready(pod, ready=wanted)
@@ -152,7 +153,7 @@ class PodController(Controller):
         if (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false":
             return False
         gates = pod["spec"].get("readinessGates") or ()
-        return all(_is_true(pod["status"], gate["conditionType"]) for gate in gates)
+        return all(is_true(pod, gate["conditionType"]) for gate in gates)
 
     def _set_ready(self, pod: Object, *, ready: bool) -> None:
         status = pod["status"]
@@ -162,10 +163,6 @@ class PodController(Controller):
         _set_condition(status, "ContainersReady", value=not held)
         _set_condition(status, "Ready", value=ready)
         self.update(self.kind("", "Pod"), pod, "status")
-
-
-def _is_true(status: Any, name: str) -> bool:
-    return any(item["type"] == name and item["status"] == "True" for item in status.get("conditions") or ())
 
 
 def _set_condition(status: Any, name: str, *, value: bool) -> None:

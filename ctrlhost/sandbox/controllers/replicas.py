@@ -7,8 +7,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.controllers import claims
-from ctrlhost.sandbox.controllers.controller import Controller, Key, controller_of, is_ready
+from ctrlhost.sandbox.controllers.controller import Controller, Key, controller_of
 from ctrlhost.sandbox.controllers.revisions import template_hash
 from ctrlhost.sandbox.registry import meta
 
@@ -41,7 +42,7 @@ class ReplicaSetController(Controller):
         for _ in range(wanted - len(living)):
             living.append(self._create(replica_set))
         # The youngest that are not ready go first.
-        living.sort(key=lambda pod: (not is_ready(pod), pod["metadata"]["creationTimestamp"]), reverse=True)
+        living.sort(key=lambda pod: (not is_true(pod, "Ready"), pod["metadata"]["creationTimestamp"]), reverse=True)
         for pod in living[: max(len(living) - wanted, 0)]:
             self.delete(pods, pod)
             self.event(
@@ -58,7 +59,7 @@ class ReplicaSetController(Controller):
         return made
 
     def _report(self, replica_set: Object, pods: list[Object]) -> None:
-        ready = sum(is_ready(pod) for pod in pods)
+        ready = sum(is_true(pod, "Ready") for pod in pods)
         status = {
             "replicas": len(pods),
             "fullyLabeledReplicas": len(pods),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox.controllers.controller import Controller, Key, controller_of, is_ready
+from ctrlhost.sandbox.apimachinery.objects import is_true
+from ctrlhost.sandbox.controllers.controller import Controller, Key, controller_of
 from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class ServiceController(Controller):
 
     def _endpoint(self, service: Object, pod: Object) -> dict[str, Any]:
         metadata = pod["metadata"]
-        ready = is_ready(pod)
+        ready = is_true(pod, "Ready")
         leaving = "deletionTimestamp" in metadata
         shown = (ready and not leaving) or bool(service["spec"].get("publishNotReadyAddresses"))
         endpoint: dict[str, Any] = {

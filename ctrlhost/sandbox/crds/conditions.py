@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.apimachinery import times
-from ctrlhost.sandbox.registry.custom import is_true
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-
-
-def is_established(crd: Object) -> bool:
-    """Tell whether the CRD has been established."""
-    return is_true(crd, "Established")
 
 
 def set_condition(crd: Object, name: str, value: str, reason: str, message: str) -> None:

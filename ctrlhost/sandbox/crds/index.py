@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.registry.custom import is_true
+from ctrlhost.sandbox.apimachinery.objects import is_true
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object

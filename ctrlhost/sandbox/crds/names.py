@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctrlhost.sandbox.apimachinery.objects import condition
 from ctrlhost.sandbox.crds.index import is_satisfied
-from ctrlhost.sandbox.registry.custom import condition
 
 if TYPE_CHECKING:
     from collections.abc import Container

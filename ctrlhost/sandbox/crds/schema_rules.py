@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -151,17 +152,11 @@ def _default_causes(schema: Schema, field: str) -> list[Cause]:
     ]
     unknown: list[str] = []
     if isinstance(value, (dict, list)) and not found:
-        prune({"type": "object", "properties": {"value": schema}}, {"value": _copy(value)}, unknown)
+        prune({"type": "object", "properties": {"value": schema}}, {"value": copy.deepcopy(value)}, unknown)
     if unknown:
         text = f"must not have unknown fields: {', '.join(unknown)}"
         found.append(status.invalid_value(f"{field}.default", value, text))
     return found
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def _logic_causes(schema: Schema, outer: Schema, field: str) -> list[Cause]:

@@ -8,17 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.kinds import (
-    apiextensions,
-    apps,
-    coordination,
-    core,
-    discovery,
-    networking,
-    pods,
-    rbac,
-    services,
-)
+from ctrlhost.sandbox.kinds import apiextensions, apps, coordination, core, discovery, networking, pods, rbac, services
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, Strategy
 
 if TYPE_CHECKING:

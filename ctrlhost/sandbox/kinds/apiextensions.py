@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.crds import conditions, validation
 from ctrlhost.sandbox.kinds.fields import immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
@@ -66,7 +67,7 @@ class Crds(BuiltinStrategy):
             if name not in versions:
                 text = f"missing from spec.versions; {name} was previously a storage version"
                 causes.append(status.invalid_value(f"status.storedVersions[{index}]", name, text))
-        if old is not None and conditions.is_established(old):
+        if old is not None and is_true(old, "Established"):
             for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
                 causes += immutable(obj, old, "spec", *path)
         return causes

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.durations import age
+from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.kinds import pod_spec
 from ctrlhost.sandbox.kinds.cells import NONE, created
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
@@ -169,8 +170,7 @@ def _reason(pod: Object) -> str:
             elif item.get("ready") and "running" in state:
                 running = True
         if reason == "Completed" and running:
-            ready = any(item["type"] == "Ready" and item["status"] == "True" for item in status.get("conditions") or ())
-            reason = "Running" if ready else "NotReady"
+            reason = "Running" if is_true(pod, "Ready") else "NotReady"
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             return "Unknown"

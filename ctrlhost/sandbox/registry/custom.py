@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.registry.registry import CustomVersion, FieldPath, Kind, Scale, Subresource, content_hash
 from ctrlhost.sandbox.schema.shapes import Shape, builtin
 from ctrlhost.sandbox.schema.structural import shape_of
@@ -15,21 +16,6 @@ Crd = Mapping[str, Any]
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order in which discovery lists them for custom kinds."""
 _WRITES = frozenset({"create", "patch", "update"})
-
-
-def condition(obj: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """Find a status condition by its type."""
-    for item in (obj.get("status") or {}).get("conditions") or ():
-        if item.get("type") == name:
-            found: Mapping[str, Any] = item
-            return found
-    return None
-
-
-def is_true(obj: Mapping[str, Any], name: str) -> bool:
-    """Tell whether a status condition is True."""
-    found = condition(obj, name)
-    return found is not None and found.get("status") == "True"
 
 
 def simple_path(text: str) -> FieldPath:

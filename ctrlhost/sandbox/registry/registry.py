@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -118,7 +118,6 @@ class Registry:
         self._by_name: dict[tuple[str, str], tuple[Kind, ...]] = {}
         self._by_table: dict[str, tuple[Kind, ...]] = {}
         self._custom: dict[str, tuple[Kind, ...]] = {}
-        self._versions: Counter[tuple[str, str]] = Counter()
         self._unlisted: set[Kind] = set()
         self._sorted: tuple[Kind, ...] = ()
         self._sorted_at = -1
@@ -140,6 +139,10 @@ class Registry:
                 return other
         return None
 
+    def builtin(self, group: str, kind: str) -> Kind:
+        """Return a built-in kind, which is there."""
+        return next(one for one in self._builtin if (one.group, one.kind) == (group, kind))
+
     def __iter__(self) -> Iterator[Kind]:
         """Go through all kinds: the built-in ones first, then custom ones by group."""
         if self._sorted_at != self.changes:
@@ -156,10 +159,6 @@ class Registry:
         """Give a kind whose objects are in a table."""
         found = self._by_table.get(table)
         return found[0] if found else None
-
-    def serves_group_version(self, group: str, version: str) -> bool:
-        """Tell whether anything is served under the group version."""
-        return (group, version) in self._versions
 
     def is_builtin(self, kind: Kind) -> bool:
         """Tell whether the kind is compiled in."""
@@ -188,7 +187,6 @@ class Registry:
 
     def _add(self, kind: Kind) -> None:
         self._kinds[kind.group, kind.version, kind.plural] = kind
-        self._versions[kind.group, kind.version] += 1
         name = (kind.group, kind.kind)
         self._by_name[name] = (*self._by_name.get(name, ()), kind)
         if not kind.virtual:
@@ -197,10 +195,6 @@ class Registry:
     def _remove(self, kind: Kind) -> None:
         self._unlisted.discard(kind)
         del self._kinds[kind.group, kind.version, kind.plural]
-        version = (kind.group, kind.version)
-        self._versions[version] -= 1
-        if not self._versions[version]:
-            del self._versions[version]
         _drop(self._by_name, (kind.group, kind.kind), kind)
         _drop(self._by_table, kind.table, kind)
 
@@ -215,22 +209,10 @@ def _drop(index: dict[_Key, tuple[Kind, ...]], key: _Key, kind: Kind) -> None:
 
 def version_order(version: str) -> tuple[int, int, int, str]:
     """Sort key: v2, v1, v1beta2, v1beta1, v1alpha1, then everything else by name."""
-    digits, stage, number = "", "", ""
-    rest = version[1:] if version.startswith("v") else ""
-    for char in rest:
-        if char.isdigit() and not stage:
-            digits += char
-        elif char.isdigit():
-            number += char
-        elif number:
-            digits = ""
-            break
-        else:
-            stage += char
-    rank = {"": 0, "beta": 1, "alpha": 2}.get(stage)
-    if not digits or rank is None or (stage and not number):
+    match = re.fullmatch(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?", version)
+    if match is None:
         return (3, 0, 0, version)
-    return (rank, -int(digits), -int(number or 0), version)
+    return ({"beta": 1, "alpha": 2}.get(match[2], 0), -int(match[1]), -int(match[3] or 0), version)
 
 
 def content_hash(data: bytes) -> str:

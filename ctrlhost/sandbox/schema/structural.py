@@ -130,11 +130,6 @@ def default(schema: Schema, value: Any) -> None:
             default(rest, value[name])
 
 
-def has_defaults(schema: Schema) -> bool:
-    """Tell whether any default stands in the schema."""
-    return "default" in schema or any(map(has_defaults, children(schema)))
-
-
 def children(schema: Schema) -> list[Schema]:
     """Give the schemas directly below one."""
     below = list(properties(schema).values())

@@ -125,8 +125,7 @@ def create_objects(context: ServerContext) -> None:
 def _create(
     context: ServerContext, kind_name: str, name: str, labels: dict[str, str] | None = None, **body: Any
 ) -> None:
-    kind = context.registry.find_kind(GROUP, "v1", kind_name)
-    assert kind is not None
+    kind = context.registry.builtin(GROUP, kind_name)
     if context.store.table(kind.table).get("", name) is not None:
         return
     metadata = {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})}}

@@ -59,9 +59,7 @@ def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
 
 
 def _create(context: ServerContext, obj: Object, namespace: str = "") -> bool:
-    group, _, version = obj["apiVersion"].rpartition("/")
-    kind = context.registry.find_kind(group, version, obj["kind"])
-    assert kind is not None
+    kind = context.registry.builtin(obj["apiVersion"].rpartition("/")[0], obj["kind"])
     if context.store.table(kind.table).get(namespace, obj["metadata"]["name"]) is not None:
         return False
     writes.create(context, Operation("create", kind, namespace, manager=_MANAGER), obj)
@@ -72,9 +70,7 @@ def _put(context: ServerContext, obj: Object, namespace: str, correct: Callable[
     """Create an object, or correct what an earlier run has left of it."""
     if _create(context, obj, namespace):
         return
-    group, _, version = obj["apiVersion"].rpartition("/")
-    kind = context.registry.find_kind(group, version, obj["kind"])
-    assert kind is not None
+    kind = context.registry.builtin(obj["apiVersion"].rpartition("/")[0], obj["kind"])
     name = obj["metadata"]["name"]
     found = context.store.table(kind.table).get(namespace, name)
     assert found is not None
@@ -94,8 +90,7 @@ def _node(context: ServerContext) -> None:
     node: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}, "spec": {}}
     if not _create(context, node):
         return
-    kind = context.registry.find_kind("", "v1", "Node")
-    assert kind is not None
+    kind = context.registry.builtin("", "Node")
     stored = context.store.table(kind.table).get("", NODE)
     assert stored is not None
     node = stored.decode()
