@@ -10,6 +10,7 @@ import msgspec
 
 from ctrlhost.sandbox.api import openapi, resources
 from ctrlhost.sandbox.api.discovery import Discovery
+from ctrlhost.sandbox.api.responses import json_answer
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
 from ctrlhost.sandbox.auth.authorizer import refusal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.http.messages import Attributes
 
 _log = logging.getLogger("ctrlhost.sandbox.app")
+_PATHS = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
 _OPEN_PATHS = frozenset({"version", "healthz", "livez", "readyz"})
 
 
@@ -105,24 +107,17 @@ class App:
             raise Failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         answer: Response | None = None
         if head == "api":
-            answer = self.discovery.root(request, core=True) if len(parts) == 1 else self._group_version("", parts[1])
+            answer = (
+                self.discovery.root(request, core=True)
+                if len(parts) == 1
+                else self.discovery.group_version("", parts[1])
+            )
         elif head == "apis":
             answer = self.discovery.root(request, core=False) if len(parts) == 1 else self.discovery.group(parts[1])
         elif head == "openapi":
             answer = self.openapi.answer(request, parts[1:])
         elif parts == [""]:
-            paths = [
-                "/api",
-                "/api/v1",
-                "/apis",
-                "/healthz",
-                "/livez",
-                "/openapi/v2",
-                "/openapi/v3",
-                "/readyz",
-                "/version",
-            ]
-            answer = Response(200, msgspec.json.encode({"paths": paths}))
+            answer = json_answer(200, {"paths": _PATHS})
         return answer or unknown_path()
 
     def _authorize(self, authorizer: Authorizer, request: Request, user: User) -> None:
@@ -140,7 +135,7 @@ class App:
         else:
             group, version, rest = parts[1], parts[2], parts[3:]
         if not rest:
-            return (self._group_version(group, version) if request.method == "GET" else None) or unknown_path()
+            return (self.discovery.group_version(group, version) if request.method == "GET" else None) or unknown_path()
         return resources.answer(self.context, request, group, version, rest, user) or self._unknown(group, version)
 
     def _unknown(self, group: str, version: str) -> Response:
@@ -150,12 +145,9 @@ class App:
             raise Failure(404, "NotFound", "the server could not find the requested resource")
         return unknown_path()
 
-    def _group_version(self, group: str, version: str) -> Response | None:
-        return self.discovery.group_version(group, version)
-
     def _answer_open(self, head: str, request: Request) -> Response:
         if head == "version":
-            return Response(200, msgspec.json.encode(version_info(self.context.options.version)))
+            return json_answer(200, version_info(self.context.options.version))
         good = self.ready or head == "livez"
         text = "ok"
         if request.query.flag("verbose") or not good:

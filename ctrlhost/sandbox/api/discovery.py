@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctrlhost.sandbox.api.responses import json_answer
 from ctrlhost.sandbox.encoding.negotiation import JSON
 from ctrlhost.sandbox.http.messages import Request, Response
-from ctrlhost.sandbox.registry.registry import Kind, content_hash, version_order
+from ctrlhost.sandbox.registry.registry import Kind, Subresource, content_hash, version_order
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.context import ServerContext
@@ -40,15 +41,17 @@ class Discovery:
             return Response(304 if unchanged else 200, b"" if unchanged else body, content_type, headers)
         if core:
             address = {"clientCIDR": "0.0.0.0/0", "serverAddress": self._context.host}
-            return _json({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]})
+            return json_answer(
+                200, {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
+            )
         groups = [self._group(name) for name in self._groups() if name]
-        return _json({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+        return json_answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 
     def group(self, name: str) -> Response | None:
         """Answer `/apis/{group}`; None if nothing is served under it."""
         if not name or name not in self._groups():
             return None
-        return _json({"kind": "APIGroup", "apiVersion": "v1", **self._group(name)})
+        return json_answer(200, {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)})
 
     def group_version(self, group: str, version: str) -> Response | None:
         """Answer `/api/v1` or `/apis/{group}/{version}`."""
@@ -58,9 +61,11 @@ class Discovery:
         resources: list[dict[str, Any]] = []
         for kind in kinds:
             resources.append(_resource(kind))
-            resources += [_subresource(kind, index) for index in range(len(kind.subresources))]
+            resources += [_subresource(kind, sub) for sub in kind.subresources]
         name = f"{group}/{version}" if group else version
-        return _json({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources})
+        return json_answer(
+            200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
+        )
 
     def _kinds(self) -> list[Kind]:
         registry = self._context.registry
@@ -111,10 +116,7 @@ class Discovery:
                 "singularResource": kind.singular,
                 "verbs": list(kind.verbs),
             }
-            if kind.short_names:
-                entry["shortNames"] = list(kind.short_names)
-            if kind.categories:
-                entry["categories"] = list(kind.categories)
+            _add_names(kind, entry)
             if kind.subresources:
                 entry["subresources"] = [
                     {
@@ -149,28 +151,23 @@ def _resource(kind: Kind) -> dict[str, Any]:
         "kind": kind.kind,
         "verbs": list(kind.verbs),
     }
+    _add_names(kind, entry)
+    if not kind.virtual:
+        # By this hash clients tell that a kind is stored in another version now.
+        stored = f"{kind.group}/{kind.version}/{kind.kind}".encode()
+        entry["storageVersionHash"] = base64.b64encode(hashlib.sha256(stored).digest()[:8]).decode()
+    return entry
+
+
+def _add_names(kind: Kind, entry: dict[str, Any]) -> None:
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
         entry["categories"] = list(kind.categories)
-    if not kind.virtual:
-        entry["storageVersionHash"] = _storage_version_hash(kind)
-    return entry
 
 
-def _storage_version_hash(kind: Kind) -> str:
-    """Give the hash by which clients tell that a kind is stored in another version now."""
-    stored = f"{kind.group}/{kind.version}/{kind.kind}".encode()
-    return base64.b64encode(hashlib.sha256(stored).digest()[:8]).decode()
-
-
-def _subresource(kind: Kind, index: int) -> dict[str, Any]:
-    sub = kind.subresources[index]
+def _subresource(kind: Kind, sub: Subresource) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": f"{kind.plural}/{sub.name}", "singularName": "", "namespaced": kind.namespaced}
     if sub.group:
         entry["group"], entry["version"] = sub.group, sub.version
     return {**entry, "kind": sub.kind or kind.kind, "verbs": list(sub.verbs)}
-
-
-def _json(value: Any) -> Response:
-    return Response(200, msgspec.json.encode(value))

@@ -11,7 +11,7 @@ from ctrlhost.sandbox.registry.registry import Kind, content_hash
 from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ctrlhost.sandbox.context import ServerContext
 
@@ -76,23 +76,17 @@ class OpenApi:
         if wanted and wanted != actual:
             location = f"/openapi/v3/{key}?hash={actual}"
             return Response(301, headers=[("Location", location), ("Cache-Control", "no-cache, private")])
-        headers = [("ETag", f'"{actual}"'), ("Vary", "Accept")]
+        response = _tagged(request, actual, lambda: self._document(key))
         if wanted:
-            headers += [("Cache-Control", "public, immutable"), ("Expires", "Thu, 31 Dec 2037 23:55:55 GMT")]
-        if request.headers.get("if-none-match") == f'"{actual}"':
-            return Response(304, headers=headers)
-        return Response(200, self._document(key), headers=headers)
+            response.headers += [("Cache-Control", "public, immutable"), ("Expires", "Thu, 31 Dec 2037 23:55:55 GMT")]
+        return response
 
     def _index(self, request: Request) -> Response:
         paths = {
             key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={self._hash(key)}"} for key in sorted(self._hashes)
         }
         body = msgspec.json.encode({"paths": paths})
-        etag = f'"{content_hash(body)}"'
-        headers = [("ETag", etag), ("Vary", "Accept")]
-        if request.headers.get("if-none-match") == etag:
-            return Response(304, headers=headers)
-        return Response(200, body, headers=headers)
+        return _tagged(request, content_hash(body), lambda: body)
 
     def _refresh(self) -> None:
         registry = self._context.registry
@@ -117,6 +111,13 @@ class OpenApi:
             kinds = [kind for kind in registry if _key(kind) == key and registry.is_listed(kind)]
             found = self._documents[key] = msgspec.json.encode(document(kinds, self._context.options.version))
         return found
+
+
+def _tagged(request: Request, tag: str, body: Callable[[], bytes]) -> Response:
+    """Answer with a body that the client may have already."""
+    headers = [("ETag", f'"{tag}"'), ("Vary", "Accept")]
+    known = request.headers.get("if-none-match") == f'"{tag}"'
+    return Response(304, headers=headers) if known else Response(200, body(), headers=headers)
 
 
 def _key(kind: Kind) -> str:

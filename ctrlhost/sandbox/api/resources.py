@@ -73,14 +73,13 @@ def _dispatch(context: ServerContext, request: Request, operation: Operation) ->
         _refuse_verb(request, operation)
     if request.method in _OPTIONS:
         operation.read_write_options(_OPTIONS[request.method], request.headers.get("user-agent", ""))
-    if operation.subresource:
-        return subresources.answer(context, request, operation)
+    if operation.subresource and (answer := subresources.answer(context, request, operation)) is not None:
+        return answer
     if kind.virtual:
         return reviews.answer(context, request, operation)
+    accepted = responses.accepted_by(request)
     if operation.verb == "watch":
-        accepted = negotiation.accept(request.headers.get("accept", ""))
         return Watch(context, operation, tables.encoding_of(kind, operation, accepted), negotiation.JSON)
-    accepted = negotiation.accept(request.headers.get("accept", ""))
     if operation.verb == "get":
         snapshot = reads.get(context, operation, request.received)
         return responses.respond(operation, accepted, 200, views.raw(kind, snapshot))
@@ -89,15 +88,10 @@ def _dispatch(context: ServerContext, request: Request, operation: Operation) ->
     if operation.verb == "delete":
         written = deletes.delete(context, operation, deletes.read_options(operation, _delete_body(request)))
     elif operation.verb == "patch":
-        media = negotiation.media_type(request.headers.get("content-type", ""))
-        written = patch.patch(context, operation, media, request.body)
+        written = patch.patch(context, operation, responses.media_type(request), request.body)
     else:
-        body = responses.decode_body(request, operation)
-        written = (
-            writes.create(context, operation, body)
-            if operation.verb == "create"
-            else writes.update(context, operation, body)
-        )
+        write = writes.create if operation.verb == "create" else writes.update
+        written = write(context, operation, responses.decode_body(request, operation))
     return responses.respond(operation, accepted, written.code, written.raw or views.encode(written.obj))
 
 
@@ -129,4 +123,4 @@ def _collection(context: ServerContext, request: Request, operation: Operation, 
 def _delete_body(request: Request) -> Any:
     if not request.body.strip():
         return None
-    return negotiation.decode(request.headers.get("content-type", ""), request.body, "DeleteOptions")
+    return responses.decode(request, "DeleteOptions")

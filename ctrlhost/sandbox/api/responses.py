@@ -14,15 +14,27 @@ from ctrlhost.sandbox.verbs import tables
 if TYPE_CHECKING:
     from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.registry.operation import Operation
-    from ctrlhost.sandbox.registry.registry import Kind
+
+
+def accepted_by(request: Request) -> Accepted:
+    """Return what the client accepts."""
+    return negotiation.accept(request.headers.get("accept", ""))
+
+
+def decode(request: Request, kind: str, duplicates: list[str] | None = None) -> Any:
+    """Decode a request's body, which may be protobuf unless `kind` is ""."""
+    return negotiation.decode(request.headers.get("content-type", ""), request.body, kind, duplicates)
+
+
+def media_type(request: Request) -> str:
+    """Return the media type of a request's body."""
+    return negotiation.media_type(request.headers.get("content-type", ""))
 
 
 def decode_body(request: Request, operation: Operation) -> Any:
     """Read the object in a request's body."""
     duplicates: list[str] | None = [] if operation.counts_fields else None
-    content_type = request.headers.get("content-type", "")
-    kind: Kind = operation.kind
-    obj = negotiation.decode(content_type, request.body, "" if kind.custom is not None else kind.kind, duplicates)
+    obj = decode(request, "" if operation.kind.custom is not None else operation.kind.kind, duplicates)
     if duplicates:
         operation.problems += [f'duplicate field "{key}"' for key in duplicates]
     return obj

@@ -9,7 +9,6 @@ from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.objects import User
 from ctrlhost.sandbox.apimachinery.status import bad_request, invalid_value
 from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING
-from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.http.messages import Attributes
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.verbs import admission, writes
@@ -28,14 +27,9 @@ _GROUP = "authorization.k8s.io"
 def answer(context: ServerContext, request: Request, operation: Operation) -> Response:
     """Answer a review."""
     obj = admission.conform_object(operation, writes.decode_type(operation, responses.decode_body(request, operation)))
-    accepted = negotiation.accept(request.headers.get("accept", ""))
-    kind = operation.kind
-    found = {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {},
-        **_ANSWERS[kind.kind](context, operation, obj),
-    }
+    accepted = responses.accepted_by(request)
+    found = {"apiVersion": operation.kind.api_version, "kind": operation.kind.kind, "metadata": {}}
+    found |= _ANSWERS[operation.kind.kind](context, operation, obj)
     return responses.respond(operation, accepted, 201, views.encode(found))
 
 

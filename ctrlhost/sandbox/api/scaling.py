@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import selectors, status
+from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.registry import meta, views
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.operation import Operation
-    from ctrlhost.sandbox.registry.registry import FieldPath, Kind
+    from ctrlhost.sandbox.registry.registry import Kind
 
 API_VERSION = "autoscaling/v1"
 
@@ -48,27 +49,13 @@ def scale_of(kind: Kind, obj: Object) -> Object:
     }
 
 
-def at(obj: Any, path: FieldPath) -> Any:
-    """Read a path; None where it ends early."""
-    for part in path:
-        obj = obj.get(part) if isinstance(obj, dict) else None
-    return obj
-
-
 def update(context: ServerContext, operation: Operation, body: Any) -> Object:
     """Replace the Scale of an object."""
     if type(body) is not dict or body.get("kind", "Scale") != "Scale":
         raise bad_request("the request body must be a Scale")
     if body.get("apiVersion", API_VERSION) != API_VERSION:
         raise bad_request(f"the API version in the data must be {API_VERSION}")
-    metadata = meta.metadata_of(body)
-    name = metadata.get("name")
-    if not name:
-        raise bad_request(
-            f"the name of the object ({operation.name} based on URL) was undeterminable: name must be provided"
-        )
-    if name != operation.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({operation.name})")
+    meta.check_name(operation, meta.metadata_of(body))
     return _write(context, operation, body)
 
 

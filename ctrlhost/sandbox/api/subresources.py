@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctrlhost.sandbox.api import responses, scaling, token_requests
 from ctrlhost.sandbox.apimachinery import status, times
 from ctrlhost.sandbox.apimachinery.status import bad_request
-from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.http.messages import Request, Response
 from ctrlhost.sandbox.registry import views
-from ctrlhost.sandbox.verbs import deletes, patch, reads, writes
+from ctrlhost.sandbox.verbs import deletes, reads, writes
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.context import ServerContext
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 CONNECTS = ("exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize")
 
 
-def answer(context: ServerContext, request: Request, operation: Operation) -> Response:
-    """Answer a request on a sub-resource."""
+def answer(context: ServerContext, request: Request, operation: Operation) -> Response | None:
+    """Answer a request on a sub-resource; None if it is got, patched and updated as the object itself."""
     kind = operation.kind
     found = kind.subresource(operation.subresource)
     if found is None and kind.plural != "pods":
@@ -30,34 +29,17 @@ def answer(context: ServerContext, request: Request, operation: Operation) -> Re
     if operation.verb not in found.verbs:
         raise status.method_not_allowed(operation.verb, kind.plural, kind.group)
     special = _SPECIAL.get(operation.subresource)
-    if special is not None:
-        return special(context, request, operation)
-    accepted = negotiation.accept(request.headers.get("accept", ""))
-    if operation.verb == "get":
-        snapshot = reads.get(context, operation, request.received)
-        return responses.respond(operation, accepted, 200, views.raw(kind, snapshot))
-    if operation.verb == "patch":
-        media = negotiation.media_type(request.headers.get("content-type", ""))
-        written = patch.patch(context, operation, media, request.body)
-    else:
-        written = writes.update(context, operation, responses.decode_body(request, operation))
-    return responses.respond(operation, accepted, written.code, written.raw or views.encode(written.obj))
+    return None if special is None else special(context, request, operation)
 
 
 def _scale(context: ServerContext, request: Request, operation: Operation) -> Response:
     if operation.verb == "get":
         scale = scaling.read(context, operation)
     elif operation.verb == "patch":
-        media = negotiation.media_type(request.headers.get("content-type", ""))
-        scale = scaling.patch(context, operation, media, request.body)
+        scale = scaling.patch(context, operation, responses.media_type(request), request.body)
     else:
-        scale = scaling.update(context, operation, _body(request, "Scale"))
-    accepted = negotiation.accept(request.headers.get("accept", ""))
-    return responses.respond(operation, accepted, 200, views.encode(scale))
-
-
-def _body(request: Request, kind: str) -> Any:
-    return negotiation.decode(request.headers.get("content-type", ""), request.body, kind)
+        scale = scaling.update(context, operation, responses.decode(request, "Scale"))
+    return responses.respond(operation, responses.accepted_by(request), 200, views.encode(scale))
 
 
 def _log(context: ServerContext, request: Request, operation: Operation) -> Response:
@@ -80,7 +62,7 @@ def _log(context: ServerContext, request: Request, operation: Operation) -> Resp
 
 
 def _eviction(context: ServerContext, request: Request, operation: Operation) -> Response:
-    body = _body(request, "Eviction")
+    body = responses.decode(request, "Eviction")
     options = body.get("deleteOptions") if isinstance(body, dict) else None
     deletes.delete(context, operation, deletes.read_options(operation, options))
     done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -88,7 +70,7 @@ def _eviction(context: ServerContext, request: Request, operation: Operation) ->
 
 
 def _binding(context: ServerContext, request: Request, operation: Operation) -> Response:
-    body = _body(request, "Binding")
+    body = responses.decode(request, "Binding")
     target = (body.get("target") or {}).get("name") if isinstance(body, dict) else None
     if not target:
         raise status.invalid("Binding", "", operation.name, [status.required("target.name")])
@@ -114,9 +96,8 @@ def bind(context: ServerContext, operation: Operation, node: str) -> None:
 
 
 def _token(context: ServerContext, request: Request, operation: Operation) -> Response:
-    made = token_requests.request(context, operation, _body(request, "TokenRequest"))
-    accepted = negotiation.accept(request.headers.get("accept", ""))
-    return responses.respond(operation, accepted, 201, views.encode(made))
+    made = token_requests.request(context, operation, responses.decode(request, "TokenRequest"))
+    return responses.respond(operation, responses.accepted_by(request), 201, views.encode(made))
 
 
 _SPECIAL = {"scale": _scale, "log": _log, "eviction": _eviction, "binding": _binding, "token": _token}

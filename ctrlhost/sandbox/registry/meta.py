@@ -84,6 +84,16 @@ def place(operation: Operation, obj: Object) -> None:
     metadata["namespace"] = operation.namespace
 
 
+def check_name(operation: Operation, metadata: dict[str, Any]) -> None:
+    """Raise 400 unless the metadata name the object of the URL."""
+    name = metadata.get("name")
+    if not name:
+        text = f"the name of the object ({operation.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(text)
+    if name != operation.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({operation.name})")
+
+
 def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     """Carry over what an update can not change; says what the client tried."""
     causes = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import platform
 from typing import TYPE_CHECKING
 
@@ -152,6 +153,4 @@ def _kubernetes(context: ServerContext, port: int) -> None:
 
 
 def _first_address(context: ServerContext) -> str:
-    import ipaddress
-
     return str(ipaddress.ip_network(context.options.service_cidr)[1])

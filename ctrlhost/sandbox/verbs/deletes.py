@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status, times
@@ -12,7 +12,7 @@ from ctrlhost.sandbox.kinds import strategy_of
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option, dry_run
 from ctrlhost.sandbox.verbs import reads
-from ctrlhost.sandbox.verbs.writes import WriteResult
+from ctrlhost.sandbox.verbs.writes import WriteResult, remove, store
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.apimachinery.objects import Object
@@ -77,12 +77,9 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
     grace = strategy.grace_period(obj, options.grace)
     finalizers = obj["metadata"].get("finalizers")
     if not finalizers and not grace and not strategy.holds_deletion(context, obj):
-        if not operation.dry_run:
-            context.store.remove(context.store.table(operation.kind.table), snapshot)
-            strategy.deleted(context, old)
+        remove(context, operation, snapshot, old)
         if strategy.graceful:
-            ended = {"deletionTimestamp": times.now(), "deletionGracePeriodSeconds": 0}
-            obj["metadata"].update(ended)
+            obj["metadata"] |= {"deletionTimestamp": times.now(), "deletionGracePeriodSeconds": 0}
         return _answer(operation, obj, gone=True)
     metadata = obj["metadata"]
     metadata["deletionTimestamp"] = times.seconds(time.time() + grace)
@@ -91,7 +88,7 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
         metadata["generation"] += 1
     strategy.begin_deletion(context, obj)
     if not operation.dry_run:
-        _store(context, operation, obj)
+        store(context, operation.kind, obj)
         strategy.updated(context, obj, old)
     return _answer(operation, obj, gone=False)
 
@@ -124,14 +121,12 @@ def _delete_again(
         return _answer(operation, old, gone=False)
     obj = views.load(operation.kind, snapshot)
     if grace == 0 and not metadata.get("finalizers"):
-        if not operation.dry_run:
-            context.store.remove(context.store.table(operation.kind.table), snapshot)
-            strategy_of(operation.kind).deleted(context, old)
+        remove(context, operation, snapshot, old)
         return _answer(operation, old, gone=True)
     obj["metadata"]["deletionGracePeriodSeconds"] = grace
     obj["metadata"]["deletionTimestamp"] = times.seconds(times.epoch(metadata["deletionTimestamp"]) - left + grace)
     if not operation.dry_run:
-        _store(context, operation, obj)
+        store(context, operation.kind, obj)
     return _answer(operation, obj, gone=False)
 
 
@@ -149,11 +144,6 @@ def _apply_policy(operation: Operation, obj: Object, options: DeleteOptions) -> 
         metadata["finalizers"] = finalizers
     else:
         metadata.pop("finalizers", None)
-
-
-def _store(context: ServerContext, operation: Operation, obj: Object) -> None:
-    stored, marker = views.to_storage(operation.kind, obj)
-    context.store.write(context.store.table(operation.kind.table), stored, marker)
 
 
 def _answer(operation: Operation, obj: Object, *, gone: bool) -> WriteResult:
@@ -174,16 +164,7 @@ def delete_collection(
     """Delete everything that is selected; gives the objects as they were."""
     page = reads.list_page(context, operation, received)
     for snapshot in page.items:
-        one = Operation(
-            "delete",
-            operation.kind,
-            snapshot.namespace,
-            snapshot.name,
-            manager=operation.manager,
-            user=operation.user,
-            warnings=operation.warnings,
-            dry_run=operation.dry_run,
-        )
+        one = replace(operation, verb="delete", namespace=snapshot.namespace, name=snapshot.name)
         if context.store.table(operation.kind.table).get(snapshot.namespace, snapshot.name) is not None:
             delete(context, one, options)
     return page

@@ -100,12 +100,7 @@ def _unordered(document: Any) -> Any:
 
 def _check_names(operation: Operation, metadata: Object) -> None:
     """Refuse another name or namespace than the object has; a namespace that the patch took away comes back."""
-    name = metadata.get("name")
-    if not name:
-        text = f"the name of the object ({operation.name} based on URL) was undeterminable: name must be provided"
-        raise bad_request(text)
-    if name != operation.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({operation.name})")
+    meta.check_name(operation, metadata)
     if operation.kind.namespaced and not metadata.get("namespace"):
         metadata["namespace"] = operation.namespace
     elif metadata.get("namespace", "") != operation.namespace:

@@ -16,8 +16,6 @@ from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ctrlhost.sandbox.context import ServerContext
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Snapshot, Table
@@ -34,6 +32,16 @@ class Page:
     items: list[Snapshot]
     continue_: str = ""
     remaining: int | None = None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the list."""
+        found: dict[str, Any] = {"resourceVersion": str(self.revision)}
+        if self.continue_:
+            found["continue"] = self.continue_
+            if self.remaining is not None:
+                found["remainingItemCount"] = self.remaining
+        return found
 
 
 @dataclass(slots=True)
@@ -229,16 +237,7 @@ def _at(context: ServerContext, table: Table, revision: int, namespace: str | No
 
 def encode_list(kind: Kind, page: Page) -> bytes:
     """Write a page; the stored bytes go out as they are, without type information for built-in kinds."""
-    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
-    if page.continue_:
-        metadata["continue"] = page.continue_
-        if page.remaining is not None:
-            metadata["remainingItemCount"] = page.remaining
-    head = msgspec.json.encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
+    head = msgspec.json.encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": page.metadata})
     cut = 0 if kind.custom is not None else len(f'{{"apiVersion":"{kind.api_version}","kind":"{kind.kind}",')
-    present: Callable[[Kind, Snapshot], bytes] = views.raw
-    if cut:
-        items = [b"{" + present(kind, item)[cut:] for item in page.items]
-    else:
-        items = [present(kind, item) for item in page.items]
+    items = [b"{" + views.raw(kind, item)[cut:] if cut else views.raw(kind, item) for item in page.items]
     return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))

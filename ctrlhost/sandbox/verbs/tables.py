@@ -66,9 +66,8 @@ class Tabulator:
         row: dict[str, Any] = {"cells": cells if self._named_last else [obj["metadata"]["name"], *cells]}
         phase = (obj.get("status") or {}).get("phase") if obj.get("kind") == "Pod" else None
         if phase in ("Succeeded", "Failed"):
-            reason = "Succeeded" if phase == "Succeeded" else "Failed"
             text = "The pod has completed successfully." if phase == "Succeeded" else "The pod failed."
-            row["conditions"] = [{"type": "Completed", "status": "True", "reason": reason, "message": text}]
+            row["conditions"] = [{"type": "Completed", "status": "True", "reason": phase, "message": text}]
         row["object"] = self._included(obj)
         return row
 
@@ -145,15 +144,10 @@ def present_object(operation: Operation, accepted: Accepted, raw: bytes) -> byte
 
 def present_list(operation: Operation, accepted: Accepted, page: reads.Page) -> bytes:
     """Put a list into the form that was asked for."""
-    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
-    if page.continue_:
-        metadata["continue"] = page.continue_
-        if page.remaining is not None:
-            metadata["remainingItemCount"] = page.remaining
     objects = [msgspec.json.decode(views.raw(operation.kind, item)) for item in page.items]
     if accepted.form == "Table":
         tabulator = Tabulator(operation.kind, operation, accepted.version)
-        return tabulator.table([tabulator.row(obj) for obj in objects], metadata)
+        return tabulator.table(list(map(tabulator.row, objects)), page.metadata)
     items = [partial(obj, accepted.version) for obj in objects]
-    head = {"kind": accepted.form, "apiVersion": f"meta.k8s.io/{accepted.version}", "metadata": metadata}
+    head = {"kind": accepted.form, "apiVersion": f"meta.k8s.io/{accepted.version}", "metadata": page.metadata}
     return msgspec.json.encode({**head, "items": items})

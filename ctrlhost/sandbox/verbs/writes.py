@@ -94,7 +94,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     managed.track_create(operation, obj if asked is None else strategy.tracked(obj, asked))
     if operation.dry_run:
         return WriteResult(201, obj)
-    snapshot = _store(context, kind, obj)
+    snapshot = store(context, kind, obj)
     strategy.created(context, obj)
     return WriteResult(201, obj, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
 
@@ -134,10 +134,8 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     obj = decode_type(operation, body)
     meta.place(operation, obj)
     metadata = meta.metadata_of(obj)
-    named = metadata.get("name") or operation.name
-    if named != operation.name:
-        raise bad_request(f"the name of the object ({named}) does not match the name on the URL ({operation.name})")
-    metadata["name"] = operation.name
+    metadata["name"] = metadata.get("name") or operation.name
+    meta.check_name(operation, metadata)
     old = context.store.table(kind.table).get(operation.namespace, operation.name)
     if old is None:
         if kind.creates_on_update and not operation.subresource:
@@ -146,8 +144,7 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
         raise status.not_found(kind.plural, kind.group, operation.name)
     if not metadata.get("resourceVersion") and kind.needs_version:
         cause = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        failure = status.invalid(kind.plural, kind.group, operation.name, [cause])
-        raise failure
+        raise status.invalid(kind.plural, kind.group, operation.name, [cause])
     return replace(context, operation, old, views.load(kind, old), obj)
 
 
@@ -203,13 +200,11 @@ def replace(
     if managed.unchanged(obj, old):
         return WriteResult(200, old, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
     if _is_finished(obj):
-        if not operation.dry_run:
-            context.store.remove(context.store.table(kind.table), snapshot)
-            strategy.deleted(context, old)
+        remove(context, operation, snapshot, old)
         return WriteResult(200, obj)
     if operation.dry_run:
         return WriteResult(200, obj)
-    stored = _store(context, kind, obj)
+    stored = store(context, kind, obj)
     strategy.updated(context, obj, old)
     return WriteResult(200, obj, stored.raw if views.is_stored_form(kind, stored) else None)
 
@@ -232,6 +227,14 @@ def _is_finished(obj: Object) -> bool:
     )
 
 
-def _store(context: ServerContext, kind: Kind, obj: Object) -> Snapshot:
+def remove(context: ServerContext, operation: Operation, snapshot: Snapshot, old: Object) -> None:
+    """Take an object out of the store, unless the operation is a dry run."""
+    if not operation.dry_run:
+        context.store.remove(context.store.table(operation.kind.table), snapshot)
+        strategy_of(operation.kind).deleted(context, old)
+
+
+def store(context: ServerContext, kind: Kind, obj: Object) -> Snapshot:
+    """Store an object in its storage version."""
     stored, marker = views.to_storage(kind, obj)
     return context.store.write(context.store.table(kind.table), stored, marker)
