@@ -19,25 +19,22 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 
-class Crds(BuiltinStrategy):
+class _Crds(BuiltinStrategy):
     """A CRD changes what the server serves."""
 
     defaults = (("spec.conversion", {"strategy": "None"}),)
     columns = "Created-At:d"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the time of creation."""
         return (obj["metadata"].get("creationTimestamp"),)
 
     def default(self, obj: Object) -> None:
-        """Derive names from the kind."""
         names = obj["spec"].setdefault("names", {})
         if names.get("kind"):
             names["singular"] = names.get("singular") or names["kind"].lower()
             names["listKind"] = names.get("listKind") or f"{names['kind']}List"
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Start without conditions and names."""
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
@@ -46,7 +43,6 @@ class Crds(BuiltinStrategy):
         validation.warn(obj, operation.warnings, enforced=context.options.cel == "enforce")
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
-        """Note a new storage version."""
         if operation.subresource:
             return
         stored = (obj.get("status") or {}).get("storedVersions") or []
@@ -78,19 +74,15 @@ class Crds(BuiltinStrategy):
         conditions.begin_deletion(obj)
 
     def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
-        """Wait for the objects to go."""
         return True
 
     def created(self, context: ServerContext, obj: Object) -> None:
-        """Serve it, when it is accepted."""
         context.crd_changed(obj["metadata"]["name"])
 
     def updated(self, context: ServerContext, obj: Object, old: Object) -> None:
-        """Serve what it says now."""
         context.crd_changed(obj["metadata"]["name"])
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
-        """Serve it no longer."""
         context.crd_changed(obj["metadata"]["name"])
 
 
@@ -98,4 +90,4 @@ def _storage_versions(obj: Object) -> list[str]:
     return [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
 
 
-STRATEGIES = {("apiextensions.k8s.io", "CustomResourceDefinition"): Crds()}
+STRATEGIES = {("apiextensions.k8s.io", "CustomResourceDefinition"): _Crds()}

@@ -34,14 +34,13 @@ _STATEFUL_MUTABLE = (
 )
 
 
-class ControllerRevisions(BuiltinStrategy):
+class _ControllerRevisions(BuiltinStrategy):
     """The history of a template."""
 
     kept_metadata = ("labels",)
     columns = "Revision:i Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the number."""
         return (obj.get("revision", 0), created(obj))
 
 
@@ -49,15 +48,19 @@ class _Workload(BuiltinStrategy):
     """A workload keeps its selector, which fits its template."""
 
     kept_metadata = ("labels",)
+    strategy = "updateStrategy"
+    rolling: Sequence[tuple[str, Any]] = ()
+    """The defaults of a rolling update."""
 
     def default(self, obj: Object) -> None:
-        """Set those of the template."""
-        template = obj["spec"].get("template")
+        template, strategy = obj["spec"].get("template"), obj["spec"].get(self.strategy) or {}
         if template:
             pod_spec.default(template.get("spec") or {})
+        if strategy.get("type") == "RollingUpdate":
+            for name, value in self.rolling:
+                strategy.setdefault("rollingUpdate", {}).setdefault(name, value)
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the spec, and that the selector stays."""
         return self._spec_causes(obj) + ([] if operation.subresource else immutable(obj, old, "spec", "selector"))
 
     def _spec_causes(self, obj: Object) -> list[Cause]:
@@ -80,7 +83,7 @@ class _Workload(BuiltinStrategy):
         return found
 
 
-class Deployments(_Workload):
+class _Deployments(_Workload):
     """Rollouts are driven by annotations too, so those count."""
 
     defaults = (
@@ -90,23 +93,14 @@ class Deployments(_Workload):
         ("spec.progressDeadlineSeconds", 600),
         *_TEMPLATE,
     )
+    strategy, rolling = "strategy", (("maxUnavailable", "25%"), ("maxSurge", "25%"))
     columns = f"Ready Up-to-date:i Available:i Age {WORKLOAD} Selector:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show how many pods are there."""
         spec, state = obj["spec"], obj.get("status") or {}
         ready = f"{state.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
         numbers = (state.get("updatedReplicas", 0), state.get("availableReplicas", 0))
         return (ready, *numbers, created(obj), *images(obj), selector_text(spec.get("selector")))
-
-    def default(self, obj: Object) -> None:
-        """Set the bounds of a rollout too."""
-        super().default(obj)
-        strategy = obj["spec"]["strategy"]
-        if strategy.get("type") == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            rolling.setdefault("maxUnavailable", "25%")
-            rolling.setdefault("maxSurge", "25%")
 
     def _spec_causes(self, obj: Object) -> list[Cause]:
         found = super()._spec_causes(obj)
@@ -120,24 +114,22 @@ class Deployments(_Workload):
         return found
 
     def metadata_counts(self, obj: Object, old: Object) -> bool:
-        """Count a change of annotations."""
         return bool(obj["metadata"].get("annotations") != old["metadata"].get("annotations"))
 
 
-class ReplicaSets(_Workload):
+class _ReplicaSets(_Workload):
     """A number of pods."""
 
     defaults = (("spec.replicas", 1), *_TEMPLATE)
     columns = f"Desired:i Current:i Ready:i Age {WORKLOAD} Selector:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show how many pods are there."""
         spec, state = obj["spec"], obj.get("status") or {}
         numbers = (spec.get("replicas", 0), state.get("replicas", 0), state.get("readyReplicas", 0))
         return (*numbers, created(obj), *images(obj), selector_text(spec.get("selector")))
 
 
-class StatefulSets(_Workload):
+class _StatefulSets(_Workload):
     """Little of a StatefulSet's spec may change."""
 
     defaults = (
@@ -148,22 +140,14 @@ class StatefulSets(_Workload):
         ("spec.persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"}),
         *_TEMPLATE,
     )
+    rolling = (("partition", 0),)
     columns = f"Ready Age {WORKLOAD}"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show how many pods are ready."""
         ready = f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
         return (ready, created(obj), *images(obj))
 
-    def default(self, obj: Object) -> None:
-        """Set the partition of a rollout too."""
-        super().default(obj)
-        strategy = obj["spec"]["updateStrategy"]
-        if strategy.get("type") == "RollingUpdate":
-            strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
-
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Name the change that is not allowed."""
         if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in context.options.controllers:
             operation.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
         found = self._spec_causes(obj)
@@ -177,14 +161,14 @@ class StatefulSets(_Workload):
         return found
 
 
-class DaemonSets(_Workload):
+class _DaemonSets(_Workload):
     """A pod per node."""
 
     defaults = (("spec.updateStrategy.type", "RollingUpdate"), _HISTORY, *_TEMPLATE)
+    rolling = (("maxUnavailable", 1), ("maxSurge", 0))
     columns = f"Desired:i Current:i Ready:i Up-to-date:i Available:i Node-Selector Age {WORKLOAD} Selector:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show how many pods are there."""
         state = obj.get("status") or {}
         names = (
             "desiredNumberScheduled",
@@ -198,23 +182,13 @@ class DaemonSets(_Workload):
         selector = selector_text(obj["spec"].get("selector"))
         return (*numbers, labels(template.get("nodeSelector")), created(obj), *images(obj), selector)
 
-    def default(self, obj: Object) -> None:
-        """Set the bounds of a rollout too."""
-        super().default(obj)
-        strategy = obj["spec"]["updateStrategy"]
-        if strategy.get("type") == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            rolling.setdefault("maxUnavailable", 1)
-            rolling.setdefault("maxSurge", 0)
 
-
-class Scales(BuiltinStrategy):
+class _Scales(BuiltinStrategy):
     """The sub-resource by which a workload's size is read and set."""
 
     columns = "Desired:i Available:i Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the wanted and the present size."""
         spec, state = obj.get("spec") or {}, obj.get("status") or {}
         return (spec.get("replicas", 0), state.get("replicas", 0), created(obj))
 
@@ -236,10 +210,10 @@ def _selector_causes(selector: Mapping[str, Any], path: str) -> list[Cause]:
 
 
 STRATEGIES = {
-    ("apps", "ControllerRevision"): ControllerRevisions(),
-    ("apps", "DaemonSet"): DaemonSets(),
-    ("apps", "Deployment"): Deployments(),
-    ("apps", "ReplicaSet"): ReplicaSets(),
-    ("apps", "StatefulSet"): StatefulSets(),
-    ("autoscaling", "Scale"): Scales(),
+    ("apps", "ControllerRevision"): _ControllerRevisions(),
+    ("apps", "DaemonSet"): _DaemonSets(),
+    ("apps", "Deployment"): _Deployments(),
+    ("apps", "ReplicaSet"): _ReplicaSets(),
+    ("apps", "StatefulSet"): _StatefulSets(),
+    ("autoscaling", "Scale"): _Scales(),
 }

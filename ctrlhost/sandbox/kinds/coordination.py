@@ -18,17 +18,15 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.operation import Operation
 
 
-class Leases(BuiltinStrategy):
+class _Leases(BuiltinStrategy):
     """A lease has a holder, and a positive duration."""
 
     columns = "Holder Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the holder."""
         return ((obj.get("spec") or {}).get("holderIdentity", ""), created(obj))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the duration and the count of transitions."""
         spec = obj.get("spec") or {}
         found = []
         seconds = spec.get("leaseDurationSeconds")
@@ -37,4 +35,4 @@ class Leases(BuiltinStrategy):
         return found + not_negative(spec, "leaseTransitions")
 
 
-STRATEGIES = {("coordination.k8s.io", "Lease"): Leases()}
+STRATEGIES = {("coordination.k8s.io", "Lease"): _Leases()}

@@ -36,13 +36,12 @@ _KEY_TEXT = (
 )
 
 
-class Namespaces(BuiltinStrategy):
+class _Namespaces(BuiltinStrategy):
     """A namespace outlives its deletion until it is empty."""
 
     columns = "Status Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the phase."""
         return ((obj.get("status") or {}).get("phase", ""), created(obj))
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
@@ -66,7 +65,6 @@ class Namespaces(BuiltinStrategy):
             raise status.forbidden("namespaces", "", operation.name, "this namespace may not be deleted")
 
     def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
-        """Wait for the content to go."""
         return bool((obj.get("spec") or {}).get("finalizers"))
 
     def begin_deletion(self, context: ServerContext, obj: Object) -> None:
@@ -79,7 +77,6 @@ class _Data(BuiltinStrategy):
     """What Secrets and ConfigMaps have in common."""
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the keys, the size, and that nothing immutable has changed."""
         causes = []
         size = 0
         for field in ("data", "binaryData"):
@@ -99,32 +96,28 @@ class _Data(BuiltinStrategy):
         return causes
 
 
-class ConfigMaps(_Data):
+class _ConfigMaps(_Data):
     """Just data."""
 
     columns = "Data Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the number of keys."""
         return (_count(obj), created(obj))
 
 
-class Secrets(_Data):
+class _Secrets(_Data):
     """Data in base64, with a type."""
 
     defaults = (("type", "Opaque"),)
     columns = "Type Data Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the type and the number of keys."""
         return (obj.get("type", ""), _count(obj), created(obj))
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Take over stringData."""
         self._merge(obj)
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
-        """Take over stringData; a type that was left out stays."""
         self._merge(obj)
 
     @staticmethod
@@ -136,7 +129,6 @@ class Secrets(_Data):
                 data[key] = base64.b64encode(value.encode()).decode()
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check that the type's keys are there and that the type stays."""
         causes = super().causes(context, operation, obj, old)
         for key in _SECRET_KEYS.get(obj.get("type", ""), ()):
             if key not in (obj.get("data") or {}):
@@ -149,13 +141,12 @@ class Secrets(_Data):
         return causes + immutable(obj, old, "type")
 
 
-class Events(BuiltinStrategy):
+class _Events(BuiltinStrategy):
     """Events say which object they are about."""
 
     columns = "Last-Seen Type Reason Object Subobject:w Source:w Message First-Seen:w Count:w Name:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show what happened to which object, and when; the name comes last."""
         about = obj.get("involvedObject") or obj.get("regarding") or {}
         source = obj.get("source") or obj.get("deprecatedSource") or {}
         first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")
@@ -212,13 +203,12 @@ class Events(BuiltinStrategy):
         return causes
 
 
-class Nodes(BuiltinStrategy):
+class _Nodes(BuiltinStrategy):
     """The machines."""
 
     columns = "Status Roles Age Version Internal-IP:w External-IP:w OS-Image:w Kernel-Version:w Container-Runtime:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the state, and what runs on the node."""
         found_, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
         ready = next((item["status"] for item in found_.get("conditions") or () if item["type"] == "Ready"), "Unknown")
         state = {"True": "Ready", "False": "NotReady"}.get(ready, "Unknown")
@@ -241,14 +231,13 @@ class Nodes(BuiltinStrategy):
         )
 
 
-class Endpoints(BuiltinStrategy):
+class _Endpoints(BuiltinStrategy):
     """The addresses of a Service, in the old form."""
 
     defaults = (("subsets[*].ports[*].protocol", "TCP"),)
     columns = "Endpoints Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the first addresses."""
         pairs = [
             f"{address['ip']}:{port['port']}"
             for subset in obj.get("subsets") or ()
@@ -263,11 +252,11 @@ def _count(obj: Object) -> int:
 
 
 STRATEGIES = {
-    ("", "ConfigMap"): ConfigMaps(),
-    ("", "Endpoints"): Endpoints(),
-    ("", "Event"): Events(),
-    ("events.k8s.io", "Event"): Events(),
-    ("", "Namespace"): Namespaces(),
-    ("", "Node"): Nodes(),
-    ("", "Secret"): Secrets(),
+    ("", "ConfigMap"): _ConfigMaps(),
+    ("", "Endpoints"): _Endpoints(),
+    ("", "Event"): _Events(),
+    ("events.k8s.io", "Event"): _Events(),
+    ("", "Namespace"): _Namespaces(),
+    ("", "Node"): _Nodes(),
+    ("", "Secret"): _Secrets(),
 }

@@ -20,20 +20,18 @@ if TYPE_CHECKING:
 _TYPES = ("FQDN", "IPv4", "IPv6")
 
 
-class EndpointSlices(BuiltinStrategy):
+class _EndpointSlices(BuiltinStrategy):
     """A slice keeps its type of addresses."""
 
     defaults = (("ports[*].protocol", "TCP"), ("ports[*].name", ""))
     columns = "AddressType Ports Endpoints Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the first ports and addresses."""
         ports = [str(port.get("port", "*")) for port in obj.get("ports") or ()]
         addresses = [address for item in obj.get("endpoints") or () for address in item.get("addresses") or ()]
         return (obj.get("addressType", ""), first(ports, "<unset>"), first(addresses, "<unset>"), created(obj))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the type, that it stays, and the endpoints."""
         kind = obj.get("addressType", "")
         if not kind:
             found = [status.required("addressType")]
@@ -48,4 +46,4 @@ class EndpointSlices(BuiltinStrategy):
         return found + immutable(obj, old, "addressType")
 
 
-STRATEGIES = {("discovery.k8s.io", "EndpointSlice"): EndpointSlices()}
+STRATEGIES = {("discovery.k8s.io", "EndpointSlice"): _EndpointSlices()}

@@ -28,13 +28,12 @@ _LEADING_ZERO = re.compile(r"(?<![0-9])0+(?=[0-9]+(\.|$))", re.ASCII)
 _LONGEST_NAME = 253
 
 
-class Ingresses(BuiltinStrategy):
+class _Ingresses(BuiltinStrategy):
     """A new Ingress without a class gets the default one. Addresses in the status are checked."""
 
     columns = "Class Hosts Address Ports Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the class, the hosts and the addresses."""
         spec = obj.get("spec") or {}
         hosts = [rule["host"] for rule in spec.get("rules") or () if rule.get("host")]
         ports = "80, 443" if spec.get("tls") else "80"
@@ -65,14 +64,13 @@ class Ingresses(BuiltinStrategy):
         return found
 
 
-class IngressClasses(BuiltinStrategy):
+class _IngressClasses(BuiltinStrategy):
     """A class keeps its controller."""
 
     defaults = (("spec.parameters.scope", "Cluster"),)
     columns = "Controller Parameters Age"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the controller and the parameters."""
         found = (obj.get("spec") or {}).get("parameters")
         text = NONE
         if found:
@@ -80,7 +78,6 @@ class IngressClasses(BuiltinStrategy):
         return ((obj.get("spec") or {}).get("controller", ""), text, created(obj))
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the controller's name, and that it stays."""
         controller = (obj.get("spec") or {}).get("controller", "")
         prefix, slash, path = controller.partition("/")
         found = []
@@ -197,4 +194,4 @@ def _host_problems(text: str) -> list[str]:
     return ["must be a DNS name, not an IP address"] if _ip_problem(text) in ("", "must not have leading 0s") else []
 
 
-STRATEGIES = {("networking.k8s.io", "Ingress"): Ingresses(), ("networking.k8s.io", "IngressClass"): IngressClasses()}
+STRATEGIES = {("networking.k8s.io", "Ingress"): _Ingresses(), ("networking.k8s.io", "IngressClass"): _IngressClasses()}

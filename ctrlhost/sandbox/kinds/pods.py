@@ -24,7 +24,7 @@ _MUTABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSecon
 _ADMITTED = ("priority", "preemptionPolicy", "tolerations", "serviceAccountName", "serviceAccount")
 
 
-class Pods(BuiltinStrategy):
+class _Pods(BuiltinStrategy):
     """A pod's spec hardly changes, and a scheduled pod is deleted in two steps."""
 
     kept_metadata = ("ownerReferences", "deletionTimestamp")
@@ -38,7 +38,6 @@ class Pods(BuiltinStrategy):
     columns = "Ready Status Restarts Age IP:w Node:w Nominated-Node:w Readiness-Gates:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Sum up the containers; the status tells more than the phase."""
         spec, status = obj["spec"], obj.get("status") or {}
         containers = status.get("containerStatuses") or ()
         ready = sum(1 for item in containers if item.get("ready") and "running" in (item.get("state") or {}))
@@ -203,4 +202,4 @@ def _initial(spec: Object, status: Object) -> str:
     return ""
 
 
-STRATEGIES = {("", "Pod"): Pods()}
+STRATEGIES = {("", "Pod"): _Pods()}

@@ -27,12 +27,10 @@ class _Guarded(BuiltinStrategy):
     """What the two checks share."""
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Check the new object."""
         if context.authorizer is not None and MASTERS not in operation.user.groups:
             self.check(context.authorizer, operation, obj, None)
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
-        """Check the object as it is going to be."""
         if context.authorizer is not None and MASTERS not in operation.user.groups:
             self.check(context.authorizer, operation, obj, old)
 
@@ -40,17 +38,15 @@ class _Guarded(BuiltinStrategy):
         """Raise 403 if the write would give rights that the user does not have."""
 
 
-class Roles(_Guarded):
+class _Roles(_Guarded):
     """Roles and ClusterRoles: `escalate` on them allows rules beyond one's own rights."""
 
     columns = "Created-At:d"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the time of creation."""
         return (obj["metadata"].get("creationTimestamp"),)
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the rules."""
         found = []
         for index, rule in enumerate(obj.get("rules") or ()):
             if not rule.get("verbs"):
@@ -61,7 +57,6 @@ class Roles(_Guarded):
         return found
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
-        """Compare the rules with the user's own."""
         name = obj["metadata"].get("name", "")
         asked = _attributes(operation, "escalate", operation.kind.plural, name)
         if authorizer.authorize(operation.user, asked).allowed:
@@ -76,14 +71,13 @@ class Roles(_Guarded):
         _confirm(authorizer, operation, name, map(Rule.of, obj.get("rules") or ()))
 
 
-class Bindings(_Guarded):
+class _Bindings(_Guarded):
     """RoleBindings and ClusterRoleBindings: `bind` on a role allows to bind it without having its rights."""
 
     defaults = (("roleRef.apiGroup", GROUP),)
     columns = "Role Age Users:w Groups:w ServiceAccounts:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show the role and the subjects."""
         role, subjects = obj["roleRef"], obj.get("subjects") or ()
         names: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
         for subject in subjects:
@@ -93,13 +87,11 @@ class Bindings(_Guarded):
         return (f"{role['kind']}/{role['name']}", created(obj), users, groups, accounts)
 
     def default(self, obj: Object) -> None:
-        """Set the group of subjects that need one."""
         for subject in obj.get("subjects") or ():
             if subject.get("kind") in ("User", "Group"):
                 subject.setdefault("apiGroup", GROUP)
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the role and the subjects, and that the role stays."""
         referred = obj.get("roleRef") or {}
         allowed = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("ClusterRole", "Role")
         found = []
@@ -120,7 +112,6 @@ class Bindings(_Guarded):
         return found
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
-        """Compare the role's rules with the user's own."""
         if old is not None and _same(obj, old, "subjects", "roleRef"):
             return
         reference = obj.get("roleRef") or {}
@@ -161,6 +152,6 @@ def _forbidden(operation: Operation, name: str, why: str) -> Failure:
 
 
 STRATEGIES = {
-    **{(GROUP, kind): Roles() for kind in ("Role", "ClusterRole")},
-    **{(GROUP, f"{kind}Binding"): Bindings() for kind in ("Role", "ClusterRole")},
+    **{(GROUP, kind): _Roles() for kind in ("Role", "ClusterRole")},
+    **{(GROUP, f"{kind}Binding"): _Bindings() for kind in ("Role", "ClusterRole")},
 }

@@ -1,4 +1,4 @@
-"""Services: addresses and ports are handed out when a Service is created."""
+"""_Services: addresses and ports are handed out when a Service is created."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
-class Services(BuiltinStrategy):
+class _Services(BuiltinStrategy):
     """The store of taken addresses lives in the context; a holder is known by its uid."""
 
     allocates = True
@@ -34,7 +34,6 @@ class Services(BuiltinStrategy):
     columns = "Type Cluster-IP External-IP Port(s) Age Selector:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Show addresses, ports and the selector."""
         spec = obj["spec"]
         kind = spec.get("type", "")
         ports = ",".join(
@@ -53,7 +52,6 @@ class Services(BuiltinStrategy):
         )
 
     def default(self, obj: Object) -> None:
-        """Set what depends on the type and on other fields."""
         spec = obj["spec"]
         for port in spec.get("ports") or ():
             if port.get("targetPort") in (None, "", 0):
@@ -121,7 +119,6 @@ class Services(BuiltinStrategy):
         return {**obj, "spec": spec}
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the addresses and ports that were asked for."""
         spec, uid = obj["spec"], obj["metadata"]["uid"]
         causes = _spec_causes(obj)
         address = spec.get("clusterIP", "")
@@ -161,16 +158,13 @@ class Services(BuiltinStrategy):
         return causes
 
     def created(self, context: ServerContext, obj: Object) -> None:
-        """Hold what the object has."""
         hold(context, obj)
 
     def updated(self, context: ServerContext, obj: Object, old: Object) -> None:
-        """Hold what the object has now."""
         release(context, old)
         hold(context, obj)
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
-        """Give everything back."""
         release(context, obj)
 
     def _allocate(self, context: ServerContext, obj: Object) -> None:
@@ -290,4 +284,4 @@ def _free_port(context: ServerContext, port: dict[str, Any], chosen: set[str]) -
     raise status.internal("the range of node ports is exhausted")
 
 
-STRATEGIES = {("", "Service"): Services()}
+STRATEGIES = {("", "Service"): _Services()}
