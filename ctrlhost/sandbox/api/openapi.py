@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 _V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")
 _V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-_PACKAGES = {
-    "meta": _META,
-    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
-}
+_PACKAGES = {"meta": _META, "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"}
 _WRITE_PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
     for name, kind in (

@@ -16,13 +16,7 @@ def set_condition(crd: Object, name: str, value: str, reason: str, message: str)
     """Set a status condition; the time moves only when the value does."""
     status = crd.setdefault("status", {})
     conditions = [dict(item) for item in status.get("conditions") or ()]
-    entry = {
-        "type": name,
-        "status": value,
-        "lastTransitionTime": times.now(),
-        "reason": reason,
-        "message": message,
-    }
+    entry = {"type": name, "status": value, "lastTransitionTime": times.now(), "reason": reason, "message": message}
     for index, found in enumerate(conditions):
         if found.get("type") == name:
             if found.get("status") == value:

@@ -75,11 +75,7 @@ def _name(common_name: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
-    now: dt.datetime,
-    until: dt.datetime,
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: dt.datetime, until: dt.datetime
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()

@@ -120,12 +120,7 @@ def builtin_kinds() -> list[Kind]:
         _kind("apps", "ReplicaSet", "replicasets", short_names=("rs",), **scaled),
         _kind("apps", "StatefulSet", "statefulsets", short_names=("sts",), name_rule="label", **scaled),
         _kind(
-            "networking.k8s.io",
-            "Ingress",
-            "ingresses",
-            short_names=("ing",),
-            generation=True,
-            subresources=(STATUS,),
+            "networking.k8s.io", "Ingress", "ingresses", short_names=("ing",), generation=True, subresources=(STATUS,)
         ),
         _kind("networking.k8s.io", "IngressClass", "ingressclasses", namespaced=False, generation=True),
         _kind("coordination.k8s.io", "Lease", "leases", needs_version=True, creates_on_update=True),

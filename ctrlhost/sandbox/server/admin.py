@@ -77,12 +77,7 @@ class Admin:
         store = self._context.store
         counts = {table.name: table.count for table in store.tables() if table.count}
         faults = sum(fault.times for fault in self._faults)
-        return {
-            "revision": store.revision,
-            "objects": counts,
-            "watches": len(self._context.watches),
-            "faults": faults,
-        }
+        return {"revision": store.revision, "objects": counts, "watches": len(self._context.watches), "faults": faults}
 
 
 def reset(context: ServerContext) -> None:
