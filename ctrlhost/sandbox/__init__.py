@@ -1,4 +1,4 @@
-"""An embedded API server that a stock kubectl takes for the real thing.
+"""An embedded API server that serves a stock kubectl.
 
 Only `cli` and `testing` import it, inside functions; each name is imported when it is first asked for. Rooms, from the
 top: `server`, `controllers`, `api`, `verbs`, `kinds`, the module `context`, then `auth`, `crds` and `patch`, `encoding`

@@ -1,4 +1,4 @@
-"""What the verbs share: the store, the registry, the switches, and work that is put off."""
+"""The state that the verbs share: the store, the registry, the options, and deferred work."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CONTROLLER_GROUPS = {
     "workloads": ("deployment", "replicaset", "statefulset", "daemonset", "scheduler", "kubelet"),
     "service": ("endpointslice", "loadbalancer"),
 }
-"""Names that stand for several controllers."""
+"""Names of groups of controllers."""
 
 
 def choose_controllers(names: Iterable[str]) -> frozenset[str]:
-    """Give the controllers that the names stand for; ConfigError for a name that there is none of."""
+    """Return the controllers for these names, groups expanded; ConfigError for an unknown name."""
     single = (*CONTROLLERS, *(name for group in CONTROLLER_GROUPS.values() for name in group))
     chosen: set[str] = set()
     for name in names:
@@ -49,14 +49,14 @@ def choose_controllers(names: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What can be chosen about a sandbox; delays are in seconds."""
+    """The options of a sandbox; delays are in seconds."""
 
     version: str = "1.36.3"
     controllers: frozenset[str] = frozenset(CONTROLLERS)
     crd_conditions: str = "builtin"
-    """`builtin`: the sandbox judges names and establishes; `external`: it establishes what somebody else has judged."""
+    """`builtin`: the sandbox accepts names and establishes CRDs; `external`: another controller accepts the names."""
     cel: str = "enforce"
-    """`enforce`: the rules of CRDs are evaluated; `warn`: they are stored, and the write of such a CRD warns."""
+    """`enforce`: evaluate the validation rules of CRDs; `warn`: store them, and warn on writing such a CRD."""
     pod_start_delay: float = 0.3
     pod_ready_delay: float = 1.0
     pod_stop_delay: float = 0.3
@@ -65,12 +65,12 @@ class Options:
     service_cidr: str = "10.96.0.0/16"
     load_balancer_cidr: str = "198.18.0.0/16"
     admin: bool = False
-    """Serve the test end points under /sandbox/v1/."""
+    """Serve the test endpoints under /sandbox/v1/."""
     rbac: bool = False
-    """Ask Roles and bindings instead of letting every authenticated client do everything."""
+    """Authorize by Roles and bindings; else every authenticated client may do everything."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not work later."""
+        """Check all values; ConfigError for invalid ones."""
         for name in ("pod_start_delay", "pod_ready_delay", "pod_stop_delay", "load_balancer_delay"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
@@ -91,7 +91,7 @@ class Options:
 
 @dataclass(slots=True, eq=False)
 class ServerContext:
-    """One server's state. Everything in it belongs to the thread that runs `loop`."""
+    """The state of one server, owned by the thread that runs `loop`."""
 
     options: Options
     loop: asyncio.AbstractEventLoop
@@ -99,9 +99,9 @@ class ServerContext:
     store: Store = field(init=False)
     tokens: ServiceAccountTokens = field(init=False)
     authorizer: Authorizer | None = field(init=False, default=None)
-    """Decides who may do what; without it everybody who is known may do everything."""
+    """None without RBAC: every authenticated client may do everything."""
     identity: Identity = field(init=False)
-    """Set by the app, which is told the tokens."""
+    """Set by the app, which receives the tokens."""
     registry: Registry = field(init=False)
     host: str = "127.0.0.1:0"
     crds: CrdIndex = field(default_factory=CrdIndex)
@@ -112,10 +112,10 @@ class ServerContext:
     """Pool name to {address or port: uid of the holder}."""
     serial: itertools.count[int] = field(default_factory=itertools.count)
     pending_work: int = 0
-    """How many steps of work wait for their turn; read from any thread, to tell that the server is at rest."""
+    """The number of deferred steps; any thread may read it, to see whether the server is at rest."""
 
     def __post_init__(self) -> None:
-        """Start empty."""
+        """Create an empty store and the registry of built-in kinds."""
         self.store = Store(self.journal)
         self.tokens = ServiceAccountTokens(self.store)
         if self.options.rbac:
@@ -123,7 +123,7 @@ class ServerContext:
         self.registry = Registry(builtin_kinds())
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Run `work` in this thread once what it does now is done."""
+        """Run `work` in this thread in the loop's next turn."""
         self.pending_work += 1
         self.loop.call_soon(self._run, work)
 

@@ -173,7 +173,7 @@ def unknown_path() -> Response:
 
 
 def version_info(version: str) -> dict[str, str]:
-    """Give what `/version` answers."""
+    """Return what `/version` answers."""
     major, minor, *_ = version.split(".")
     return {
         "major": major,

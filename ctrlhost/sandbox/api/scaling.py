@@ -22,12 +22,12 @@ API_VERSION = "autoscaling/v1"
 
 
 def read(context: ServerContext, operation: Operation) -> Object:
-    """Give the Scale of an object."""
+    """Return the Scale of an object."""
     return scale_of(operation.kind, views.load(operation.kind, reads.find(context, operation)))
 
 
 def scale_of(kind: Kind, obj: Object) -> Object:
-    """Give the Scale that shows an object's numbers; 500 if it has none."""
+    """Return the Scale that shows an object's numbers; 500 if it has none."""
     paths = kind.scale
     assert paths is not None
     replicas = at(obj, paths.replicas)

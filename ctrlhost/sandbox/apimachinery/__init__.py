@@ -1,1 +1,1 @@
-"""What the API's objects and names are made of: statuses, times, names, selectors. Imports no other room."""
+"""Parts of all API objects: statuses, times, names, selectors, conditions. Imports no other room."""

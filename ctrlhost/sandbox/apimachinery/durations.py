@@ -8,7 +8,7 @@ from typing import Any
 from ctrlhost.sandbox.apimachinery import times
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
-#: Up to how many seconds which unit is shown, and the smaller one behind it.
+#: Upper bound in seconds, the unit shown below it, and the smaller unit behind that.
 _ROWS: tuple[tuple[float, int, str, int, str], ...] = (
     (2 * _MINUTE, 1, "s", 0, ""),
     (10 * _MINUTE, _MINUTE, "m", 1, "s"),
@@ -23,7 +23,7 @@ _ROWS: tuple[tuple[float, int, str, int, str], ...] = (
 
 
 def age(timestamp: Any) -> str:
-    """Give the time since a timestamp, `<unknown>` for none."""
+    """Return the time since a timestamp, `<unknown>` for none."""
     if not isinstance(timestamp, str) or not timestamp:
         return "<unknown>"
     return duration(time.time() - times.epoch(timestamp))

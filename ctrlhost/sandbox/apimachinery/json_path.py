@@ -20,7 +20,7 @@ Step = tuple[str, Any]
 
 @functools.lru_cache(maxsize=1024)
 def parse(text: str) -> tuple[Step, ...] | None:
-    """Split a path into steps; None if it is none."""
+    """Split a path into steps; None if it is invalid."""
     text = text.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     if text and not text.startswith((".", "[")):
         return None
@@ -49,7 +49,7 @@ def parse(text: str) -> tuple[Step, ...] | None:
 
 
 def find(obj: Any, path: str) -> Any:
-    """Give the first value that a path leads to; None if there is none."""
+    """Return the first value at a path; None if there is none."""
     steps = parse(path)
     values = [obj] if steps is not None else []
     for kind, argument in steps or ():

@@ -49,22 +49,22 @@ _VALUE_TEXT = (
 
 
 def is_label(text: str) -> bool:
-    """Tell whether `text` is a DNS-1123 label."""
+    """Return whether `text` is a DNS-1123 label."""
     return len(text) <= 63 and LABEL.fullmatch(text) is not None
 
 
 def is_label_1035(text: str) -> bool:
-    """Tell whether `text` is a DNS-1035 label."""
+    """Return whether `text` is a DNS-1035 label."""
     return len(text) <= 63 and LABEL_1035.fullmatch(text) is not None
 
 
 def is_subdomain(text: str) -> bool:
-    """Tell whether `text` is a DNS-1123 subdomain."""
+    """Return whether `text` is a DNS-1123 subdomain."""
     return len(text) <= 253 and SUBDOMAIN.fullmatch(text) is not None
 
 
 def is_qualified(text: str) -> bool:
-    """Tell whether `text` is a name with an optional DNS prefix, as label keys are."""
+    """Return whether `text` is a name with an optional DNS prefix, as label keys are."""
     prefix, slash, name = text.rpartition("/")
     if slash and not is_subdomain(prefix):
         return False
@@ -72,12 +72,12 @@ def is_qualified(text: str) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """Tell whether `text` may be the value of a label."""
+    """Return whether `text` is a valid value of a label."""
     return not text or (len(text) <= 63 and QUALIFIED.fullmatch(text) is not None)
 
 
 def name_problem(rule: str, name: str) -> str:
-    """Say what is wrong with a name under a kind's rule; "" if nothing is."""
+    """Return why a name breaks a kind's rule; "" if it is valid."""
     if rule == "segment":
         if name in (".", ".."):
             return f"may not be '{name}'"
@@ -148,7 +148,7 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
     unique: list[dict[str, Any]] = []
     controllers = 0
     for owner in owners:
-        # The field names have no index: that is how a real server words it.
+        # The field names have no index, as in a real server's messages.
         for member in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(member):
                 causes.append(
@@ -176,7 +176,7 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
 
 
 def unique_causes(values: list[Any], field: str) -> list[Cause]:
-    """Find values that stand twice."""
+    """Find duplicate values."""
     seen: list[Any] = []
     causes = []
     for index, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""What every part of the server speaks of: JSON objects, and the users who ask."""
+"""JSON objects, their conditions, and the users who send requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class User:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the user as reviews and audit events have it."""
+        """Return the user in the form of reviews and audit events."""
         found: dict[str, Any] = {"username": self.name}
         if self.uid:
             found["uid"] = self.uid
@@ -45,7 +45,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def at(value: Any, path: Iterable[str]) -> Any:
-    """Return what a path leads to; None where it ends early."""
+    """Return the value at a path; None if a part is missing."""
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     return value

@@ -120,7 +120,7 @@ def _compare(key: str, limit: int, *, greater: bool) -> LabelTest:
 
 
 def parse_labels(text: str) -> LabelTest | None:
-    """Read a label selector; None selects everything, 400 for what is none."""
+    """Parse a label selector; None selects everything, 400 for an invalid one."""
     if not text.strip():
         return None
     tests = _Parser(text).requirements()
@@ -151,7 +151,7 @@ def match_selector(selector: Mapping[str, Any] | None, labels: Mapping[str, str]
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """Write a LabelSelector object as the text that a query takes."""
+    """Format a LabelSelector object as the text of a query."""
     if not selector:
         return ""
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
@@ -188,7 +188,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def field_text(obj: Mapping[str, Any], path: tuple[str, ...]) -> str:
-    """Give a field's value as a selector compares it; "" for what is missing."""
+    """Return a field's value as selectors compare it; "" if it is missing."""
     value = at(obj, path)
     if value is None:
         return ""

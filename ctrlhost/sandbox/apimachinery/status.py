@@ -10,7 +10,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-#: The reason that usually goes with a code.
+#: The usual reason for each code.
 REASONS: Final[dict[int, str]] = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -28,14 +28,14 @@ REASONS: Final[dict[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One entry of `details.causes`: a field that is wrong, and why."""
+    """One entry of `details.causes`: an invalid field, and why."""
 
     reason: str
     message: str
     field: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """Give the entry as it stands on the wire."""
+        """Return the entry in wire form."""
         entry = {"reason": self.reason, "message": self.message}
         if self.field:
             entry["field"] = self.field
@@ -63,7 +63,7 @@ class Failure(Exception):
         return self.message
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the `Status` object."""
+        """Return the `Status` object."""
         keys = ("name", "group", "kind", "uid")
         details: dict[str, Any] = {key: value for key in keys if (value := getattr(self, key))}
         if self.causes:
@@ -86,41 +86,41 @@ class Failure(Exception):
 
 
 def qualified(resource: str, group: str) -> str:
-    """Name a resource as messages do: `pods`, `deployments.apps`."""
+    """Return a resource's name as messages show it: `pods`, `deployments.apps`."""
     return f"{resource}.{group}" if group else resource
 
 
 def not_found(resource: str, group: str, name: str) -> Failure:
-    """404: no such object."""
+    """Return a 404: the object does not exist."""
     text = f'{qualified(resource, group)} "{name}" not found'
     return Failure(404, "NotFound", text, name=name, group=group, kind=resource)
 
 
 def already_exists(resource: str, group: str, name: str, prefix: str = "") -> Failure:
-    """409: the name is taken."""
+    """Return a 409: the name is in use."""
     text = f'{prefix}{qualified(resource, group)} "{name}" already exists'
     return Failure(409, "AlreadyExists", text, name=name, group=group, kind=resource)
 
 
 def conflict(resource: str, group: str, name: str, why: str) -> Failure:
-    """409: the write is based on something that is no longer so."""
+    """Return a 409: the write is based on outdated state."""
     text = f'Operation cannot be fulfilled on {qualified(resource, group)} "{name}": {why}'
     return Failure(409, "Conflict", text, name=name, group=group, kind=resource)
 
 
 def forbidden(resource: str, group: str, name: str, why: str, causes: Sequence[Cause] = ()) -> Failure:
-    """403: the server will not do it."""
+    """Return a 403: the server refuses the operation."""
     text = f'{qualified(resource, group)} "{name}" is forbidden: {why}'
     return Failure(403, "Forbidden", text, name=name, group=group, kind=resource, causes=causes)
 
 
 def bad_request(message: str) -> Failure:
-    """400: the request makes no sense."""
+    """Return a 400: the request is malformed."""
     return Failure(400, "BadRequest", message)
 
 
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Failure:
-    """422: the object breaks a rule; every broken one is named."""
+    """Return a 422 that names every rule the object breaks."""
     listed = list(causes)
     texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed]
     text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
@@ -129,65 +129,65 @@ def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Failur
 
 
 def method_not_allowed(verb: str, resource: str, group: str) -> Failure:
-    """405: the resource does not have that verb."""
+    """Return a 405: the resource does not support the verb."""
     text = f'{verb} is not supported on resources of kind "{qualified(resource, group)}"'
     return Failure(405, "MethodNotAllowed", text, group=group, kind=resource)
 
 
 def expired(message: str, continue_: str = "") -> Failure:
-    """410: the revision asked for has been compacted away."""
+    """Return a 410: the requested revision was compacted."""
     return Failure(410, "Expired", message, continue_=continue_)
 
 
 def timeout(message: str, *, too_large: bool = False) -> Failure:
-    """504: what was asked for did not come about in time."""
+    """Return a 504: the requested state was not reached in time."""
     causes = [Cause("ResourceVersionTooLarge", "Too large resource version")] if too_large else []
     return Failure(504, "Timeout", f"Timeout: {message}", causes=causes, retry_after=1)
 
 
 def internal(message: str) -> Failure:
-    """500: a defect of the server."""
+    """Return a 500: a defect of the server."""
     text = f"Internal error occurred: {message}"
     return Failure(500, "InternalError", text, causes=[Cause("", message)])
 
 
 def shown(value: Any) -> str:
-    """Show a value as cause messages do: strings in quotes, everything else as JSON."""
+    """Format a value as cause messages show it, as JSON of at most 1000 characters."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 1000 else text[:1000] + "..."
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """The field must be there."""
+    """Return the cause of a missing field."""
     return Cause("FieldValueRequired", "Required value" + (f": {detail}" if detail else ""), field)
 
 
 def invalid_value(field: str, value: Any, detail: str) -> Cause:
-    """The field's value breaks a rule."""
+    """Return the cause of a value that breaks a rule."""
     return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", field)
 
 
 def wrong_type(field: str, value: Any, detail: str) -> Cause:
-    """The field's value has the wrong JSON type."""
+    """Return the cause of a value with the wrong JSON type."""
     return Cause("FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {detail}", field)
 
 
 def not_supported(field: str, value: Any, allowed: Iterable[str]) -> Cause:
-    """The field's value is none of the allowed ones."""
+    """Return the cause of a value that is not among the allowed ones."""
     values = ", ".join(f'"{item}"' for item in allowed)
     return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {values}", field)
 
 
 def forbidden_field(field: str, detail: str) -> Cause:
-    """The field must not be set, or not be changed."""
+    """Return the cause of a field that must not be set or changed."""
     return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
 
 
 def duplicate(field: str, value: Any) -> Cause:
-    """The value stands twice where it may stand once."""
+    """Return the cause of a duplicate value."""
     return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
 
 
 def too_long(field: str, limit: int) -> Cause:
-    """The text is longer than allowed."""
+    """Return the cause of a text that is too long."""
     return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)

@@ -1,4 +1,4 @@
-"""Times as they stand in objects."""
+"""Times in the formats of objects."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,
 
 
 def now() -> str:
-    """Give the present time in whole seconds, as creationTimestamp has it."""
+    """Return the current time in whole seconds, the format of creationTimestamp."""
     return seconds(time.time())
 
 
 def seconds(at: float) -> str:
-    """Write a time since the epoch in whole seconds."""
+    """Format seconds since the epoch in whole seconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def micro(at: float | None = None) -> str:
-    """Write a time since the epoch, the present by default, with six digits of its fraction."""
+    """Format seconds since the epoch, by default the current time, with microseconds."""
     moment = dt.datetime.fromtimestamp(time.time() if at is None else at, dt.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse(text: str) -> dt.datetime:
-    """Read an RFC 3339 time; ValueError for anything else."""
+    """Parse an RFC 3339 time; ValueError for anything else."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -41,7 +41,7 @@ def parse(text: str) -> dt.datetime:
 
 
 def epoch(text: str) -> float:
-    """Give the seconds since the epoch of an RFC 3339 time; 0 for what is none."""
+    """Return the seconds since the epoch of an RFC 3339 time; 0 for an invalid one."""
     try:
         return parse(text).timestamp()
     except (ValueError, OverflowError):
@@ -63,9 +63,9 @@ _RANGES = {
 
 
 def canonical(text: str, *, micros: bool = False) -> str:
-    """Rewrite a time in UTC, with six digits of its fraction or none; ValueError for what is no such time.
+    """Rewrite a time in UTC, with microseconds or whole seconds; ValueError for an invalid time.
 
-    A MicroTime has exactly six digits, as Kubernetes wants them from everybody who writes one.
+    A MicroTime must have exactly six digits of its fraction, as in Kubernetes.
     """
     match = _RFC3339.fullmatch(text)
     if micros and (match is None or len(match[7] or "") != 6):
@@ -79,7 +79,7 @@ def canonical(text: str, *, micros: bool = False) -> str:
 
 
 def problem(text: str, *, micros: bool = False) -> str:
-    """Say why a text is no time, in the words of Go's parser."""
+    """Return why a text is not a time, in the words of Go's parser."""
     parts = [*_PARTS, (".000000", r"\.\d{6}") if micros else ("", r"(\.\d+)?"), _ZONE]
     layout, at = "".join(name for name, _ in parts), 0
     for name, pattern in parts:

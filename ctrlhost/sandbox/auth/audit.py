@@ -77,7 +77,7 @@ class _BodyArena:
         self._used = 0
 
     def put(self, body: bytes) -> tuple[bytearray, int, int]:
-        """Copy a body; gives the block, which goes when nobody has it any more, and from where to where."""
+        """Copy a body; returns the block, which goes when nobody has it any more, and from where to where."""
         start, end = self._used, self._used + len(body)
         if end > len(self._block):
             self._block = bytearray(max(_BLOCK, len(body)))
@@ -105,7 +105,7 @@ class Audit:
             self._file = os.fdopen(descriptor, "ab", buffering=0)
 
     def records(self) -> list[AuditRecord]:
-        """Give the kept writes in the order in which they were answered."""
+        """Return the kept writes in the order in which they were answered."""
         with self._lock:
             kept = list(self._records)
         return [replace(record, body=bytes(block[start:end])) for record, block, start, end in kept]
@@ -186,7 +186,7 @@ def _name_of(body: bytes) -> str:
 def _event(
     request: Request, asked: Attributes, name: str, code: int, stage: str, received: float, audit_id: str
 ) -> dict[str, Any]:
-    """Give the request as an event of audit.k8s.io/v1 at the level Metadata: bodies may hold secrets."""
+    """Return the request as an event of audit.k8s.io/v1 at the level Metadata: bodies may hold secrets."""
     asker = request.impersonator or request.user
     event: dict[str, Any] = {
         "kind": "Event",

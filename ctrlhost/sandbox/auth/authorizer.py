@@ -77,7 +77,7 @@ class Authorizer:
                 rights[asked.group, asked.full_resource, asked.verb] = None
 
     def used_by(self, name: str) -> list[Right]:
-        """Give the rights that a user of this name has used."""
+        """Return the rights that a user of this name has used."""
         return list(self._used.get(name, ()))
 
     def require(self, user: User, asked: Attributes) -> Decision:
@@ -94,7 +94,7 @@ class Authorizer:
         self.require(operation.user, asked)
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
-        """Give all that a user may do in a namespace ("" for outside of any), and what could not be resolved."""
+        """Return all that a user may do in a namespace ("" for outside of any), and what could not be resolved."""
         self._refresh()
         rules: list[Rule] = []
         errors: list[str] = []
@@ -107,7 +107,7 @@ class Authorizer:
         return rules, list(dict.fromkeys(errors))
 
     def rules_of_role(self, reference: dict[str, Any], namespace: str) -> tuple[Rule, ...] | None:
-        """Give the rules of what a binding in `namespace` refers to; None if it is not there."""
+        """Return the rules of what a binding in `namespace` refers to; None if it is not there."""
         if reference.get("kind") == "Role":
             return self._of(self._tables[3].get(namespace, reference.get("name", "")))
         return self._of(self._tables[2].get("", reference.get("name", "")))

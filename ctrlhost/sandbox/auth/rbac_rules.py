@@ -33,7 +33,7 @@ class Rule:
         return cls(*(tuple(rule.get(key) or ()) for key in keys))
 
     def allows(self, asked: Attributes) -> bool:
-        """Tell whether the rule alone allows what is asked."""
+        """Return whether the rule alone allows what is asked."""
         if not (ALL in self.verbs or asked.verb in self.verbs):
             return False
         if not asked.resource:
@@ -60,7 +60,7 @@ class Rule:
                 yield Rule((verb,), (group,), (resource,), (name,))
 
     def covers(self, part: Rule) -> bool:
-        """Tell whether the rule allows all that a part (as from `parts`) does."""
+        """Return whether the rule allows all that a part (as from `parts`) does."""
         if not _has(self.verbs, part.verbs):
             return False
         if part.urls:
@@ -85,7 +85,7 @@ class Rule:
         return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in shown if values) + "}"
 
     def as_dict(self) -> dict[str, list[str]]:
-        """Give the rule as the answer of a rules review has it."""
+        """Return the rule as the answer of a rules review has it."""
         keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         values = (self.verbs, self.groups, self.resources, self.names, self.urls)
         return {key: list(value) for key, value in zip(keys, values, strict=True) if value}
@@ -95,7 +95,7 @@ EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
 
 
 def missing(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """Give what the wanted rules allow and the held ones do not; verbs on one resource stand together."""
+    """Return what the wanted rules allow and the held ones do not; verbs on one resource stand together."""
     merged: dict[Rule, list[str]] = {}
     for part in (part for rule in wanted for part in rule.parts() if not any(own.covers(part) for own in held)):
         key = replace(part, verbs=()) if part.resources else part

@@ -47,7 +47,7 @@ class ServiceAccountTokens:
         audiences: Sequence[str] = (),
         bound: tuple[str, Snapshot] | None = None,
     ) -> tuple[str, float]:
-        """Make a token for an account; gives it and when it ends, in seconds since the epoch."""
+        """Make a token for an account; returns it and when it ends, in seconds since the epoch."""
         now = int(time.time())
         own: dict[str, Any] = {
             "namespace": account.namespace,

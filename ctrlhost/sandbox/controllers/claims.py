@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def touched(controller: Controller, owners: str, table: Table, event: Event) -> list[Key]:
-    """Give the owners that an event on their table or on a pod concerns."""
+    """Return the owners that an event on their table or on a pod concerns."""
     found = event.new or event.old
     if found is None:
         return []
@@ -37,7 +37,7 @@ def touched(controller: Controller, owners: str, table: Table, event: Event) -> 
 
 
 def owned(controller: Controller, owner: Object) -> list[Object]:
-    """Give the pods that `owner` controls."""
+    """Return the pods that `owner` controls."""
     metadata = owner["metadata"]
     pods = controller.context.store.table("pods").list(metadata["namespace"])
     mine = [pod.decode() for pod in pods if metadata["uid"] in pod.owners]
@@ -45,7 +45,7 @@ def owned(controller: Controller, owner: Object) -> list[Object]:
 
 
 def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] = lambda _: True) -> list[Object]:
-    """Give the pods that `owner` controls, after taking up those that fit and letting go of those that do not."""
+    """Return the pods that `owner` controls, after taking up those that fit and letting go of those that do not."""
     kind, metadata, selector = controller.kind("", "Pod"), owner["metadata"], owner["spec"]["selector"]
     mine = []
     for snapshot in controller.context.store.table("pods").list(metadata["namespace"]):
@@ -85,22 +85,22 @@ def from_template(owner: Object, template: Any, name: str, **labels: str) -> Obj
 
 
 def is_going(pod: Object) -> bool:
-    """Tell whether the pod is being deleted."""
+    """Return whether the pod is being deleted."""
     return "deletionTimestamp" in pod["metadata"]
 
 
 def has_ended(pod: Object) -> bool:
-    """Tell whether the pod's containers will never run again."""
+    """Return whether the pod's containers will never run again."""
     return pod["status"].get("phase") in ("Failed", "Succeeded")
 
 
 def runs(pod: Object) -> bool:
-    """Tell whether the pod runs and takes traffic."""
+    """Return whether the pod runs and takes traffic."""
     return pod["status"].get("phase") == "Running" and is_true(pod, "Ready")
 
 
 def available_in(pod: Object, seconds: int) -> float:
-    """Give the seconds until a pod will have been ready for that long; 0 if it has, infinite if it is not ready."""
+    """Return the seconds until a pod will have been ready for that long; 0 if it has, infinite if it is not ready."""
     if not runs(pod):
         return float("inf")
     if not seconds:

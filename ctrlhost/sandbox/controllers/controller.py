@@ -44,7 +44,7 @@ class Controller(ABC):
 
     @abstractmethod
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Give the keys that an event concerns; must be cheap."""
+        """Return the keys that an event concerns; must be cheap."""
 
     @abstractmethod
     def reconcile(self, key: Key) -> None:
@@ -139,7 +139,7 @@ class Controller(ABC):
             "lastTimestamp": now,
             "count": 1,
         }
-        # An event that can not be written, say in a namespace that goes, is of no consequence.
+        # An event that cannot be written, say in a namespace that goes, is of no consequence.
         with contextlib.suppress(Failure):
             self.create(self.kind("", "Event"), metadata["namespace"], body)
 
@@ -155,11 +155,11 @@ class Controller(ABC):
 
 
 def is_terminating(snapshot: Snapshot) -> bool:
-    """Tell whether the object is being deleted."""
+    """Return whether the object is being deleted."""
     return b'"deletionTimestamp"' in snapshot.raw and "deletionTimestamp" in snapshot.decode()["metadata"]
 
 
 def controller_of(obj: Object) -> str | None:
-    """Give the uid of the owner that controls an object."""
+    """Return the uid of the owner that controls an object."""
     references = obj["metadata"].get("ownerReferences") or ()
     return next((item["uid"] for item in references if item.get("controller")), None)

@@ -84,7 +84,7 @@ def _process_pending(context: ServerContext) -> None:
         try:
             _reconcile(context, snapshot.decode())
         except Failure as failure:
-            # One CRD that can not be written must not hold up the others.
+            # One CRD that cannot be written must not hold up the others.
             _log.warning("the sandbox could not go on with CRD %s: %s", name, failure.message)
 
 

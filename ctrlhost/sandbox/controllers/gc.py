@@ -69,7 +69,7 @@ class GarbageCollector(Controller):
         for reference in references:
             owner = self._owner(snapshot, reference)
             if owner is None and not kind.namespaced and reference["uid"] in self.context.store.uids:
-                # A cluster-scoped object can not be owned by a namespaced one; leave it alone.
+                # A cluster-scoped object cannot be owned by a namespaced one; leave it alone.
                 return
             if owner is None:
                 dangling.append(reference)

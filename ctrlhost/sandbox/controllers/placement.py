@@ -11,14 +11,14 @@ _FIELD = "metadata.name"
 
 
 def selects(spec: dict[str, Any], node: Object) -> bool:
-    """Tell whether a pod's spec lets it run on the node."""
+    """Return whether a pod's spec lets it run on the node."""
     labels = node["metadata"].get("labels") or {}
     chosen = _chosen(spec)
     return (spec.get("nodeSelector") or {}).items() <= labels.items() and chosen in ("", node["metadata"]["name"])
 
 
 def tolerates_cordon(spec: dict[str, Any]) -> bool:
-    """Tell whether a pod goes to nodes that take no others, as those of DaemonSets do."""
+    """Return whether a pod goes to nodes that take no others, as those of DaemonSets do."""
     return any(one.get("key") == "node.kubernetes.io/unschedulable" for one in spec.get("tolerations") or ())
 
 
@@ -31,7 +31,7 @@ def pin(pod: Object, node: str) -> None:
 
 
 def node_of(pod: Object) -> str:
-    """Give the node that a pod runs on, or is meant for."""
+    """Return the node that a pod runs on, or is meant for."""
     return pod["spec"].get("nodeName") or _chosen(pod["spec"])
 
 

@@ -79,7 +79,7 @@ class PodController(Controller):
                 self._set_ready(pod, ready=wanted)
 
     def _due(self, pod: Object, step: str, delay: float, key: Key) -> bool:
-        """Tell whether a step's delay is over; if not, come back then."""
+        """Return whether a step's delay is over; if not, come back then."""
         mark = (pod["metadata"]["uid"], step)
         began = self._since.setdefault(mark, time.monotonic())
         left = began + delay - time.monotonic()

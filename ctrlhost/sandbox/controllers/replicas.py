@@ -115,7 +115,7 @@ class DeploymentController(Controller):
         self._report(kind, key)
 
     def _current(self, deployment: Object, name: str, current: Object | None, sets: list[Object]) -> Object:
-        """Give the set of the present template, with the newest revision."""
+        """Return the set of the present template, with the newest revision."""
         newest = max((_revision(one) for one in sets), default=0)
         kind = self.kind("apps", "ReplicaSet")
         if current is None:

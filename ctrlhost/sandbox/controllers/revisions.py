@@ -37,7 +37,7 @@ class History:
         return self._all.get(name or "")
 
     def template(self, revision: Object) -> Any:
-        """Give the pod template of a revision."""
+        """Return the pod template of a revision."""
         return {key: value for key, value in revision["data"]["spec"]["template"].items() if key != "$patch"}
 
     def forget(self, live: Container[str]) -> None:
@@ -77,13 +77,13 @@ class History:
 
 
 def template_hash(template: Any) -> str:
-    """Give ten characters that stand for a pod template."""
+    """Return ten characters that stand for a pod template."""
     data = msgspec.json.encode(template, order="sorted")
     return hashlib.sha256(data).hexdigest()[:10].translate(str.maketrans("0123aeiou", "bcdfghjkl"))
 
 
 def hash_of(name: str) -> str:
-    """Give the part of a revision's name that stands for its template."""
+    """Return the part of a revision's name that stands for its template."""
     return name.rpartition("-")[2]
 
 

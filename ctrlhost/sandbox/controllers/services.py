@@ -128,7 +128,7 @@ class ServiceController(Controller):
 
 
 def _ports(spec: Any, pods: list[Object]) -> list[dict[str, Any]]:
-    """Give the ports as pods have them: a target by name is looked up in their containers."""
+    """Return the ports as pods have them: a target by name is looked up in their containers."""
     found = []
     for port in spec.get("ports") or ():
         target = port.get("targetPort", port["port"])

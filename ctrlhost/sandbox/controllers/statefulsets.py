@@ -195,7 +195,7 @@ class _Pass:
         self._controller.event(self.set, f"Successful{verb}", text, _COMPONENT)
 
     def _identify(self, pod: Object, ordinal: int) -> None:
-        """Give a pod that was taken up, or tampered with, the labels of its place."""
+        """Return a pod that was taken up, or tampered with, the labels of its place."""
         metadata: dict[str, Any] = pod["metadata"]
         labels = metadata.setdefault("labels", {})
         expected = _identity(metadata["name"], ordinal)

@@ -26,7 +26,7 @@ class CrdIndex:
         """Names of CRDs whose life is to go on in the loop's next turn."""
 
     def used(self, group: str) -> tuple[Counter[str], Counter[str]]:
-        """Give what is accepted in a group: names of resources, and of kinds."""
+        """Return what is accepted in a group: names of resources, and of kinds."""
         return self._resources.get(group, Counter()), self._kinds.get(group, Counter())
 
     def note(self, name: str, crd: Object | None) -> list[str]:
@@ -54,7 +54,7 @@ class CrdIndex:
 
 
 def is_satisfied(crd: Object) -> bool:
-    """Tell whether a CRD has all the names that it asks for."""
+    """Return whether a CRD has all the names that it asks for."""
     wanted, accepted = crd["spec"]["names"], (crd.get("status") or {}).get("acceptedNames") or {}
     same = all((wanted.get(key) or None) == (accepted.get(key) or None) for key in {*wanted, *accepted})
     return same and is_true(crd, "NamesAccepted")

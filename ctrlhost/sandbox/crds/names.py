@@ -25,7 +25,7 @@ _KINDS = frozenset({"kind", "listKind"})
 def resolve(
     crd: Object, used: tuple[Container[str], Container[str]]
 ) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
-    """Give the accepted names and the conditions to set, None if all is well.
+    """Return the accepted names and the conditions to set, None if all is well.
 
     `used` is what is accepted in the CRD's group: names of resources, and of kinds.
     As in kube-apiserver a CRD's own accepted names count as used, except in the field that they are in; the short names
@@ -56,7 +56,7 @@ def resolve(
 
 
 def _conditions(crd: Object, reason: str, message: str) -> list[tuple[str, str, str, str]]:
-    """Give the conditions; a CRD that is established stays so, and one that is being installed does too."""
+    """Return the conditions; a CRD that is established stays so, and one that is being installed does too."""
     established = condition(crd, "Established")
     if reason:
         conditions = [("NamesAccepted", "False", reason, message)]

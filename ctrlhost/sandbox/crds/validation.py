@@ -17,7 +17,7 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
 def warn(crd: Object, warnings: list[str], *, enforced: bool) -> None:
-    """Say what is accepted but has no effect; `enforced` tells whether rules have."""
+    """Return what is accepted but has no effect; `enforced` tells whether rules have."""
     spec = crd.get("spec") or {}
     schemas = [((version.get("schema") or {}).get("openAPIV3Schema")) or {} for version in spec.get("versions") or ()]
     if not enforced and any(map(rules.has_rules, schemas)):

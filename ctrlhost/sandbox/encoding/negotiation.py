@@ -35,7 +35,7 @@ class Accepted:
 
     @property
     def content_type(self) -> str:
-        """Give the answer's Content-Type."""
+        """Return the answer's Content-Type."""
         return JSON if self.media == JSON else self.media
 
 
@@ -68,7 +68,7 @@ def accept(header: str, forms: tuple[str, ...] = _FORMS) -> Accepted:
 
 
 def media_type(header: str) -> str:
-    """Give a Content-Type without its parameters."""
+    """Return a Content-Type without its parameters."""
     return header.partition(";")[0].strip().lower()
 
 

@@ -128,7 +128,7 @@ def _message(shape: Shape, data: bytes, depth: int) -> dict[str, Any]:
 
 
 def _own(shape: Shape) -> dict[str, Shape]:
-    """Give the fields that are the message's own: inlined members have numbers of another message."""
+    """Return the fields that are the message's own: inlined members have numbers of another message."""
     if not shape.inlined:
         return shape.fields
     foreign = {name for inner in shape.inlined.values() for name in inner.fields}

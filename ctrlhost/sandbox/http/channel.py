@@ -1,4 +1,4 @@
-"""The way out for streams: what is to be sent is gathered, and written once per turn of the loop."""
+"""Output of streams: chunks are collected, and written once per turn of the loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def chunk(data: bytes) -> bytes:
-    """Frame `data` as one chunk of an HTTP body; what many streams send is framed once for all of them."""
+    """Frame `data` as one HTTP chunk; data that many streams send is framed once for all of them."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -34,7 +34,7 @@ class Outbox:
         self._full: list[Channel] = []
 
     def add(self, channel: Channel) -> None:
-        """Have `channel` flushed before the loop waits again: one call for all channels, not one for each."""
+        """Schedule a flush of `channel` before the loop waits again: one callback for all channels."""
         if not self._full:
             self._loop.call_soon(self._flush)
         self._full.append(channel)
@@ -46,7 +46,7 @@ class Outbox:
 
 
 class Channel:
-    """The way out for one stream."""
+    """The output of one stream."""
 
     __slots__ = ("_connection", "_outbox", "_pending", "ended")
 
@@ -58,7 +58,7 @@ class Channel:
         self.ended = False
 
     def send(self, framed: bytes) -> None:
-        """Queue a chunk; a client that does not read while others do is cut off, it can resume by revision."""
+        """Queue a chunk. A client that stops reading is disconnected; it can resume by revision."""
         if self.ended:
             return
         if not self._pending:
@@ -66,14 +66,14 @@ class Channel:
         self._pending.append(framed)
 
     def end(self) -> None:
-        """Finish the body properly, after what was queued."""
+        """End the body properly, after the queued chunks."""
         if not self.ended:
             self.flush()
             self.ended = True
             self._connection.stream_ended()
 
     def flush(self) -> None:
-        """Write what is queued."""
+        """Write the queued chunks."""
         pending = self._pending
         if pending and not self.ended:
             data = pending[0] if len(pending) == 1 else chunk(b"".join(map(_inner, pending)))
@@ -82,5 +82,5 @@ class Channel:
 
 
 def _inner(framed: bytes) -> memoryview:
-    """Give what is in a chunk; clients read many in one chunk with less work than one by one."""
+    """Return the payload of a chunk; one large chunk costs clients less than many small ones."""
     return memoryview(framed)[framed.index(b"\r\n") + 2 : -2]

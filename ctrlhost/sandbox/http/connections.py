@@ -1,4 +1,4 @@
-"""The open connections of a sandbox as a whole: closed when they take too long, and at the end."""
+"""All open connections of a sandbox: closed on time-outs and at shutdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def sweep(connections: Collection[Connection]) -> None:
-    """Close what takes too long, about once a second, until it is cancelled."""
+    """Close connections that exceed their time-outs, checked about once a second, until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(1)
@@ -22,10 +22,10 @@ async def sweep(connections: Collection[Connection]) -> None:
 
 
 async def close(connections: Collection[Connection]) -> None:
-    """End running streams properly, then cut what is left."""
+    """End streams properly, then abort the remaining connections."""
     for connection in list(connections):
         connection.shut()
-    # One turn of the loop lets the last bytes out.
+    # One turn of the loop sends the last bytes.
     await asyncio.sleep(0.02)
     for connection in list(connections):
         connection.abort()

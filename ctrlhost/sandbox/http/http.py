@@ -1,7 +1,7 @@
 """HTTP/1.1 on asyncio: one protocol object per connection, requests answered in the loop's own thread.
 
-The store lives in memory, so an answer takes microseconds and needs no task of its own. Everything that a client
-controls is bounded here: header and body size, how long both may take, how much of an answer may pile up unread.
+The store is in memory, so a response takes microseconds and needs no task of its own. Everything that a client
+controls is bounded here: size and duration of headers and body, and the unread part of a response.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection, at the cost of the longest idle one when there are too many."""
+        """Register the connection; if there are too many, abort the one that has been idle longest."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=256 * 1024)
         if len(self._connections) >= MAX_CONNECTIONS:
@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
         self._connections[self] = None
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Forget the connection and stop its stream."""
+        """Unregister the connection and stop its stream."""
         self._connections.pop(self, None)
         self._rest = memoryview(b"")
         if self._channel is not None:
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
             stream.closed()
 
     def data_received(self, data: bytes | memoryview) -> None:
-        """Parse what came."""
+        """Parse received bytes."""
         if self._phase == "refused":
             # The client finishes sending before it reads why it was refused.
             self._body_bytes += len(data)
@@ -115,11 +115,11 @@ class Connection(asyncio.Protocol):
                 self._refuse(Failure(431, "RequestHeaderFieldsTooLarge", "the header block is larger than 64 KiB"))
 
     def pause_writing(self) -> None:
-        """Note since when the client has not been reading."""
+        """Called when the client stops reading; note the time."""
         self._stalled = time.monotonic()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Called when the client reads again."""
         self._stalled = None
         if self._rest:
             self._write_rest()
@@ -127,16 +127,16 @@ class Connection(asyncio.Protocol):
     # httptools
 
     def on_url(self, url: bytes) -> None:
-        """Gather the request target."""
+        """Collect the request target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Gather a header; a repeated one is joined with commas."""
+        """Collect a header; repeated ones are joined with commas."""
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         self._headers[key] = f"{self._headers[key]},{text}" if key in self._headers else text
 
     def on_headers_complete(self) -> None:
-        """Check the announced length and let a client that asked go on."""
+        """Check the announced length, and answer `Expect: 100-continue`."""
         self._phase = "body"
         length = self._headers.get("content-length", "")
         if length.isdigit() and int(length) > MAX_BODY:
@@ -145,14 +145,14 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
-        """Gather the body, within its limit."""
+        """Collect the body, within its limit."""
         self._body_bytes += len(body)
         if self._body_bytes > MAX_BODY:
             raise _too_large()
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """Answer, or queue behind the answer that is under way."""
+        """Answer the request, or queue it behind the response in flight."""
         target = self._url.decode("latin-1").partition("#")[0]
         path, _, query = target.partition("?")
         method = self._parser.get_method().decode("ascii")
@@ -165,18 +165,18 @@ class Connection(asyncio.Protocol):
         if not self._busy:
             self._next()
         elif len(self._waiting) > MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES:
-            # What a client sends ahead, say behind a watch, must not pile up.
+            # Pipelined requests, for example behind a watch, must not accumulate.
             self._transport.pause_reading()
 
     # answers
 
     @property
     def idle(self) -> bool:
-        """Tell whether nothing is being asked or answered."""
+        """Return whether the connection is idle."""
         return not self._busy and self._phase in ("idle", "headers")
 
     def abort(self) -> None:
-        """Cut the connection."""
+        """Abort the connection."""
         self._connections.pop(self, None)
         self._transport.abort()
 
@@ -189,14 +189,14 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def sweep(self, now: float) -> None:
-        """Close what takes too long; called about once a second."""
+        """Abort if a time-out is exceeded; called about once a second."""
         slow = {"headers": HEADER_SECONDS, "body": BODY_SECONDS}.get(self._phase)
         late = slow is not None and not self._busy and now - self._since > slow
         if late or (self._stalled is not None and now - self._stalled > STALL_SECONDS):
             self.abort()
 
     def write_chunks(self, framed: bytes) -> None:
-        """Write chunks of a stream, or cut the connection if the client has left too much unread."""
+        """Write chunks of a stream, or abort if the client has left too much unread."""
         if self._stalled is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
             self.abort()
         elif not self._transport.is_closing():
@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol):
         answer.opened(self._channel)
 
     def _write(self, answer: Response) -> bool:
-        """Write an answer; False if it is large, so that the rest follows as the client reads."""
+        """Write a response; False if it is large, so that the rest follows as the client reads."""
         headers = [*answer.headers, ("Content-Type", answer.content_type)]
         if answer.status != 304:
             headers.append(("Content-Length", str(len(answer.body))))
@@ -253,12 +253,12 @@ class Connection(asyncio.Protocol):
         return False
 
     def _write_rest(self) -> None:
-        """Write pieces until the client is behind: a transport that holds all of it moves it at every send."""
+        """Write pieces until the client is behind: a transport copies its whole buffer at every send."""
         while self._rest and self._stalled is None and not self._transport.is_closing():
             piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
             self._transport.write(piece)
         if not self._rest:
-            # An empty view of the body would keep it.
+            # An empty view would keep the body in memory.
             self._rest = memoryview(b"")
             self._done()
 

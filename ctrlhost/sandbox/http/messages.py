@@ -1,4 +1,4 @@
-"""What passes between the HTTP connection and whoever answers: requests and what they are about, responses, streams."""
+"""Messages between connections and handlers: requests and their attributes, responses, streams."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.http.channel import Channel
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-#: Of a namespace's own sub-resources; anything else behind `namespaces/x/` is a resource in that namespace.
+#: A namespace's own sub-resources; any other name behind `namespaces/x/` is a resource in that namespace.
 NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 READ_VERBS = frozenset({"get", "list", "watch"})
 _FALSE = frozenset({"false", "0", "False", "FALSE"})
 
 
 class Query(dict[str, list[str]]):
-    """Query parameters: the first value of a name counts, empty pairs are nothing."""
+    """Query parameters: the first value of a name counts, empty pairs are ignored."""
 
     @classmethod
     def parse(cls, text: str) -> Query:
@@ -34,17 +34,17 @@ class Query(dict[str, list[str]]):
         return query
 
     def first(self, name: str) -> str:
-        """Give the first value, "" where there is none."""
+        """Return the first value, "" where there is none."""
         values = self.get(name)
         return values[0] if values else ""
 
     def flag(self, name: str) -> bool:
-        """Tell whether the parameter is there and says anything but no."""
+        """Return whether the parameter is present and not false."""
         values = self.get(name)
         return bool(values) and values is not None and values[0] not in _FALSE
 
     def number(self, name: str) -> int | None:
-        """Give an integer, None where the parameter is absent or empty; anything else is a 400."""
+        """Return an integer, None where the parameter is absent or empty; anything else is a 400."""
         text = self.first(name)
         if not text:
             return None
@@ -68,12 +68,12 @@ class Attributes:
 
     @property
     def full_resource(self) -> str:
-        """Name the resource as rules do: `pods`, `pods/status`."""
+        """The resource as rules name it: `pods`, `pods/status`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 def attributes_of(method: str, parts: list[str], query: Query) -> Attributes:
-    """Tell what a method on a path, split and unquoted, asks for."""
+    """Derive the attributes from a method and a path, split and unquoted."""
     path = "/" + "/".join(parts)
     if parts[0] == "api":
         group, rest = "", parts[1:]
@@ -101,7 +101,7 @@ def attributes_of(method: str, parts: list[str], query: Query) -> Attributes:
 
 
 def _named(query: Query) -> str:
-    """Give the one name that a field selector leaves: rules may be limited to names."""
+    """Return the name that a field selector requires: rules may be limited to names."""
     for term in query.first("fieldSelector").split(","):
         key, _, value = term.partition("=")
         if key.strip() == "metadata.name" and value:
@@ -119,21 +119,21 @@ class Request:
     headers: dict[str, str]
     body: bytes
     target: str = ""
-    """Path and query as they came."""
+    """The path and query as received."""
     received: float = field(default_factory=time.monotonic)
     asked: Attributes | None = None
-    """What it is about; set once the path is read."""
+    """What is requested; set once the path is parsed."""
     user: User | None = None
-    """For whom it is done; set once that is known."""
+    """The effective user; set once it is known."""
     impersonator: User | None = None
-    """Who asked in another's name."""
+    """The user who impersonates `user`."""
     annotations: dict[str, str] = field(default_factory=dict)
-    """What the audit log tells besides."""
+    """Annotations of the audit event."""
 
 
 @dataclass(slots=True)
 class Response:
-    """One answer whose body is known."""
+    """A response with a complete body."""
 
     status: int
     body: bytes = b""
@@ -142,33 +142,33 @@ class Response:
 
 
 class Stream(Protocol):
-    """An answer that goes on until one of the sides ends it."""
+    """A response that continues until one side ends it."""
 
     content_type: str
     headers: list[tuple[str, str]]
 
     def opened(self, channel: Channel) -> None:
-        """Start sending; the answer's headers are on their way."""
+        """Start sending; the headers have been written."""
 
     def closed(self) -> None:
-        """Stop sending: the client went away, or the channel was ended."""
+        """Stop sending: the client disconnected, or the channel was ended."""
 
 
 class NotYet(Exception):
-    """Ask for the request to be handled again in a moment; at `until` (monotonic) `otherwise` is the answer."""
+    """Raised to retry the request shortly; from `until` (monotonic) on, `otherwise` is the response."""
 
     def __init__(self, until: float, otherwise: Failure) -> None:
-        """Keep the deadline and the answer for then."""
+        """Keep the deadline and the failure to respond with."""
         super().__init__("not yet")
         self.until = until
         self.otherwise = otherwise
 
 
 class Handler(Protocol):
-    """What a server does with requests."""
+    """The handler of a server's requests."""
 
     def handle(self, request: Request) -> Response | Stream:
-        """Answer; may raise NotYet."""
+        """Handle a request; may raise NotYet."""
 
     def refuse(self, failure: Failure) -> Response:
-        """Put a failure of the transport into words."""
+        """Return the response for a failure."""

@@ -1,4 +1,4 @@
-"""A certificate authority of one's own for each start, and the server certificate that it signs."""
+"""A certificate authority for each start, and the server certificate that it signs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """The PEM texts of one authority and of the leaf that it signed; the authority's key is not kept."""
+    """The PEM texts of an authority and of the leaf that it signed; the authority's key is not kept."""
 
     ca: str
     leaf: str
     key: str
 
     def server_context(self) -> ssl.SSLContext:
-        """Give the context for the listening socket. The key touches the disk only for as long as OpenSSL reads it."""
+        """Return the context of the listening socket. The key is on disk only while OpenSSL reads it."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
@@ -37,7 +37,7 @@ class Certificates:
 
 
 def issue(address: str) -> Certificates:
-    """Make a fresh authority and a leaf for `address` and the loopback names, good for a year."""
+    """Create an authority and a leaf for `address` and the loopback names, valid for a year."""
     now = dt.datetime.now(dt.UTC)
     until = now + dt.timedelta(days=364)
     ca_key = ec.generate_private_key(ec.SECP256R1())
@@ -83,7 +83,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        # A client whose clock is a little behind must not refuse a certificate made this moment.
+        # A client whose clock is slightly behind must accept a new certificate.
         .not_valid_before(now - dt.timedelta(minutes=5))
         .not_valid_after(until)
     )

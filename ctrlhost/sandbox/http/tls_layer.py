@@ -1,7 +1,7 @@
 """TLS between a connection and its socket.
 
-asyncio's own layer costs several times what encrypting a watch event does. This one has no queues of its own: what is
-written is encrypted and handed to the socket's transport at once, whose limits then hold for it.
+asyncio's own layer costs several times as much as encrypting a watch event. This one has no queues: written data is
+encrypted and passed to the socket's transport at once, whose limits then apply to it.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ _NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an H
 
 
 class Inner(Protocol):
-    """What an asyncio protocol does, but it must have read what it is given when it returns."""
+    """An asyncio protocol that does not keep the buffers it receives."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
+        """Called with the transport."""
 
     def connection_lost(self, exc: Exception | None, /) -> None:
-        """Hear that the connection is gone."""
+        """Called when the connection is gone."""
 
     def data_received(self, data: memoryview) -> None:
-        """Read what came."""
+        """Consume received bytes."""
 
     def pause_writing(self) -> None:
-        """Hear that the client is behind."""
+        """Pause writing: the send buffer is full."""
 
     def resume_writing(self) -> None:
-        """Hear that it reads again."""
+        """Resume writing."""
 
 
 class ReadBuffer:
-    """Where bytes lie while they are read; one for all connections of a loop, since each reads at once what came.
+    """Buffers for reading; one for all connections of a loop, since each consumes its bytes at once.
 
-    Buffers that are asked for and given back at each read leave holes between the objects that stay.
+    Buffers that are allocated and freed at each read fragment the memory between long-lived objects.
     """
 
     def __init__(self) -> None:
-        """Make buffer for what one read of a socket gives, and for one record of TLS."""
+        """Allocate a buffer for one read of a socket, and one for a TLS record."""
         self.received = memoryview(bytearray(_RECEIVED))
         self.plain = bytearray(_RECORD)
         self.plain_view = memoryview(self.plain)
@@ -56,7 +56,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     """A protocol to the socket's transport, and a transport to the protocol above it."""
 
     def __init__(self, context: ssl.SSLContext, inner: Inner, buffer: ReadBuffer) -> None:
-        """Serve `inner`, which is told of the connection once the handshake is done."""
+        """Serve `inner`, which is connected once the handshake is done."""
         super().__init__()
         self._inner = inner
         self._buffer = buffer
@@ -69,24 +69,24 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
     # the protocol to the socket's transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give the handshake its time."""
+        """Start the handshake's time-out."""
         self._socket = cast("asyncio.Transport", transport)
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._socket.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass it on to whoever had heard of the connection."""
+        """Forward it, if the connection was established."""
         if self._timer is not None:
             self._timer.cancel()
         if self._established:
             self._inner.connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Give the buffer for what arrives next."""
+        """Return the buffer for the next read."""
         del sizehint
         return self._buffer.received
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Decrypt what came, and pass it on."""
+        """Decrypt received bytes and forward them."""
         buffer = self._buffer
         self._incoming.write(buffer.received[:nbytes])
         try:
@@ -102,7 +102,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         except ssl.SSLWantReadError:
             self._flush()
         except ssl.SSLError as error:
-            # An alert, if there is one to give; who speaks HTTP would not understand it.
+            # Send the alert, if any; a plain HTTP client gets an HTTP response instead.
             alert = self._outgoing.read()
             self._socket.write(_NOT_TLS if error.reason == "HTTP_REQUEST" else alert)
             self._socket.close()
@@ -112,12 +112,12 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         return None
 
     def pause_writing(self) -> None:
-        """Tell that the client is behind."""
+        """Forward that the send buffer is full."""
         if self._established:
             self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell that it reads again."""
+        """Forward that the client reads again."""
         if self._established:
             self._inner.resume_writing()
 
@@ -141,40 +141,40 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._socket.write(self._outgoing.read())
 
     def close(self) -> None:
-        """Say that nothing more comes, and close once all is sent."""
+        """Send a close notification, and close once everything is sent."""
         if not self._socket.is_closing():
-            # It would wait for the client's word, which nobody needs.
+            # `unwrap` would wait for the client's notification, which is not needed.
             with contextlib.suppress(ssl.SSLError):
                 self._tls.unwrap()
             self._flush()
             self._socket.close()
 
     def abort(self) -> None:
-        """Close without sending what is left."""
+        """Close without sending buffered data."""
         self._socket.abort()
 
     def is_closing(self) -> bool:
-        """Tell whether it was closed."""
+        """Return whether the connection is closing."""
         return self._socket.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Count the bytes that wait for the client to read."""
+        """Return the number of unsent bytes."""
         return self._socket.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Say when the protocol above is paused."""
+        """Set when the protocol above is paused."""
         self._socket.set_write_buffer_limits(high, low)
 
     def pause_reading(self) -> None:
-        """Leave what arrives in the socket."""
+        """Stop reading from the socket."""
         self._socket.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read again."""
+        """Resume reading from the socket."""
         self._socket.resume_reading()
 
 
 def layered(context: ssl.SSLContext, make: Callable[[], Inner]) -> Callable[[], TlsLayer]:
-    """Put TLS under the connections that `make` makes; for one event loop."""
+    """Add TLS to the connections that `make` creates; for one event loop."""
     buffer = ReadBuffer()
     return lambda: TlsLayer(context, make(), buffer)

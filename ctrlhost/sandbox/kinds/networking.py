@@ -135,7 +135,7 @@ def _backend_causes(backend: Mapping[str, Any], where: str) -> list[Cause]:
 
 
 def entries(obj: Object | None) -> list[dict[str, Any]]:
-    """Give the addresses in an object's status."""
+    """Return the addresses in an object's status."""
     found: list[dict[str, Any]] = (((obj or {}).get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     return found
 

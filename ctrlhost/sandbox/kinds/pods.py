@@ -97,7 +97,7 @@ class _Pods(BuiltinStrategy):
         return [*found, status.forbidden_field("spec", text)]
 
     def grace_period(self, obj: Object, wanted: int | None) -> int:
-        """Give no time to a pod that runs nowhere."""
+        """Return no time to a pod that runs nowhere."""
         spec = obj.get("spec") or {}
         phase = (obj.get("status") or {}).get("phase")
         if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
@@ -107,7 +107,7 @@ class _Pods(BuiltinStrategy):
 
 
 def _admit(spec: dict[str, Any]) -> None:
-    """Give a pod its priority, and five minutes on a node that does not answer."""
+    """Return a pod its priority, and five minutes on a node that does not answer."""
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     tolerations = list(spec.get("tolerations") or ())
@@ -187,7 +187,7 @@ def _ended(terminated: Object, prefix: str = "") -> str:
 
 
 def _initial(spec: Object, status: Object) -> str:
-    """Say what the first unfinished init container does; "" if there is none."""
+    """Return what the first unfinished init container does; "" if there is none."""
     statuses = status.get("initContainerStatuses") or ()
     for index, item in enumerate(statuses):
         state = item.get("state") or {}

@@ -242,7 +242,7 @@ def hold(context: ServerContext, obj: Object) -> None:
 
 
 def release(context: ServerContext, obj: Object) -> None:
-    """Give back what a Service holds."""
+    """Return back what a Service holds."""
     uid = obj["metadata"]["uid"]
     for name in ("clusterIP", "nodePort"):
         pool = _pool(context, name)

@@ -9,7 +9,7 @@ from ctrlhost.sandbox.schema.shapes import ANY, Shape
 
 
 def merge(shape: Shape, live: Any, applied: Any) -> Any:
-    """Give `live` with everything that `applied` says; neither is changed."""
+    """Return `live` with everything that `applied` says; neither is changed."""
     if live is None or not is_granular(shape, applied) or not is_granular(shape, live):
         return applied
     if type(applied) is dict:
@@ -53,7 +53,7 @@ def _joined(shape: Shape, element: Shape, present: dict[str, Any], wanted: dict[
 
 
 def remove(shape: Shape, value: Any, gone: FieldSet, kept: FieldSet, path: Path = ()) -> Any:
-    """Give `value` without the members in `gone` that `kept` has no part of; None if nothing is left."""
+    """Return `value` without the members in `gone` that `kept` has no part of; None if nothing is left."""
     if not covers(gone, path) and path:
         return value
     if not is_granular(shape, value):
@@ -78,5 +78,5 @@ def remove(shape: Shape, value: Any, gone: FieldSet, kept: FieldSet, path: Path 
 
 
 def _only_gone(shape: Shape, value: Any, path: Path, gone: FieldSet) -> bool:
-    """Tell whether an item goes as a whole: keyed items do, once nobody keeps anything in them."""
+    """Return whether an item goes as a whole: keyed items do, once nobody keeps anything in them."""
     return path[-1].startswith(("k:", "v:")) or not is_granular(shape, value) or path in gone

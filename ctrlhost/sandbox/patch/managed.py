@@ -50,7 +50,7 @@ class Manager:
         return (self.name, self.operation, self.api_version, self.subresource)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the entry as it stands on the wire."""
+        """Return the entry as it stands on the wire."""
         entry: dict[str, Any] = {
             "manager": self.name,
             "operation": self.operation,
@@ -65,7 +65,7 @@ class Manager:
 
 
 def shape_of(kind: Kind) -> Shape:
-    """Give the shape by which a kind's fields are tracked."""
+    """Return the shape by which a kind's fields are tracked."""
     if kind.custom is not None:
         return kind.custom.shape
     return of_kind(kind.group, kind.kind) or ANY
@@ -108,7 +108,7 @@ def _order(manager: Manager) -> tuple[str, ...]:
 
 
 def trackable(kind: Kind, obj: Object, subresource: str = "") -> Object:
-    """Give the part of an object whose fields are tracked."""
+    """Return the part of an object whose fields are tracked."""
     result = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _SERVER_METADATA}
     if metadata:
@@ -180,7 +180,7 @@ def _bounded(managers: list[Manager]) -> list[Manager]:
 
 
 def unchanged(obj: Object, old: Object) -> bool:
-    """Tell whether a write changed nothing, the times in managedFields aside."""
+    """Return whether a write changed nothing, the times in managedFields aside."""
     if obj.keys() != old.keys() or any(obj[key] != old[key] for key in obj if key != "metadata"):
         return False
     left, right = dict(obj["metadata"]), dict(old["metadata"])

@@ -15,7 +15,7 @@ _DELETE = "$deleteFromPrimitiveList/"
 
 
 def strategic_merge(shape: Shape, original: Any, patch: dict[str, Any]) -> dict[str, Any]:
-    """Give `original` with `patch` applied; neither is changed."""
+    """Return `original` with `patch` applied; neither is changed."""
     base: dict[str, Any] = original if type(original) is dict else {}
     directive = patch.get(_PATCH)
     if directive == "replace":

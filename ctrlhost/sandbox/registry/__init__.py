@@ -1,4 +1,4 @@
-"""The kinds that are served, and what an operation on an object of a kind needs: metadata, versions, views.
+"""The served kinds, and operations on their objects: metadata, versions, views.
 
 Imports `http`, `schema`, `storage` and below. Public: every module; `data` holds the generated field tables.
 """

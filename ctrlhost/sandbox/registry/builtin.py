@@ -28,7 +28,7 @@ def _review(group: str, kind: str, plural: str, *, namespaced: bool = False) -> 
 
 
 def builtin_kinds() -> list[Kind]:
-    """Make the kinds that are there without any CRD."""
+    """Return the kinds that are served without any CRD."""
     workload: dict[str, Any] = {"generation": True, "categories": ("all",), "subresources": (STATUS,)}
     scaled: dict[str, Any] = {**workload, "subresources": (SCALE, STATUS), "scale": Scale()}
     rbac: dict[str, Any] = {"creates_on_update": True, "name_rule": "segment"}

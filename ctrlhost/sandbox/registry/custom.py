@@ -1,4 +1,4 @@
-"""Custom kinds: what a CRD version says, in the form in which requests need it."""
+"""Custom kinds: the versions of a CRD in the form that requests need."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def simple_path(text: str) -> FieldPath:
 
 
 def kinds_of(crd: Crd, shapes: Mapping[str, Shape]) -> list[tuple[Kind, bool]]:
-    """Give a kind for each version that the CRD serves; the flag says whether discovery lists it.
+    """Return a kind for each version that the CRD serves; the flag says whether discovery lists it.
 
-    `shapes` are those that were made already, by marker.
+    `shapes` are existing shapes to reuse, by marker.
     """
     established = is_true(crd, "Established")
     if not established and not is_true(crd, "NamesAccepted"):

@@ -1,4 +1,4 @@
-"""ObjectMeta: what the server owns of it, and how it is brought into form."""
+"""ObjectMeta: the fields that the server owns, and the normal form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SERVER_OWNED = (
 
 
 def metadata_of(obj: Object) -> dict[str, Any]:
-    """Give the object's metadata, made if it has none; 400 if it is no object."""
+    """Return the object's metadata, created if missing; 400 if it is not an object."""
     metadata = obj.get("metadata")
     if metadata is None:
         metadata = obj["metadata"] = {}
@@ -39,21 +39,21 @@ def metadata_of(obj: Object) -> dict[str, Any]:
 
 
 def normalize_metadata(obj: Object, kind: str, unknown: list[str]) -> None:
-    """Bring metadata into its canonical form: nothing empty, no nulls, no unknown members."""
+    """Normalize metadata: nothing empty, no nulls, no unknown members."""
     found: list[str] = []
     obj["metadata"] = conform(builtin("meta.ObjectMeta"), metadata_of(obj), kind, found)
     unknown += [f"metadata.{path}" for path in found]
 
 
 def new_uid() -> str:
-    """Give a random uid."""
-    # By hand, since this is part of every write and every answer: version 4, variant 1.
+    """Return a random uid."""
+    # Faster than `uuid4`, since every write and every response needs one: version 4, variant 1.
     text = f"{_random.getrandbits(128):032x}"
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:]}"
 
 
 def suffix(length: int = 5) -> str:
-    """Give a random end for a name, of characters that spell no words."""
+    """Return a random suffix for a name, of characters that spell no words."""
     return "".join(_random.choices(_SUFFIX, k=length))
 
 
@@ -73,7 +73,7 @@ def initialize(metadata: dict[str, Any], *, generation: bool) -> None:
 
 
 def place(operation: Operation, obj: Object) -> None:
-    """Put the object into the request's namespace, or say that it names another."""
+    """Set the request's namespace; 400 if the object names another."""
     metadata = metadata_of(obj)
     if not operation.kind.namespaced:
         metadata.pop("namespace", None)
@@ -95,7 +95,7 @@ def check_name(operation: Operation, metadata: dict[str, Any]) -> None:
 
 
 def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
-    """Carry over what an update can not change; says what the client tried."""
+    """Carry over fields that an update cannot change; return causes for attempts to."""
     causes = []
     for name in ("uid", "creationTimestamp", "selfLink"):
         metadata.pop(name, None)
@@ -121,7 +121,7 @@ def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
 
 
 def owner_reference(owner: Object, *, block: bool = True) -> dict[str, Any]:
-    """Make the reference by which `owner` controls an object."""
+    """Return the controller reference to `owner`."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

@@ -1,4 +1,4 @@
-"""One operation on the API, whoever asks for it: a client over HTTP or a built-in controller."""
+"""One operation on the API, requested by a client over HTTP or by a built-in controller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Operation:
-    """What is asked for, with the options that all verbs share."""
+    """A verb on a kind or object, with the options that all verbs share."""
 
     verb: str
     kind: Kind
@@ -30,17 +30,17 @@ class Operation:
     dry_run: bool = False
     field_validation: str = "Warn"
     problems: list[str] = field(default_factory=list)
-    """What the body has too much of; it is told together with the fields that its kind does not know."""
+    """Problems of the body such as duplicate fields, reported together with its unknown fields."""
     applied: set[tuple[str, ...]] | None = None
-    """The fields that a server-side apply sets, where it creates the object."""
+    """The fields that a server-side apply sets if it creates the object."""
 
     @property
     def counts_fields(self) -> bool:
-        """Tell whether keys that stand twice are looked for: that takes longer, so only who asks is told of them."""
+        """Whether duplicate keys are reported: that takes longer, so only on request."""
         return "fieldValidation" in self.query and self.field_validation != "Ignore"
 
     def read_write_options(self, options: str, user_agent: str) -> None:
-        """Take dryRun, fieldValidation and fieldManager from the query; 422 for values that are none."""
+        """Read dryRun, fieldValidation and fieldManager from the query; 422 for invalid values."""
         self.dry_run = dry_run(self.query.get("dryRun", []), options)
         mode = self.query.first("fieldValidation")
         if mode not in ("", "Ignore", "Warn", "Strict"):
@@ -52,7 +52,7 @@ class Operation:
 
 
 def dry_run(values: list[Any], options: str) -> bool:
-    """Tell whether the write is to stop before storage."""
+    """Return whether the write must not be stored."""
     if not values or values == [""]:
         return False
     if any(value != "All" for value in values):
@@ -61,7 +61,7 @@ def dry_run(values: list[Any], options: str) -> bool:
 
 
 def bad_option(options: str, *causes: Cause) -> Failure:
-    """422 on an options object, which has no name."""
+    """Return a 422 for an options object, which has no name."""
     texts = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
     message = f'{options}.meta.k8s.io "" is invalid: {f"[{texts}]" if len(causes) > 1 else texts}'
     return Failure(422, "Invalid", message, group="meta.k8s.io", kind=options, causes=causes)

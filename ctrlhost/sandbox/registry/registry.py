@@ -1,4 +1,4 @@
-"""The registry of kinds: what is served, and how each kind departs from the rule."""
+"""The registry of the served kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A sub-resource as discovery shows it; an empty `kind` is the parent's."""
+    """A sub-resource in discovery; an empty `kind` means the parent's."""
 
     name: str
     verbs: tuple[str, ...] = ("get", "patch", "update")
@@ -34,7 +34,7 @@ class Subresource:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where a kind keeps what its `scale` sub-resource shows; `selector` may be a label selector object or a text."""
+    """The fields behind the `scale` sub-resource; `selector` may be a label selector object or a text."""
 
     replicas: FieldPath = ("spec", "replicas")
     status_replicas: FieldPath = ("status", "replicas")
@@ -52,15 +52,15 @@ class CustomVersion:
     storage_version: str
     columns: tuple[Mapping[str, Any], ...] = ()
     warning: str = ""
-    """Sent with every answer of a deprecated version."""
+    """Sent with every response of a deprecated version."""
     terminating: bool = False
     list_kind: str = ""
     marker: str = ""
-    """Changes with the schema: an object written under another one is pruned and defaulted when it is read."""
+    """Changes with the schema: objects written under another one are pruned and defaulted on read."""
 
     @cached_property
     def rules(self) -> CelValidator | None:
-        """The compiled rules of the schema, None if it has none."""
+        """The compiled rules of the schema; None if it has none."""
         return rules.compiled(self.schema)
 
 
@@ -84,24 +84,24 @@ class Kind:
     """The store's table; two group versions may share one."""
     generation: bool = False
     needs_version: bool = False
-    """A PUT without resourceVersion is refused."""
+    """Whether a PUT requires resourceVersion."""
     creates_on_update: bool = False
     returns_object: bool = False
-    """DELETE answers with the object, not with a Status."""
+    """Whether DELETE returns the object instead of a Status."""
     name_rule: str = "subdomain"
     field_selectors: Mapping[str, FieldPath] = field(default_factory=dict)
     virtual: bool = False
-    """Only POST, and nothing is stored."""
+    """Whether the kind can only be POSTed and is not stored."""
     custom: CustomVersion | None = None
 
     @property
     def api_version(self) -> str:
-        """Give `group/version`, or `v1` for the core group."""
+        """`group/version`, or `v1` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def has_status(self) -> bool:
-        """Tell whether status is a sub-resource, so that the main resource does not write it."""
+        """Whether status is a sub-resource, so that the main resource does not write it."""
         return any(sub.name == "status" for sub in self.subresources)
 
     def subresource(self, name: str) -> Subresource | None:
@@ -110,7 +110,7 @@ class Kind:
 
 
 class Registry:
-    """All kinds that are served now. Changed only by the server's own thread."""
+    """All served kinds. Changed only by the server's own thread."""
 
     def __init__(self, builtin: Iterable[Kind]) -> None:
         """Start with the built-in kinds."""
@@ -122,14 +122,14 @@ class Registry:
         self._sorted: tuple[Kind, ...] = ()
         self._sorted_at = -1
         self.changes = 0
-        """Grows with every change, so that what is derived from the registry knows when it is stale."""
+        """Incremented with every change, so that derived data can detect that it is stale."""
         self._builtin = tuple(builtin)
         for kind in self._builtin:
             self._add(kind)
         self._compiled_in = frozenset(self._kinds)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """Find what a path names."""
+        """Find a kind by the parts of a path."""
         return self._kinds.get((group, version, plural))
 
     def find_kind(self, group: str, version: str, kind: str) -> Kind | None:
@@ -140,11 +140,11 @@ class Registry:
         return None
 
     def builtin(self, group: str, kind: str) -> Kind:
-        """Return a built-in kind, which is there."""
+        """Return a built-in kind, which must exist."""
         return next(one for one in self._builtin if (one.group, one.kind) == (group, kind))
 
     def __iter__(self) -> Iterator[Kind]:
-        """Go through all kinds: the built-in ones first, then custom ones by group."""
+        """Iterate over the built-in kinds, then over custom ones by group."""
         if self._sorted_at != self.changes:
             custom = [kind for kinds in self._custom.values() for kind in kinds]
             self._sorted = (*self._builtin, *sorted(custom, key=lambda kind: (kind.group, kind.plural)))
@@ -152,28 +152,28 @@ class Registry:
         return iter(self._sorted)
 
     def tables(self) -> dict[str, Kind]:
-        """Give one kind for every table of stored objects."""
+        """Return one kind for every table of stored objects."""
         return {table: kinds[0] for table, kinds in self._by_table.items()}
 
     def of_table(self, table: str) -> Kind | None:
-        """Give a kind whose objects are in a table."""
+        """Return a kind that is stored in a table."""
         found = self._by_table.get(table)
         return found[0] if found else None
 
     def is_builtin(self, kind: Kind) -> bool:
-        """Tell whether the kind is compiled in."""
+        """Return whether the kind is compiled in."""
         return (kind.group, kind.version, kind.plural) in self._compiled_in
 
     def is_listed(self, kind: Kind) -> bool:
-        """Tell whether discovery and OpenAPI show the kind."""
+        """Return whether discovery and OpenAPI show the kind."""
         return kind not in self._unlisted
 
     def custom(self, crd: str) -> tuple[Kind, ...]:
-        """Give the kinds that a CRD brought."""
+        """Return the kinds of a CRD."""
         return self._custom.get(crd, ())
 
     def serve_custom(self, crd: str, kinds: Iterable[tuple[Kind, bool]]) -> None:
-        """Make `kinds` all those of a CRD; the flag says whether discovery lists the kind."""
+        """Replace the kinds of a CRD; the flag says whether discovery lists the kind."""
         for kind in self._custom.pop(crd, ()):
             self._remove(kind)
         fresh = [(kind, listed) for kind, listed in kinds if not self.is_builtin(kind)]
@@ -216,5 +216,5 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 
 
 def content_hash(data: bytes) -> str:
-    """Give a short hash that changes if and only if the content does."""
+    """Return a short hash that changes if and only if the content does."""
     return hashlib.sha256(data).hexdigest()[:32].upper()

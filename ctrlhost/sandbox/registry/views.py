@@ -1,4 +1,4 @@
-"""Stored objects in the version that a request asks for, and back."""
+"""Conversion of stored objects to the requested version and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.storage.store import Snapshot
 
 EVENTS_GROUP = "events.k8s.io"
-# What is called otherwise in events.k8s.io than in the core group, where events are stored.
+# Fields with other names in events.k8s.io than in the core group, where events are stored.
 _EVENT_FIELDS = {
     "involvedObject": "regarding",
     "message": "note",
@@ -28,21 +28,21 @@ _TO_CORE = {new: old for old, new in _EVENT_FIELDS.items()}
 
 
 def is_stored_form(kind: Kind, snapshot: Snapshot) -> bool:
-    """Tell whether the stored bytes are what a reader of `kind` gets."""
+    """Return whether readers of `kind` get the stored bytes."""
     if kind.custom is not None:
         return snapshot.shape == kind.custom.marker
     return kind.group != EVENTS_GROUP
 
 
 def raw(kind: Kind, snapshot: Snapshot) -> bytes:
-    """Give the object as JSON in the version of `kind`."""
+    """Return the object as JSON in the version of `kind`."""
     if is_stored_form(kind, snapshot):
         return snapshot.raw
     return encode(load(kind, snapshot))
 
 
 def load(kind: Kind, snapshot: Snapshot) -> Object:
-    """Give the object as a fresh dict in the version of `kind`, pruned and defaulted by today's schema."""
+    """Return the object as a new dict in the version of `kind`, pruned and defaulted by the current schema."""
     obj = snapshot.decode()
     if is_stored_form(kind, snapshot):
         return obj
@@ -55,7 +55,7 @@ def load(kind: Kind, snapshot: Snapshot) -> Object:
 
 
 def to_storage(kind: Kind, obj: Object) -> tuple[Object, object]:
-    """Give the object in its storage version, with the mark of the schema that it was written under."""
+    """Return the object in its storage version, with the marker of its schema."""
     if kind.custom is not None:
         stored = kind.custom.storage_version
         if stored == kind.version:
@@ -71,7 +71,7 @@ def _renamed(obj: Object, names: dict[str, str]) -> Object:
 
 
 def encode(obj: Any) -> bytes:
-    """Write JSON; an object's apiVersion and kind come first."""
+    """Encode as JSON; an object's apiVersion and kind come first."""
     if type(obj) is dict and "metadata" in obj and "apiVersion" in obj and "kind" in obj:
         obj = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": obj["metadata"], **obj}
     return msgspec.json.encode(obj)

@@ -26,12 +26,12 @@ class DuplicateItem(Exception):
 
 
 def is_keyed(shape: Shape) -> bool:
-    """Tell whether a list's items are known by their keys."""
+    """Return whether a list's items are identified by keys."""
     return shape.type == "array" and shape.list_type == "map" and bool(shape.keys)
 
 
 def is_granular(shape: Shape, value: Any) -> bool:
-    """Tell whether the parts of a value are managed one by one."""
+    """Return whether the parts of a value are managed one by one."""
     if shape.atomic:
         return False
     if type(value) is dict:
@@ -40,7 +40,7 @@ def is_granular(shape: Shape, value: Any) -> bool:
 
 
 def element_of(shape: Shape, item: Any) -> str:
-    """Give the path element of a list's item."""
+    """Return the path element of a list's item."""
     if is_keyed(shape):
         found = item if type(item) is dict else {}
         keys = {key: found.get(key, shape.key_defaults.get(key)) for key in shape.keys}
@@ -49,7 +49,7 @@ def element_of(shape: Shape, item: Any) -> str:
 
 
 def children(shape: Shape, value: Any) -> list[tuple[str, Shape, Any]]:
-    """Give the parts of a granular value: path element, shape, value."""
+    """Return the parts of a granular value: path element, shape, value."""
     if type(value) is dict:
         parts = []
         for key, item in value.items():
@@ -62,7 +62,7 @@ def children(shape: Shape, value: Any) -> list[tuple[str, Shape, Any]]:
 
 
 def fields_of(shape: Shape, value: Any, path: Path = ()) -> FieldSet:
-    """Give the members that a document sets; DuplicateItem if a list has an item twice."""
+    """Return the members that a document sets; DuplicateItem for duplicate items of a list."""
     found: FieldSet = set()
     _collect(shape, value, path, found)
     return found
@@ -90,7 +90,7 @@ def _collect(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
 
 
 def differences(shape: Shape, old: Any, new: Any, path: Path = ()) -> tuple[FieldSet, FieldSet]:
-    """Give the members that were added or changed, and those that were removed."""
+    """Return the members that were added or changed, and those that were removed."""
     changed: FieldSet = set()
     removed: FieldSet = set()
     _compare(shape, old, new, path, changed, removed)
@@ -119,7 +119,7 @@ def _compare(shape: Shape, old: Any, new: Any, path: Path, changed: FieldSet, re
 
 
 def _add_all(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
-    """Add a value and everything in it; a container that came or went counts itself."""
+    """Add a value and all its parts; an added or removed container counts itself."""
     if not value or not (shape.value_struct or shape.written) or not is_granular(shape, value):
         found.add(path)
     if value and is_granular(shape, value):
@@ -128,7 +128,7 @@ def _add_all(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
 
 
 def encode(members: FieldSet) -> dict[str, Any]:
-    """Write a set in the form FieldsV1."""
+    """Encode a set as FieldsV1."""
     root: dict[str, Any] = {}
     for path in sorted(members):
         node = root
@@ -148,7 +148,7 @@ def _drop_leaf_marks(node: dict[str, Any]) -> None:
 
 
 def decode(tree: Any, path: Path = ()) -> FieldSet:
-    """Read the form FieldsV1."""
+    """Decode FieldsV1."""
     if type(tree) is not dict or not tree:
         return {path} if path else set()
     found: FieldSet = set()
@@ -161,13 +161,13 @@ def decode(tree: Any, path: Path = ()) -> FieldSet:
 
 
 def covers(members: FieldSet, path: Path) -> bool:
-    """Tell whether a set has `path` or anything in it."""
+    """Return whether a set contains `path` or a member below it."""
     size = len(path)
     return path in members or any(len(member) > size and member[:size] == path for member in members)
 
 
 def dotted(path: Path) -> str:
-    """Write a path as conflict messages do: `.spec.containers[name="main"].image`."""
+    """Format a path as conflict messages show it: `.spec.containers[name="main"].image`."""
     text = ""
     for element in path:
         if element.startswith("f:"):

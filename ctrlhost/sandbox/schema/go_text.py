@@ -1,4 +1,4 @@
-"""How a Go server shows values of JSON in its messages."""
+"""JSON values and types as a Go server's messages show them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCALARS = frozenset({"string", "bool", "int32", "int64", "float64"})
 
 
 def shown(value: Any) -> str:
-    """Write a value as `%v` does: `map[a:1 b:[x y]]`."""
+    """Format a value like Go's `%v`: `map[a:1 b:[x y]]`."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{shown(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
@@ -24,12 +24,12 @@ def shown(value: Any) -> str:
 
 
 def json_kind(value: Any) -> str:
-    """Name a value as Go's JSON decoder does."""
+    """Return the name of a value's type in Go's JSON decoder."""
     return _FOUND.get(type(value), "number")
 
 
 def type_of(shape: Shape) -> str:
-    """Name the Go type of a field."""
+    """Return the Go type of a field."""
     if shape.type == "array":
         return "[]" + (type_of(shape.element) if shape.element is not None else "interface {}")
     if shape.type == "map":
@@ -41,7 +41,7 @@ def type_of(shape: Shape) -> str:
 
 
 def not_restored(value: Any, shape: Shape) -> str:
-    """Say why a strategic merge patch brought a value that its field can not take."""
+    """Return why a value of a strategic merge patch does not fit its field."""
     found = _RESTORED.get(type(value), "int64")
     if shape.type in ("map", "array"):
         return f"cannot restore {'map' if shape.type == 'map' else 'slice'} from {found}"

@@ -1,7 +1,7 @@
-"""Bring an object into the form that a Go server's types would give it.
+"""Normalize objects as decoding into a Go server's types does.
 
-Unknown fields go, zero values of optional fields go, structs that are always written come, times and quantities get
-their canonical text. A JSON value of the wrong type is a 400, as a decoder would say it.
+Unknown fields and zero values of optional fields are dropped, structs that are always written are added, times and
+quantities are put into canonical form. A JSON value of the wrong type is a 400, worded as by Go's decoder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ctrlhost.sandbox.schema import go_text
 from ctrlhost.sandbox.schema.shapes import Shape
 
 _QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII)
-#: What a real server says of one that is none.
+#: As a real server shows it for an invalid quantity.
 _QUANTITY_TEXT = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _INT64 = 2**63
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]", re.ASCII)
@@ -25,22 +25,22 @@ _INDEX = re.compile(r"\[\d+\]", re.ASCII)
 
 
 class Undecodable(Failure):
-    """400: a JSON value does not fit its field."""
+    """A 400: a JSON value does not fit its field."""
 
     def __init__(self, why: str, restored: str = "") -> None:
-        """Keep the decoder's words, and those of a strategic merge patch."""
+        """Keep the decoder's text, and that of a strategic merge patch."""
         super().__init__(400, "BadRequest", why)
         self.why = why
         self.restored = restored or why
 
     def of(self, kind: str, version: str) -> Undecodable:
-        """Say as what the body could not be read."""
+        """Add kind and version to the message."""
         self.message = f'{kind} in version "{version}" cannot be handled as a {kind}: {self.why}'
         return self
 
 
 def conform(shape: Shape, value: dict[str, Any], kind: str, unknown: list[str]) -> dict[str, Any]:
-    """Give the object in canonical form; what it had of unknown fields is added to `unknown` as dotted paths."""
+    """Return the object in canonical form; append the paths of unknown fields to `unknown`."""
     result: dict[str, Any] = _object(shape, value, "", unknown, kind)
     return result
 
@@ -50,7 +50,7 @@ def _object(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) 
         raise _mismatch(value, path, shape, kind)
     result: dict[str, Any] = {}
     fields = shape.fields
-    # Messages name the struct that has the field.
+    # Messages name the struct of the field.
     kind = shape.name.rpartition(".")[2] or kind
     for name, item in value.items():
         child = fields.get(name)
@@ -76,7 +76,7 @@ def _object(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) 
 
 
 def _value(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> Any:
-    """Give the canonical value, None for what is to be left out."""
+    """Return the canonical value; None if it is omitted."""
     what = shape.type
     kept = shape.pointer or shape.written
     if what == "object":
@@ -116,7 +116,7 @@ def _map(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> 
 
 
 def _item(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -> Any:
-    """Give an element of a list or map; those are never left out."""
+    """Return the canonical element of a list or map; elements are never omitted."""
     if value is None:
         return {"string": "", "integer": 0, "boolean": False, "object": {}, "bytes": ""}.get(shape.type)
     clean = _value(shape, value, path, unknown, kind)
@@ -165,7 +165,7 @@ def _special(shape: Shape, value: Any, path: str, kind: str) -> Any:
 
 
 def quantity(text: str) -> str:
-    """Write a quantity with the largest decimal or binary suffix that leaves no fraction."""
+    """Format a quantity with the largest decimal or binary suffix that leaves no fraction."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return text
@@ -191,7 +191,7 @@ def quantity(text: str) -> str:
 
 
 def _bad_byte(text: str) -> int:
-    """Find where base64 stops being any."""
+    """Return the index of the first invalid base64 character."""
     found = _NOT_BASE64.search(text.replace("\n", "").replace("\r", ""))
     return found.start() if found else len(text) // 4 * 4
 

@@ -1,6 +1,6 @@
-"""The regular expressions of a CRD's schema: each one that Go reads, and all together of a bounded size.
+"""Checks of a CRD's regular expressions: each is valid in Go, and their total size is bounded.
 
-Go's engine has no look-around and no back references, so each match takes linear time.
+Go's engine has neither look-around nor back references, so each match takes linear time.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _MAX_TOTAL_BYTES = 64 << 20
 _REFUSED_BYTES = 32 << 20
-"""What a refused pattern counts, since it took as long as the largest that is not."""
+"""The size counted for an invalid pattern, which took as long as the largest valid one."""
 _ONE = ("items", "additionalProperties", "not")
 _LISTS = ("allOf", "anyOf", "oneOf")
 
 
 def pattern_causes(schema: Schema, field: str) -> list[Cause]:
-    """Check every pattern of a schema, until they are too large together."""
+    """Check every pattern of a schema, until their total size is too large."""
     found: list[Cause] = []
     total = 0
     for where, pattern in _patterns(schema, field):
@@ -40,7 +40,7 @@ def pattern_causes(schema: Schema, field: str) -> list[Cause]:
 
 
 def _patterns(schema: Schema, field: str) -> Iterator[tuple[str, str]]:
-    """Give each pattern and its field; without recursion, for the depth is not checked yet."""
+    """Yield each pattern and its field; without recursion, since the depth is not checked yet."""
     nodes: list[tuple[Any, str]] = [(schema, field)]
     while nodes:
         node, where = nodes.pop()

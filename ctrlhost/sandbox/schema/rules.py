@@ -1,4 +1,4 @@
-"""The validation rules of CRDs (`x-kubernetes-validations`): which are accepted, and what they say of an object."""
+"""The validation rules of CRDs (`x-kubernetes-validations`): compiled, checked and evaluated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BLOCKING = frozenset(
     {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
 )
-"""Reasons of causes after which an object's values need not have the types that rules rely on."""
+"""Reasons after which an object's values may lack the types that rules rely on."""
 _UNCHECKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -36,12 +36,12 @@ _WITHOUT_VALUE = frozenset({"FieldValueForbidden", "FieldValueRequired", "Intern
 
 
 def has_rules(schema: Schema) -> bool:
-    """Tell whether any rule stands in the schema."""
+    """Return whether the schema contains any rule."""
     return bool(schema.get(VALIDATIONS)) or any(map(has_rules, children(schema)))
 
 
 def compiled(schema: Schema) -> CelValidator | None:
-    """Compile the rules of a schema; None if it has none. The same schema is compiled once."""
+    """Compile the rules of a schema, cached; None if it has none."""
     return _compiled(msgspec.json.encode(schema)) if has_rules(schema) else None
 
 
@@ -51,7 +51,7 @@ def _compiled(schema: bytes) -> CelValidator:
 
 
 def problems(schema: Schema, field: str) -> list[Cause]:
-    """Say what is wrong with the rules of a schema that stands in `field`."""
+    """Return the problems of the rules of the schema at `field`."""
     validator = compiled(schema)
     found = []
     for below, reason, value, message, within in validator.problems if validator is not None else ():
@@ -61,7 +61,7 @@ def problems(schema: Schema, field: str) -> list[Cause]:
 
 
 def _default_causes(schema: Schema, field: str) -> list[Cause]:
-    """Run the rules over the defaults of a schema and below it."""
+    """Evaluate the rules on the defaults of a schema and its children."""
     found = []
     value = schema.get("default")
     if value is not None and has_rules(schema):
@@ -80,7 +80,7 @@ def _default_causes(schema: Schema, field: str) -> list[Cause]:
 def findings(
     validator: CelValidator, causes: Iterable[Cause], obj: Object, old: Object | None, warnings: list[str]
 ) -> list[Cause]:
-    """Run the rules over an object, unless `causes` were found that say that it does not fit its schema at all."""
+    """Evaluate the rules on an object, unless `causes` show that it does not fit its schema."""
     if any(cause.reason in _BLOCKING for cause in causes):
         return [Cause("FieldValueInvalid", f"Invalid value: null: {_UNCHECKED}", "<nil>")]
     found = []

@@ -45,7 +45,7 @@ class Shape:
     name: str = ""
     fields: dict[str, Shape] = field(default_factory=dict)
     element: Shape | None = None
-    """What a map or an array holds."""
+    """The shape of a map's or an array's elements."""
     list_type: str = "atomic"
     keys: tuple[str, ...] = ()
     key_defaults: dict[str, Any] = field(default_factory=dict)
@@ -54,21 +54,21 @@ class Shape:
     merge_scalars: bool = False
     retain_keys: bool = False
     pointer: bool = False
-    """A zero value that was sent is kept."""
+    """An explicit zero value is kept."""
     written: bool = False
-    """Written even when it is zero."""
+    """Written even if it is zero."""
     value_struct: bool = False
-    """Written as `{}` when it is absent."""
+    """Written as `{}` if it is absent."""
     required: bool = False
     open: bool = False
     """Unknown fields are kept."""
     number: int = 0
     """The protobuf field number."""
     inlined: Mapping[int, Shape] = field(default_factory=dict)
-    """Fields of protobuf messages whose members stand in this object."""
+    """Fields of protobuf messages whose members are inlined into this object."""
 
     def child(self, name: str) -> Shape | None:
-        """Find what stands under a field name or map key; None if it is unknown."""
+        """Return the shape of a field or map key; None if it is unknown."""
         if self.type == "map":
             return self.element
         found = self.fields.get(name)
@@ -91,7 +91,7 @@ def _types() -> dict[str, dict[str, Any]]:
 
 @cache
 def builtin(name: str) -> Shape:
-    """Give the shape of a built-in type, for example `core.Pod`. Shapes are shared and may be recursive."""
+    """Return the shape of a built-in type, for example `core.Pod`. Shapes are shared and may be recursive."""
     found = _SHAPES.get(name)
     if found is None:
         found = _SHAPES[name] = Shape("object", name)
@@ -109,7 +109,7 @@ def _fill(shape: Shape, table: Mapping[str, Any]) -> None:
         child = _field(type_name, flags)
         child.number = number
         if "i" in flags:
-            # The members of an inlined message stand in the parent.
+            # The members of an inlined message belong to the parent.
             target = builtin(type_name)
             inlined[number] = target
             shape.fields.update(target.fields)
@@ -119,7 +119,7 @@ def _fill(shape: Shape, table: Mapping[str, Any]) -> None:
 
 
 def _field(type_name: str, flags: list[str]) -> Shape:
-    """Make the node for one field; a struct's node shares the fields of its type."""
+    """Create the node of a field; a struct's node shares the fields of its type."""
     shape = _node(type_name)
     shape.pointer = "p" in flags
     shape.written = "w" in flags
@@ -171,6 +171,6 @@ PACKAGES = {
 
 
 def of_kind(group: str, kind: str) -> Shape | None:
-    """Give the shape of a built-in kind, None if there is no such kind."""
+    """Return the shape of a built-in kind, None if there is no such kind."""
     name = f"{PACKAGES.get(group, '?')}.{kind}"
     return builtin(name) if name in _types() else None

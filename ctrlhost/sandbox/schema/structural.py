@@ -18,13 +18,13 @@ _IDENTITY = ("apiVersion", "kind", "metadata")
 
 
 def properties(schema: Schema) -> Mapping[str, Schema]:
-    """Give the declared properties."""
+    """Return the declared properties."""
     found: Mapping[str, Schema] = schema.get("properties") or {}
     return found
 
 
 def additional(schema: Schema) -> Schema | None:
-    """Give the schema of undeclared properties, None where there may be none."""
+    """Return the schema of undeclared properties; None if they are not allowed."""
     found = schema.get("additionalProperties")
     if isinstance(found, Mapping):
         return found
@@ -32,7 +32,7 @@ def additional(schema: Schema) -> Schema | None:
 
 
 def shape_of(schema: Schema) -> Shape:
-    """Give the shape that field tracking and strict decoding work with."""
+    """Return the shape for field tracking and strict decoding."""
     kind = schema.get("type")
     if schema.get(INT_OR_STRING):
         return Shape("int-or-string")
@@ -62,7 +62,7 @@ def shape_of(schema: Schema) -> Shape:
 
 
 def prune(schema: Schema, value: Any, unknown: list[str] | None = None) -> None:
-    """Take what the schema does not know out of a custom resource, in place; its root is always an object."""
+    """Remove unknown fields from a custom resource, in place; its root is always an object."""
     _prune(schema, value, "", unknown, resource=True)
 
 
@@ -80,7 +80,7 @@ def _prune(schema: Schema, value: Any, path: str, unknown: list[str] | None, *, 
     for name in list(value):
         if resource and name in _IDENTITY:
             if path and name == "metadata" and type(value[name]) is dict:
-                # The root's metadata is brought into form elsewhere; an embedded object's is only pruned.
+                # The root's metadata is normalized elsewhere; an embedded object's is only pruned.
                 known = builtin("meta.ObjectMeta").fields
                 value[name] = {key: item for key, item in value[name].items() if key in known}
             continue
@@ -97,7 +97,7 @@ def _prune(schema: Schema, value: Any, path: str, unknown: list[str] | None, *, 
 
 
 def default(schema: Schema, value: Any) -> None:
-    """Fill in defaults and drop nulls that may not stay, in place."""
+    """Set defaults and drop nulls that are not allowed, in place."""
     if type(value) is list:
         items = schema.get("items")
         if isinstance(items, Mapping):
@@ -131,7 +131,7 @@ def default(schema: Schema, value: Any) -> None:
 
 
 def children(schema: Schema) -> list[Schema]:
-    """Give the schemas directly below one."""
+    """Return the direct children of a schema."""
     below = list(properties(schema).values())
     for key in ("items", "additionalProperties", "not"):
         found = schema.get(key)

@@ -1,4 +1,4 @@
-"""Validation of custom resources by their schema, with the causes that a real server names."""
+"""Validation of custom resources by their schema, with the causes of a real server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES = {
 
 
 def validate(schema: Schema, value: Any, path: str = "", old: Any = ABSENT) -> list[Cause]:
-    """Check `value`; what is the same in `old` is not checked again, so that a stored object can be mended in part."""
+    """Check `value`; unchanged parts of `old` are skipped, so that a stored object can be repaired in steps."""
     if old is not ABSENT and same(old, value):
         return []
     if value is None and schema.get("nullable"):
@@ -193,19 +193,19 @@ def _combined_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
 
 
 def _fewest(tried: list[list[Cause]]) -> list[Cause]:
-    """Give the causes of the alternative that came nearest."""
-    return min(tried, key=lambda causes: len(causes))  # noqa: PLW0108 - len takes too much to be the key's type
+    """Return the causes of the alternative with the fewest."""
+    return min(tried, key=lambda causes: len(causes))  # noqa: PLW0108 - `len` accepts too many types for the key
 
 
 _patterns: dict[str, Pattern] = {}
 
 
 def compiled(pattern: str) -> Pattern:
-    """Compile a schema's pattern, in Go's syntax; ValueError says what is wrong with it."""
+    """Compile a schema's pattern, in Go's syntax; ValueError if it is invalid."""
     found = _patterns.get(pattern)
     if found is None:
         found = Pattern(pattern)
-        # A large one may be a thousand times as large as a usual one, so it is made again each time.
+        # A large pattern may take a thousand times the usual memory, so it is not cached.
         if found.size <= _KEPT_BYTES:
             if len(_patterns) >= _KEPT_PATTERNS:
                 _patterns.clear()
@@ -214,7 +214,7 @@ def compiled(pattern: str) -> Pattern:
 
 
 def matches(pattern: str, value: str) -> bool:
-    """Search `value` for a schema's pattern; ValueError if that can not be done in good time."""
+    """Search `value` for a schema's pattern; ValueError if it exceeds the time limit."""
     return compiled(pattern).occurs_in(value.encode(errors="replace"))
 
 

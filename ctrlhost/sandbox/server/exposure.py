@@ -20,6 +20,6 @@ def check_exposure(address: str, *, expose: bool, insecure_http: bool, rbac: boo
 
 
 def hosts(address: str, port: int) -> tuple[str, frozenset[str]]:
-    """Give the host that URLs name, and all those that a request may name."""
+    """Return the host that URLs name, and all those that a request may name."""
     shown = f"[{address}]" if ":" in address else address
     return f"{shown}:{port}", frozenset(f"{name}:{port}" for name in (shown, "127.0.0.1", "localhost", "[::1]"))

@@ -50,7 +50,7 @@ def create_objects(context: ServerContext, port: int) -> None:
 
 
 def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
-    """Tell whether an object is one of those that every sandbox has."""
+    """Return whether an object is one of those that every sandbox has."""
     inside, name = snapshot.namespace, snapshot.name
     if table == "serviceaccounts":
         return name == "default" and inside in NAMESPACES

@@ -103,7 +103,7 @@ class Sandbox:
         """The kubeconfig that was written."""
 
     def start(self) -> Self:
-        """Start serving; gives itself back when it is ready. Raises OSError if the port is taken."""
+        """Start serving; returns itself back when it is ready. Raises OSError if the port is taken."""
         if self._thread is not None:
             raise RuntimeError("the sandbox runs already")
         self._started.clear()
@@ -143,7 +143,7 @@ class Sandbox:
         self.stop()
 
     def revision(self, api_version: str, kind: str) -> int:
-        """Give the newest revision that was written to a resource, 0 if none was. Cheap, so tests can ask often."""
+        """Return the newest revision that was written to a resource, 0 if none was. Cheap, so tests can ask often."""
         context = self._context
         if context is None:
             return 0
@@ -199,7 +199,7 @@ class Sandbox:
         return path
 
     def rights_used(self, user: str) -> list[tuple[str, str, str]]:
-        """Give the rights that a user has made use of, as (group, resource, verb); RuntimeError without RBAC.
+        """Return the rights that a user has made use of, as (group, resource, verb); RuntimeError without RBAC.
 
         A service account's user is `system:serviceaccount:NAMESPACE:NAME`. What roles grant beyond this was not needed.
         """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORMAT = "1"
 FILE = "objects.sqlite"
 UNCLEAN_GAP = 1000
-"""How far the revision jumps after an unclean end, so that no version a client may have seen is given twice."""
+"""How far the revision jumps after an unclean shutdown, so that no version is used twice."""
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -34,10 +34,10 @@ _META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 
 
 class Disk:
-    """The journal of one store. Belongs to the server's thread."""
+    """The journal of one store, used by the server's thread only."""
 
     def __init__(self, directory: Path) -> None:
-        """Open the directory's file, made if there is none; ConfigError if it is in use or damaged."""
+        """Open or create the directory's file; ConfigError if it is in use or damaged."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = directory / FILE
         self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -56,13 +56,13 @@ class Disk:
 
     def _open(self) -> sqlite3.Connection:
         fresh = not self._path.exists()
-        # Transactions are begun and ended by hand.
+        # Transactions are explicit.
         database = sqlite3.connect(self._path, isolation_level=None)
         try:
             if fresh:
                 self._path.chmod(0o600)
             database.execute("PRAGMA journal_mode = WAL")
-            # A write survives the end of the process at once, and that of the machine up to the last checkpoint.
+            # A commit survives a crash of the process; after a crash of the machine, up to the last checkpoint.
             database.execute("PRAGMA synchronous = NORMAL")
             if fresh:
                 database.executescript(_SCHEMA)
@@ -82,15 +82,15 @@ class Disk:
             raise self._damaged(result)
         row = database.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()
         if row is None or row[0] != FORMAT:
-            raise self._damaged("it has no format that this version knows")
+            raise self._damaged("unknown format")
 
     def _damaged(self, why: str) -> ConfigError:
         return ConfigError(
-            f"{self._path} can not be read: {why}", hint="restore it from a copy, or move it away to start anew"
+            f"{self._path} cannot be read: {why}", hint="restore it from a backup, or move it away to start empty"
         )
 
     def load(self, store: Store) -> None:
-        """Put everything that was kept into an empty store, and mark the file as open."""
+        """Load all objects into an empty store, and mark the file as open."""
         database = self._database
         meta = dict(database.execute("SELECT key, value FROM meta"))
         try:
@@ -105,7 +105,7 @@ class Disk:
             raise self._damaged(str(error)) from error
 
     def write(self, table: str, snapshot: Snapshot, revision: int, *, removed: bool) -> None:
-        """Keep one commit; sqlite3.Error if the disk does not take it, and then nothing has changed."""
+        """Write one commit; sqlite3.Error if that fails, and then nothing has changed."""
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
@@ -121,7 +121,7 @@ class Disk:
             raise
 
     def close(self) -> None:
-        """Note that all is well, and let go of the file."""
+        """Mark the file as clean and close it."""
         self._database.execute(_META, ("clean", "yes"))
         self._database.close()
         os.close(self._lock)

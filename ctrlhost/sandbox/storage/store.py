@@ -40,12 +40,12 @@ class Snapshot:
     owners: tuple[str, ...]
     """The uids of its ownerReferences."""
     shape: object
-    """The schema that the object was written with; served as it is while that is still the current one."""
+    """The schema that the object was written with; while it is current, `raw` is served unchanged."""
     table: str
-    """The name of the table that the object is in."""
+    """The name of the object's table."""
 
     def decode(self) -> dict[str, Any]:
-        """Give a fresh, mutable copy."""
+        """Return a fresh, mutable copy."""
         obj: dict[str, Any] = msgspec.json.decode(self.raw)
         return obj
 
@@ -61,26 +61,26 @@ class Event:
     old: Snapshot | None
     new: Snapshot | None
     frames: dict[Any, bytes] = field(default_factory=dict)
-    """Encoded once, sent to many watchers."""
+    """Frames encoded once, sent to many watchers."""
     parsed: dict[Any, Any] = field(default_factory=dict)
-    """Read once, for the field selectors of many watchers."""
+    """Objects decoded once, for the field selectors of many watchers."""
 
     def clear_caches(self) -> None:
-        """Drop what was made for the watchers that have been told."""
+        """Drop the frames and objects once all watchers have been notified."""
         self.frames.clear()
         self.parsed.clear()
 
     @property
     def size(self) -> int:
-        """Count the bytes that the event keeps in memory."""
+        """The number of bytes that the event keeps in memory."""
         return (len(self.old.raw) if self.old else 0) + (len(self.new.raw) if self.new else 0)
 
 
 class Journal(Protocol):
-    """What keeps commits beyond the process."""
+    """Persists commits beyond the process."""
 
     def write(self, table: str, snapshot: Snapshot, revision: int, *, removed: bool) -> None:
-        """Keep one commit; raises if that is not possible, and then nothing has happened."""
+        """Persist one commit; if it raises, nothing has changed."""
 
 
 class Table:
@@ -102,14 +102,14 @@ class Table:
         return self.namespaces.get(namespace, {}).get(name)
 
     def list(self, namespace: str | None = None) -> Snapshots:
-        """Give the objects of one namespace or of all, by namespace and name."""
+        """Return the objects of one namespace or of all, by namespace and name."""
         if namespace is not None:
             inside = self.namespaces.get(namespace, {})
             return [inside[name] for name in sorted(inside)]
         return [inside[name] for _, inside in sorted(self.namespaces.items()) for name in sorted(inside)]
 
     def list_at(self, revision: int, namespace: str | None = None) -> Snapshots:
-        """Give the objects as they were at `revision`; 410 if that is forgotten."""
+        """Return the objects as of `revision`; 410 if it was compacted."""
         if revision < self.compacted:
             raise expired(f"The provided resource version is too old: {revision} ({self.compacted})")
         if not self.ring or self.ring[-1].revision <= revision:
@@ -128,7 +128,7 @@ class Table:
         return [state[key] for key in sorted(state)]
 
     def since(self, revision: int) -> Iterator[Event]:
-        """Give the events after `revision`, oldest first; the caller has compared with `compacted`."""
+        """Return the events after `revision`, oldest first; the caller checks `compacted`."""
         later = []
         for event in reversed(self.ring):
             if event.revision <= revision:
@@ -137,13 +137,13 @@ class Table:
         return reversed(later)
 
     def put(self, snapshot: Snapshot) -> None:
-        """Place an object without telling anybody."""
+        """Put an object without notifying watchers."""
         inside = self.namespaces.setdefault(snapshot.namespace, {})
         self.count += snapshot.name not in inside
         inside[snapshot.name] = snapshot
 
     def drop(self, snapshot: Snapshot) -> None:
-        """Take an object out without telling anybody."""
+        """Remove an object without notifying watchers."""
         inside = self.namespaces[snapshot.namespace]
         del inside[snapshot.name]
         self.count -= 1
@@ -151,7 +151,7 @@ class Table:
             del self.namespaces[snapshot.namespace]
 
     def record(self, event: Event) -> None:
-        """Keep the event for later watches and tell the present ones."""
+        """Record the event for later watches, and notify the current ones."""
         self.newest = event.revision
         self.ring.append(event)
         self.ring_bytes += event.size
@@ -159,17 +159,17 @@ class Table:
             self._drop_oldest()
         for watcher in list(self.watchers):
             watcher(event)
-        # Who comes later encodes for itself; kept, the frames would take as much memory as the events.
+        # Later watches encode for themselves; cached frames would take as much memory as the events.
         event.clear_caches()
 
     def halve(self) -> None:
-        """Forget the older half of what is kept for watches."""
+        """Drop the older half of the events."""
         wanted = self.ring_bytes // 2
         while self.ring and self.ring_bytes > wanted:
             self._drop_oldest()
 
     def compact(self, revision: int) -> None:
-        """Forget every event up to `revision`."""
+        """Drop every event up to `revision`."""
         while self.ring and self.ring[0].revision <= revision:
             self._drop_oldest()
         self.compacted = max(self.compacted, revision)
@@ -191,26 +191,26 @@ class Store:
         self._max_objects = max_objects
         self.uids: dict[str, Snapshot] = {}
         """Every object by its uid."""
-        # Written anew for each object: memory that is asked for and given back between objects that stay leaves holes.
+        # Reused for each object: temporary buffers between long-lived objects fragment the memory.
         self._buffer = bytearray()
         self._event_bytes = 0
         self.listeners: list[Callable[[Table, Event], None]] = []
         """Called after each commit, in order; they must not write."""
 
     def table(self, name: str) -> Table:
-        """Give the table of that name, new if need be."""
+        """Return the table of that name, created if it is missing."""
         found = self._tables.get(name)
         if found is None:
             found = self._tables[name] = Table(name, self.revision)
         return found
 
     def newest(self, name: str) -> int:
-        """Give the newest revision written to a table, 0 if none was. May be called from any thread."""
+        """Return the newest revision written to a table, 0 if none was. May be called from any thread."""
         found = self._tables.get(name)
         return 0 if found is None else found.newest
 
     def tables(self) -> Iterable[Table]:
-        """Give all tables."""
+        """Return all tables."""
         return list(self._tables.values())
 
     def drop_table(self, name: str) -> None:
@@ -237,17 +237,15 @@ class Store:
         self._publish(table, Event(revision, old, new))
         return new
 
-    def remove(self, table: Table, old: Snapshot) -> Snapshot:
-        """Commit a deletion, which takes a revision too; gives the last state under that revision."""
+    def remove(self, table: Table, old: Snapshot) -> None:
+        """Commit a deletion, which takes a revision too."""
         revision = self.revision + 1
         if self._journal is not None:
             self._journal.write(table.name, old, revision, removed=True)
         self.revision = revision
         table.drop(old)
         self.uids.pop(old.uid, None)
-        event = Event(revision, old, None)
-        self._publish(table, event)
-        return old
+        self._publish(table, Event(revision, old, None))
 
     def load(self, table: str, obj: dict[str, Any]) -> None:
         """Place an object read from disk."""
@@ -258,7 +256,7 @@ class Store:
         self.uids[snapshot.uid] = snapshot
 
     def _snapshot(self, table: str, obj: dict[str, Any], revision: int, shape: object) -> Snapshot:
-        """Encode an object, apiVersion and kind first, so that a list can cut them off by length."""
+        """Encode an object with apiVersion and kind first, so that a list can cut them off by length."""
         metadata = obj["metadata"]
         ordered = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
         ordered.update(obj)
@@ -267,7 +265,7 @@ class Store:
         return Snapshot(
             bytes(self._buffer),
             revision,
-            # What many objects have in common is kept once.
+            # Values that many objects share are interned.
             intern(metadata.get("namespace", "")),
             metadata["name"],
             metadata["uid"],
@@ -287,7 +285,7 @@ class Store:
             listener(table, event)
 
     def _shrink(self) -> None:
-        """Forget the older half of the largest ring, until all rings are within their bound together."""
+        """Drop the older half of the largest ring until the total of all rings is within its bound."""
         self._event_bytes = sum(table.ring_bytes for table in self._tables.values())
         while self._event_bytes > MAX_TOTAL_EVENT_BYTES:
             largest = max(self._tables.values(), key=lambda table: table.ring_bytes)

@@ -61,7 +61,7 @@ def default_object(operation: Operation, obj: Object) -> None:
 
 
 def causes(context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-    """Say what is wrong with an object, metadata aside."""
+    """Return what is wrong with an object, metadata aside."""
     kind = operation.kind
     if kind.custom is not None:
         body = {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind")}
@@ -81,7 +81,7 @@ def causes(context: ServerContext, operation: Operation, obj: Object, old: Objec
 
 
 def generation_grows(kind: Kind, obj: Object, old: Object) -> bool:
-    """Tell whether a write changed what `generation` counts: everything but metadata and status."""
+    """Return whether a write changed what `generation` counts: everything but metadata and status."""
     if not kind.generation:
         return False
     skipped = {"metadata", "apiVersion", "kind"} | ({"status"} if kind.has_status else set())

@@ -89,7 +89,7 @@ def _create(context: ServerContext, operation: Operation, applied: Object, wante
 def _merge(
     operation: Operation, old: Object, applied: Object, wanted: FieldSet, managers: list[Manager]
 ) -> tuple[Object, list[Manager]]:
-    """Give the object and the entries as they become; 409 where another manager has a field that would change."""
+    """Return the object and the entries as they become; 409 where another manager has a field that would change."""
     shape, kind = managed.shape_of(operation.kind), operation.kind
     subresource = operation.subresource if operation.subresource == "status" else ""
     entry = Manager(operation.manager, APPLY, kind.api_version, subresource, times.now(), wanted)
@@ -152,7 +152,7 @@ def _resolve(operation: Operation, others: list[Manager], changed: FieldSet, all
 
 
 def _from_client_side(operation: Operation, old: Object) -> FieldSet:
-    """Give the fields that kubectl set by client-side apply, and may take over when it goes on server-side."""
+    """Return the fields that kubectl set by client-side apply, and may take over when it goes on server-side."""
     text = (old["metadata"].get("annotations") or {}).get(LAST_APPLIED)
     if operation.manager != "kubectl" or not text:
         return set()

@@ -161,7 +161,7 @@ def _answer(operation: Operation, obj: Object, *, gone: bool) -> WriteResult:
 def delete_collection(
     context: ServerContext, operation: Operation, options: DeleteOptions, received: float
 ) -> reads.Page:
-    """Delete everything that is selected; gives the objects as they were."""
+    """Delete everything that is selected; returns the objects as they were."""
     page = reads.list_page(context, operation, received)
     for snapshot in page.items:
         one = replace(operation, verb="delete", namespace=snapshot.namespace, name=snapshot.name)

@@ -90,7 +90,7 @@ def _document(operation: Operation, media: str, body: bytes) -> Any:
 
 
 def _unordered(document: Any) -> Any:
-    """Give a strategic patch without the lists whose order it sets: upstream takes those out before it decodes."""
+    """Return a strategic patch without the lists whose order it sets: upstream takes those out before it decodes."""
     if type(document) is not dict:
         return document
     marks = {key for key in document if key.startswith(_ORDER)}

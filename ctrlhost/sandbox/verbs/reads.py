@@ -54,11 +54,11 @@ class Filter:
 
     @property
     def everything(self) -> bool:
-        """Tell whether all objects match."""
+        """Return whether all objects match."""
         return self.labels is None and not self.terms and not self.names
 
     def matches(self, kind: Kind, snapshot: Snapshot, parsed: dict[Any, Any] | None = None) -> bool:
-        """Tell whether an object is selected; `parsed` keeps what was read for it, for the next filter."""
+        """Return whether an object is selected; `parsed` keeps what was read for it, for the next filter."""
         if self.labels is not None and not self.labels(snapshot.labels):
             return False
         for name, equal in self.names:

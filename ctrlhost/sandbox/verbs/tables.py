@@ -58,7 +58,7 @@ class Tabulator:
         self.definitions = columns if self._named_last else [_NAME, *columns]
 
     def row(self, obj: Any) -> dict[str, Any]:
-        """Give one object's row."""
+        """Return one object's row."""
         if self._custom is not None:
             cells = [_custom_cell(column, obj) for column in self._custom]
         else:
@@ -113,7 +113,7 @@ class Encoding:
         self.opens = self._tabulator is not None
 
     def present(self, raw: bytes, *, first: bool) -> bytes:
-        """Give an object, or a bookmark, in this form."""
+        """Return an object, or a bookmark, in this form."""
         obj = msgspec.json.decode(raw)
         tabulator = self._tabulator
         if tabulator is None:
@@ -127,7 +127,7 @@ class Encoding:
 
 
 def encoding_of(kind: Kind, operation: Operation, accepted: Accepted) -> Encoding | None:
-    """Give the form that a watch asked for; None if objects stay as they are."""
+    """Return the form that a watch asked for; None if objects stay as they are."""
     return Encoding(kind, operation, accepted) if accepted.form in ("Table", "PartialObjectMetadata") else None
 
 

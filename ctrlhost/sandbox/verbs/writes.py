@@ -217,7 +217,7 @@ def _put(obj: Object, key: str, value: Any) -> None:
 
 
 def _is_finished(obj: Object) -> bool:
-    """Tell whether nothing keeps a terminating object any more."""
+    """Return whether nothing keeps a terminating object any more."""
     metadata = obj["metadata"]
     return (
         "deletionTimestamp" in metadata
