@@ -136,5 +136,5 @@ def test_the_file_has_an_audit_event_for_each_request(tmp_path: Path) -> None:
 
 
 def test_a_file_that_can_not_be_opened_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"the audit log .*missing/audit can not be opened"):
+    with pytest.raises(ConfigError, match=r"cannot open the audit log .*missing/audit"):
         Sandbox(audit_log=tmp_path / "missing" / "audit").start()

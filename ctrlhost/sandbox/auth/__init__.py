@@ -1,4 +1,4 @@
-"""Who asks and what they may do: tokens, impersonation, RBAC decisions, the audit log.
+"""Authentication, impersonation, authorization by RBAC, and the audit log.
 
 Imports `registry` and below. Public: every module.
 """

@@ -1,4 +1,4 @@
-"""The audit log: who wrote what, when, and how it ended; a bounded list for tests, and a file of audit events."""
+"""The audit log of writes: a bounded list for tests, and a file of audit events."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _log = logging.getLogger("ctrlhost.sandbox.audit")
 MAX_RECORDS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
 _BLOCK = 256 * 1024
-#: Questions that are POSTed; nothing is written.
+#: Groups of reviews, which are POSTed but write nothing.
 _REVIEWS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One write that reached the server, whether or not it was allowed and succeeded."""
+    """One write request, whether or not it was allowed and succeeded."""
 
     monotonic: float
-    """When the request had arrived, on the clock of `time.monotonic`, which all processes of a machine share."""
+    """When the request was received, by `time.monotonic`, which all processes of a machine share."""
     time: float
     """The same in seconds since the epoch."""
     duration: float
-    """Seconds until the answer was ready."""
+    """Seconds until the response was ready."""
     user: str
     impersonator: str
-    """Who spoke for `user` by impersonation; empty where nobody did."""
+    """The user who impersonated `user`; empty without impersonation."""
     user_agent: str
     verb: str
     """`create`, `update`, `patch`, `delete` or `deletecollection`."""
@@ -51,11 +51,11 @@ class AuditRecord:
     subresource: str
     namespace: str
     name: str
-    """The object's name, for a create the one that it was given."""
+    """The object's name, for a create the resulting one."""
     code: int
     dry_run: bool
     body: bytes
-    """What was sent, as it came."""
+    """The body as received."""
 
 
 class _Metadata(msgspec.Struct):
@@ -70,14 +70,14 @@ _named = msgspec.json.Decoder(_Named)
 
 
 class _BodyArena:
-    """Bodies, side by side in large blocks: kept one by one they would leave holes between the objects that stay."""
+    """Bodies in large blocks: single allocations would fragment the memory between long-lived objects."""
 
     def __init__(self) -> None:
         self._block = bytearray()
         self._used = 0
 
     def put(self, body: bytes) -> tuple[bytearray, int, int]:
-        """Copy a body; returns the block, which goes when nobody has it any more, and from where to where."""
+        """Copy a body; return its block, which is freed with its last reference, and its start and end."""
         start, end = self._used, self._used + len(body)
         if end > len(self._block):
             self._block = bytearray(max(_BLOCK, len(body)))
@@ -88,10 +88,10 @@ class _BodyArena:
 
 
 class Audit:
-    """The newest writes. The server's thread adds, any thread may read."""
+    """The newest writes. Only the server's thread adds; any thread may read."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """Keep the newest records in memory; with `file` append every request to it, readable by its owner only."""
+        """Keep the newest records in memory; append every request to `file`, if any, readable by its owner only."""
         self._lock = threading.Lock()
         self._records: deque[tuple[AuditRecord, bytearray, int, int]] = deque()
         self._bodies = _BodyArena()
@@ -101,11 +101,11 @@ class Audit:
             try:
                 descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             except OSError as error:
-                raise ConfigError(f"the audit log {file} can not be opened: {error.strerror}") from error
+                raise ConfigError(f"cannot open the audit log {file}: {error.strerror}") from error
             self._file = os.fdopen(descriptor, "ab", buffering=0)
 
     def records(self) -> list[AuditRecord]:
-        """Return the kept writes in the order in which they were answered."""
+        """Return the recorded writes, in the order of their responses."""
         with self._lock:
             kept = list(self._records)
         return [replace(record, body=bytes(block[start:end])) for record, block, start, end in kept]
@@ -117,7 +117,7 @@ class Audit:
             self._file = None
 
     def add(self, request: Request, answer: Response | Stream, audit_id: str) -> None:
-        """Note a request that has its answer."""
+        """Record a request and its response."""
         asked = request.asked
         if asked is None:
             return
@@ -141,7 +141,7 @@ class Audit:
         try:
             self._file.write(msgspec.json.encode(event) + b"\n")
         except OSError as error:
-            _log.error("the audit log ends here: %s", error)
+            _log.error("audit log closed after a failed write: %s", error)
             self.close()
 
     def _record(
@@ -186,7 +186,7 @@ def _name_of(body: bytes) -> str:
 def _event(
     request: Request, asked: Attributes, name: str, code: int, stage: str, received: float, audit_id: str
 ) -> dict[str, Any]:
-    """Return the request as an event of audit.k8s.io/v1 at the level Metadata: bodies may hold secrets."""
+    """Return the request as an event of audit.k8s.io/v1, at level Metadata: bodies may hold secrets."""
     asker = request.impersonator or request.user
     event: dict[str, Any] = {
         "kind": "Event",

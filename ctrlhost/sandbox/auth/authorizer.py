@@ -1,4 +1,4 @@
-"""Decisions: bindings indexed by their subjects, so that a request looks only at what is bound to its user."""
+"""Authorization decisions: bindings are indexed by subject, so a request checks only those of its user."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TABLES = tuple(f"{GROUP}/{plural}" for plural in ("clusterrolebindings", "roleb
 _MAX_DECISIONS = 5000
 _MAX_USERS = 1000
 Right = tuple[str, str, str]
-"""Group, resource with its sub-resource, verb."""
+"""A group, a resource with its sub-resource, and a verb."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer, and why; the reason is empty where there is nothing to tell."""
+    """A decision and its reason, which may be empty."""
 
     allowed: bool
     reason: str = ""
@@ -36,7 +36,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one binding gives to one of its subjects; in all namespaces and outside of them if `namespace` is None."""
+    """The rules that one binding grants to a subject; cluster-wide if `namespace` is None."""
 
     namespace: str | None
     rules: tuple[Rule, ...]
@@ -45,10 +45,10 @@ class Grant:
 
 
 class Authorizer:
-    """Reads the RBAC objects of a store. Runs in the server's own thread."""
+    """Authorizes by the RBAC objects of a store. Runs in the server's own thread."""
 
     def __init__(self, store: Store) -> None:
-        """Decide by what is stored at the time of each question."""
+        """Decide by the objects stored at the time of each request."""
         self._tables = [store.table(name) for name in _TABLES]
         self._newest: tuple[int, ...] = ()
         self._by_user: dict[str, list[Grant]] = {}
@@ -58,7 +58,7 @@ class Authorizer:
         self._rules: dict[str, tuple[int, tuple[Rule, ...]]] = {}
 
     def authorize(self, user: User, asked: Attributes) -> Decision:
-        """Decide. Members of `system:masters` may do everything."""
+        """Return the decision. Members of `system:masters` may do everything."""
         if MASTERS in user.groups:
             return Decision(allowed=True)
         self._refresh()
@@ -70,31 +70,31 @@ class Authorizer:
         return found
 
     def note_use(self, user: User, asked: Attributes) -> None:
-        """Remember that a right was used, so that a test can tell which ones are not needed."""
+        """Record that a right was used, so that a test can find unneeded ones."""
         if asked.resource and (user.name in self._used or len(self._used) < _MAX_USERS):
             rights = self._used.setdefault(user.name, {})
             if len(rights) < _MAX_DECISIONS:
                 rights[asked.group, asked.full_resource, asked.verb] = None
 
     def used_by(self, name: str) -> list[Right]:
-        """Return the rights that a user of this name has used."""
+        """Return the rights that this user has used."""
         return list(self._used.get(name, ()))
 
     def require(self, user: User, asked: Attributes) -> Decision:
-        """Decide, and raise 403 if it is not allowed."""
+        """Return the decision; raise 403 if it is negative."""
         decision = self.authorize(user, asked)
         if not decision.allowed:
             raise refusal(user, asked, decision.reason)
         return decision
 
     def require_verb(self, operation: Operation, verb: str) -> None:
-        """Raise 403 unless the user may do `verb` too on what the operation is about."""
+        """Raise 403 unless the user may also do `verb` on the operation's object."""
         kind = operation.kind
         asked = Attributes(verb, "", kind.group, kind.version, kind.plural, "", operation.namespace, operation.name)
         self.require(operation.user, asked)
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
-        """Return all that a user may do in a namespace ("" for outside of any), and what could not be resolved."""
+        """Return a user's rules in a namespace ("" for none), and the references that could not be resolved."""
         self._refresh()
         rules: list[Rule] = []
         errors: list[str] = []
@@ -107,7 +107,7 @@ class Authorizer:
         return rules, list(dict.fromkeys(errors))
 
     def rules_of_role(self, reference: dict[str, Any], namespace: str) -> tuple[Rule, ...] | None:
-        """Return the rules of what a binding in `namespace` refers to; None if it is not there."""
+        """Return the rules of the role that a binding in `namespace` refers to; None if it is missing."""
         if reference.get("kind") == "Role":
             return self._of(self._tables[3].get(namespace, reference.get("name", "")))
         return self._of(self._tables[2].get("", reference.get("name", "")))
@@ -174,7 +174,7 @@ class Authorizer:
 
 
 def refusal(user: User, asked: Attributes, reason: str = "") -> Failure:
-    """403 in the words that clients and people know."""
+    """Return a 403 in upstream's words."""
     if not asked.resource:
         text = f'User "{user.name}" cannot {asked.verb} path "{asked.path}"'
         return Failure(403, "Forbidden", "forbidden: " + (f"{text}: {reason}" if reason else text))

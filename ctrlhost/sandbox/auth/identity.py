@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens, and requests in somebody else's name."""
+"""The user of a request: bearer tokens and impersonation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXTRA = "impersonate-extra-"
 
 
 class Identity:
-    """Knows the tokens of one server. Runs in the server's own thread."""
+    """Authenticates the requests of one server. Runs in the server's own thread."""
 
     def __init__(
         self, tokens: Mapping[str, User] | None, accounts: ServiceAccountTokens, authorizer: Authorizer | None
@@ -36,12 +36,12 @@ class Identity:
         self._authorizer = authorizer
 
     def add(self, token: str, user: User) -> None:
-        """Take one more token."""
+        """Accept another token."""
         if self._tokens is not None:
             self._tokens[token] = user
 
     def identify(self, request: Request) -> User:
-        """Tell for whom a request is done, and note it in the request; 401 where that is nobody."""
+        """Return the effective user of a request, and set it there; 401 if there is none."""
         user = request.user = self._authenticate(request)
         wanted = _impersonated_user(request)
         if wanted is not None:
@@ -51,10 +51,10 @@ class Identity:
         return user
 
     def of_token(self, token: str, audiences: Iterable[str]) -> tuple[User, list[str]] | None:
-        """Tell whose token it is, and for which audiences it is good; None if it is not good."""
+        """Return a token's user and the audiences it is valid for; None if it is invalid."""
         found = None
         for known, owner in (self._tokens or {}).items():
-            # All are compared, so that the time that it takes tells nothing.
+            # Compare with all tokens, so that the time reveals nothing.
             if hmac.compare_digest(known.encode(), token.encode()):
                 found = owner
         if found is not None:
@@ -68,7 +68,7 @@ class Identity:
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer":
             if self._authorizer is not None:
-                # Everybody may ask, and the roles say what nobody in particular may do.
+                # Roles decide what anonymous users may do.
                 return ANONYMOUS
             raise unauthorized()
         found = self.of_token(token.strip(), self._accounts.audiences)
@@ -77,7 +77,7 @@ class Identity:
         return found[0]
 
     def _check_impersonation(self, user: User, wanted: User) -> None:
-        """Raise 403 unless the user may speak for everything that makes up the other."""
+        """Raise 403 unless the user may impersonate every attribute of the other."""
         authorizer = self._authorizer
         if authorizer is None:
             return
@@ -99,12 +99,12 @@ class Identity:
 
 
 def unauthorized() -> Failure:
-    """401, without a word on what was wrong."""
+    """Return a 401 that does not tell what was wrong."""
     return Failure(401, "Unauthorized", "Unauthorized")
 
 
 def _impersonated_user(request: Request) -> User | None:
-    """Read the headers by which a request speaks for another; None where there is none, 400 where they name nobody."""
+    """Read the impersonation headers; None without any, 400 if they lack a user name."""
     headers = request.headers
     name = headers.get("impersonate-user", "")
     groups = tuple(part.strip() for part in headers.get("impersonate-group", "").split(",") if part.strip())
@@ -122,7 +122,7 @@ def _impersonated_user(request: Request) -> User | None:
 
 
 def _with_implied_groups(user: User) -> User:
-    """Add the groups that go without saying."""
+    """Add the implied groups."""
     groups = list(user.groups)
     if not groups and user.name.startswith(_ACCOUNT) and user.name.count(":") == 3:
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{user.name.split(':')[2]}"]

@@ -1,4 +1,4 @@
-"""One rule of a role: what it allows, and whether a set of rules covers another."""
+"""Rules of roles: what a rule allows, and whether a set of rules covers another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Texts = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Verbs on resources of groups, perhaps of certain names only; or verbs on paths that are no resources."""
+    """Verbs on resources of groups, optionally limited to names; or verbs on non-resource paths."""
 
     verbs: Texts = ()
     groups: Texts = ()
@@ -28,12 +28,12 @@ class Rule:
 
     @classmethod
     def of(cls, rule: dict[str, Any]) -> Rule:
-        """Read an entry of a role's `rules`."""
+        """Parse an entry of a role's `rules`."""
         keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         return cls(*(tuple(rule.get(key) or ()) for key in keys))
 
     def allows(self, asked: Attributes) -> bool:
-        """Return whether the rule alone allows what is asked."""
+        """Return whether the rule alone allows the request."""
         if not (ALL in self.verbs or asked.verb in self.verbs):
             return False
         if not asked.resource:
@@ -50,7 +50,7 @@ class Rule:
         return bool(asked.subresource) and f"*/{asked.subresource}" in self.resources
 
     def parts(self) -> Iterator[Rule]:
-        """Take the rule apart into rules of one verb and one resource, name or path each."""
+        """Split the rule into rules of one verb and one resource, name or path each."""
         for verb, url in itertools.product(self.verbs, self.urls):
             yield Rule((verb,), urls=(url,))
         for group, resource, verb in itertools.product(self.groups, self.resources, self.verbs):
@@ -60,7 +60,7 @@ class Rule:
                 yield Rule((verb,), (group,), (resource,), (name,))
 
     def covers(self, part: Rule) -> bool:
-        """Return whether the rule allows all that a part (as from `parts`) does."""
+        """Return whether the rule allows everything that a part (as from `parts`) does."""
         if not _has(self.verbs, part.verbs):
             return False
         if part.urls:
@@ -76,7 +76,7 @@ class Rule:
         return resource in self.resources or (bool(slash) and f"*/{subresource}" in self.resources)
 
     def __str__(self) -> str:
-        """Show the rule as messages about escalation do."""
+        """Format the rule as messages about escalation show it."""
         shown = zip(
             ("APIGroups", "Resources", "NonResourceURLs", "ResourceNames", "Verbs"),
             (self.groups, self.resources, self.urls, self.names, self.verbs),
@@ -85,7 +85,7 @@ class Rule:
         return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in shown if values) + "}"
 
     def as_dict(self) -> dict[str, list[str]]:
-        """Return the rule as the answer of a rules review has it."""
+        """Return the rule in the form of a rules review."""
         keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         values = (self.verbs, self.groups, self.resources, self.names, self.urls)
         return {key: list(value) for key, value in zip(keys, values, strict=True) if value}
@@ -95,7 +95,7 @@ EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
 
 
 def missing(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """Return what the wanted rules allow and the held ones do not; verbs on one resource stand together."""
+    """Return the rules that are wanted but not held; verbs on one resource are grouped."""
     merged: dict[Rule, list[str]] = {}
     for part in (part for rule in wanted for part in rule.parts() if not any(own.covers(part) for own in held)):
         key = replace(part, verbs=()) if part.resources else part
@@ -105,7 +105,7 @@ def missing(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
 
 
 def quoted(values: Iterable[str]) -> str:
-    """Show texts as a Go program does."""
+    """Format a list of strings as Go does."""
     return "[" + " ".join(json.dumps(value, ensure_ascii=False) for value in values) + "]"
 
 

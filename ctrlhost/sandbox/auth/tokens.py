@@ -1,4 +1,4 @@
-"""Tokens of service accounts: JSON web tokens signed with a key of this run, good while what they name is there."""
+"""Tokens of service accounts: JSON web tokens signed with a key of this run, valid while their objects exist."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ AUDIENCES = (ISSUER,)
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 _MAX_VERIFIED = 1000
 _EXTRA = "authentication.kubernetes.io/"
-#: What a token may be bound to, by its member in the claims, and the table that it is in.
+#: Kinds of objects that a token may be bound to: the member of the claims, and the table.
 BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
 
 class ServiceAccountTokens:
-    """Makes and reads tokens. Runs in the server's own thread."""
+    """Issues and verifies tokens. Runs in the server's own thread."""
 
-    #: Those that this server takes tokens for.
+    #: The audiences of this server.
     audiences = AUDIENCES
 
     def __init__(self, store: Store) -> None:
-        """Sign with a key that nobody else has; a token ends with the account or the object that it is bound to."""
+        """Generate a key; a token becomes invalid with its account or its bound object."""
         self._store = store
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, dict[str, Any]] = {}
@@ -47,7 +47,7 @@ class ServiceAccountTokens:
         audiences: Sequence[str] = (),
         bound: tuple[str, Snapshot] | None = None,
     ) -> tuple[str, float]:
-        """Make a token for an account; returns it and when it ends, in seconds since the epoch."""
+        """Issue a token for an account; return it and its expiry in seconds since the epoch."""
         now = int(time.time())
         own: dict[str, Any] = {
             "namespace": account.namespace,
@@ -69,7 +69,7 @@ class ServiceAccountTokens:
         return f"{head}.{self._signature(head)}", now + int(seconds)
 
     def user(self, token: str, audiences: Iterable[str] = AUDIENCES) -> tuple[User, list[str]] | None:
-        """Tell whose token it is and for which of the audiences; None for one that is not, or no longer, good."""
+        """Return a token's user and its valid ones of the audiences; None if it is invalid or expired."""
         claims = self._verified.get(token) or self._read(token)
         if claims is None or claims["exp"] <= time.time():
             return None
@@ -95,7 +95,7 @@ class ServiceAccountTokens:
         head, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(head).encode()):
             return None
-        # Whatever has our signature is what we wrote.
+        # A valid signature means that this server encoded the claims.
         claims: dict[str, Any] = msgspec.json.decode(_decode(head.partition(".")[2]))
         if len(self._verified) >= _MAX_VERIFIED:
             self._verified.clear()

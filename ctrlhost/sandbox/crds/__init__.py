@@ -1,4 +1,4 @@
-"""What a CRD may say, which names it gets, and the conditions that show it.
+"""Checks of CRDs, their accepted names and their conditions.
 
 Imports `registry` and below. Public: every module; the controller that acts on CRDs is `controllers.crds`.
 """

@@ -1,4 +1,4 @@
-"""The conditions of a CRD's status, and the finalizer that holds a CRD until its objects are gone."""
+"""The conditions of a CRD's status, and the finalizer that keeps a CRD until its objects are deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
 def set_condition(crd: Object, name: str, value: str, reason: str, message: str) -> None:
-    """Set a status condition; the time moves only when the value does."""
+    """Set a status condition; its transition time changes only with its value."""
     status = crd.setdefault("status", {})
     conditions = [dict(item) for item in status.get("conditions") or ()]
     entry = {"type": name, "status": value, "lastTransitionTime": times.now(), "reason": reason, "message": message}

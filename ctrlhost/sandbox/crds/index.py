@@ -1,4 +1,4 @@
-"""What is known of all CRDs, kept up with each write, so that a write need not look at the others."""
+"""An index of all CRDs, updated with each write, so that a write need not read the others."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ Names = tuple[str, ...]
 
 
 class CrdIndex:
-    """The names that each group has given away, and the CRDs that would like others than they have."""
+    """The accepted names of each group, and the CRDs that wait for names."""
 
     def __init__(self) -> None:
-        """Start without CRDs."""
+        """Create an empty index."""
         self._held: dict[str, tuple[str, Names, Names]] = {}
         self._resources: dict[str, Counter[str]] = {}
         self._kinds: dict[str, Counter[str]] = {}
         self._waiting: dict[str, set[str]] = {}
         self.pending: dict[str, None] = {}
-        """Names of CRDs whose life is to go on in the loop's next turn."""
+        """Names of CRDs to reconcile in the loop's next turn."""
 
     def used(self, group: str) -> tuple[Counter[str], Counter[str]]:
-        """Return what is accepted in a group: names of resources, and of kinds."""
+        """Return the accepted names of resources and of kinds in a group."""
         return self._resources.get(group, Counter()), self._kinds.get(group, Counter())
 
     def note(self, name: str, crd: Object | None) -> list[str]:
-        """Take in what a CRD says now, or that it is gone.
+        """Record a CRD's present state, or its deletion.
 
-        Gives the CRDs of its group that wait for names, if it has let one go, or has got one: they have to be judged
-        anew, since a name that is taken belongs into their conditions.
+        Return the CRDs of its group that wait for names, if its own have changed: their conditions show conflicts.
         """
         group, *before = self._held.pop(name, ("", (), ()))
         for counters, names in zip((self._resources, self._kinds), before, strict=True):
@@ -54,7 +53,7 @@ class CrdIndex:
 
 
 def is_satisfied(crd: Object) -> bool:
-    """Return whether a CRD has all the names that it asks for."""
+    """Return whether a CRD has all the names it requests."""
     wanted, accepted = crd["spec"]["names"], (crd.get("status") or {}).get("acceptedNames") or {}
     same = all((wanted.get(key) or None) == (accepted.get(key) or None) for key in {*wanted, *accepted})
     return same and is_true(crd, "NamesAccepted")

@@ -1,4 +1,4 @@
-"""Which of the names that a CRD asks for it gets: those that no CRD of its group has."""
+"""The names that a CRD gets: those it requests that no other CRD of its group has."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _KINDS = frozenset({"kind", "listKind"})
 def resolve(
     crd: Object, used: tuple[Container[str], Container[str]]
 ) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
-    """Return the accepted names and the conditions to set, None if all is well.
+    """Return the accepted names and the conditions to set; None if nothing changes.
 
-    `used` is what is accepted in the CRD's group: names of resources, and of kinds.
-    As in kube-apiserver a CRD's own accepted names count as used, except in the field that they are in; the short names
-    are one block; and the last field in conflict is the one that is told.
+    `used` are the accepted names of resources and of kinds in the CRD's group.
+    As in kube-apiserver a CRD's own accepted names count as used, except in their own field; the short names are
+    accepted or rejected together; and the last field in conflict is the one reported.
     """
     wanted = crd["spec"]["names"]
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
@@ -56,7 +56,7 @@ def resolve(
 
 
 def _conditions(crd: Object, reason: str, message: str) -> list[tuple[str, str, str, str]]:
-    """Return the conditions; a CRD that is established stays so, and one that is being installed does too."""
+    """Return the conditions; a CRD that is established or being installed stays so."""
     established = condition(crd, "Established")
     if reason:
         conditions = [("NamesAccepted", "False", reason, message)]

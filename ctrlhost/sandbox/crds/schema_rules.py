@@ -1,4 +1,4 @@
-"""Which schemas a CRD may have: the rules of structural schemas."""
+"""Checks of a CRD's schemas: the rules of structural schemas."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def causes(schema: Schema, field: str) -> list[Cause]:
             found.append(status.forbidden_field(f"{field}.properties[metadata]", text))
     patterns = pattern_causes(schema, field)
     if patterns:
-        # Defaults are checked against the patterns, so those must be good.
+        # Defaults are checked against the patterns, so those must be valid.
         return found + patterns
     found += _logic_causes(schema, schema, field)
     return found + _node(schema, field, 0)
@@ -160,7 +160,7 @@ def _default_causes(schema: Schema, field: str) -> list[Cause]:
 
 
 def _logic_causes(schema: Schema, outer: Schema, field: str) -> list[Cause]:
-    """Check what stands inside allOf, anyOf, oneOf and not: it may refine fields, not bring them in."""
+    """Check the contents of allOf, anyOf, oneOf and not: they may refine fields, but not declare them."""
     found: list[Cause] = []
     for name in _JUNCTORS:
         parts = schema.get(name) or []

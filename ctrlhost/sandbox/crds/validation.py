@@ -1,4 +1,4 @@
-"""Which CRDs are accepted."""
+"""Validation of CRDs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
 def warn(crd: Object, warnings: list[str], *, enforced: bool) -> None:
-    """Return what is accepted but has no effect; `enforced` tells whether rules have."""
+    """Add warnings about parts without effect; `enforced` says whether validation rules have one."""
     spec = crd.get("spec") or {}
     schemas = [((version.get("schema") or {}).get("openAPIV3Schema")) or {} for version in spec.get("versions") or ()]
     if not enforced and any(map(rules.has_rules, schemas)):
@@ -27,10 +27,10 @@ def warn(crd: Object, warnings: list[str], *, enforced: bool) -> None:
 
 
 def rule_causes(crd: Object) -> list[Cause]:
-    """Check the validation rules of a CRD that is right in all else."""
+    """Check the validation rules of a CRD that is valid otherwise."""
     schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in crd["spec"]["versions"]]
     if all(schema == schemas[0] for schema in schemas):
-        # A real server keeps one that all versions share in the place that the first API had for it.
+        # A real server stores a schema that all versions share in the field of the first API.
         return rules.problems(schemas[0], "spec.validation.openAPIV3Schema")
     found: list[Cause] = []
     for index, schema in enumerate(schemas):
@@ -65,7 +65,7 @@ def causes(crd: Object) -> list[Cause]:
 
 
 def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) -> list[Cause]:
-    """Check the names that are asked for, or those that were accepted, none of which need be there."""
+    """Check requested names, or accepted ones, which may be missing."""
     found = []
     for field in ("plural", "singular", "kind", "listKind"):
         text = names.get(field) or ""

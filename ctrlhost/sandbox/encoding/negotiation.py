@@ -1,4 +1,4 @@
-"""Content types: what bodies may be written in, and what answers may be asked for."""
+"""Content types: the encodings of request bodies, and the choice of a response's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ACCEPTED = f"{JSON}, {YAML}, {PROTOBUF}"
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """How to answer: the encoding, and the form that objects are put into (Table, PartialObjectMetadata or "")."""
+    """A response's encoding, and the kind that objects are converted to (Table, PartialObjectMetadata or "")."""
 
     media: str = JSON
     form: str = ""
@@ -73,13 +73,13 @@ def media_type(header: str) -> str:
 
 
 def unsupported(accepted: str = _ACCEPTED) -> Failure:
-    """415 that lists what would do."""
+    """Return a 415 that lists the supported types."""
     text = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
     return Failure(415, "UnsupportedMediaType", text)
 
 
 def decode_json(body: bytes, *, duplicates: list[str] | None = None) -> Any:
-    """Read JSON; 400 for what is none. Keys that stand twice in an object are added to `duplicates` with their path."""
+    """Decode JSON; 400 if it is invalid. Append the paths of duplicate keys to `duplicates`."""
     try:
         if duplicates is not None:
             return _with_duplicates(body, duplicates)
@@ -91,7 +91,7 @@ def decode_json(body: bytes, *, duplicates: list[str] | None = None) -> Any:
 
 
 def _with_duplicates(body: bytes, duplicates: list[str]) -> Any:
-    # With the objects themselves, so that none of them is freed and its id given again.
+    # Holds the objects themselves, so that no id is reused.
     twice: dict[int, tuple[dict[str, Any], list[str]]] = {}
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _with_duplicates(body: bytes, duplicates: list[str]) -> Any:
 
 
 def _name_duplicates(value: Any, path: str, twice: Mapping[int, Any], found: list[str]) -> None:
-    """Tell where the objects are that had a key twice; one that was dropped for its own key's sake is nowhere."""
+    """Collect the paths of duplicate keys; an object that was itself dropped as a duplicate has none."""
     if type(value) is dict:
         prefix = f"{path}." if path else ""
         if id(value) in twice:
@@ -123,7 +123,7 @@ def _name_duplicates(value: Any, path: str, twice: Mapping[int, Any], found: lis
 
 
 def check_depth(value: Any) -> None:
-    """Refuse what is nested deeper than any object needs to be."""
+    """Raise 400 for values nested deeper than any object needs."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [
@@ -149,9 +149,9 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def decode_yaml(body: bytes) -> Any:
-    """Read one YAML document as JSON; aliases may not blow it up."""
+    """Decode one YAML document as JSON; the expansion of aliases is bounded."""
     if body.lstrip()[:1] == b"{":
-        # Clients call JSON YAML, since it is: that of server-side apply mostly comes so.
+        # JSON is valid YAML, and clients mostly send it so for server-side apply.
         with contextlib.suppress(Failure):
             return decode_json(body)
     try:
@@ -160,18 +160,18 @@ def decode_yaml(body: bytes) -> Any:
             aliases += isinstance(event, yaml.AliasEvent)
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
-                # The parser takes time by the square of the depth, so it must not go on.
+                # The parser takes quadratic time in the depth, so it must stop here.
                 raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
             if nodes > _MAX_YAML_NODES or aliases > 100:
                 raise bad_request("the YAML document is too large or has too many aliases")
-        value = yaml.load(body, Loader=_Loader)  # noqa: S506 - the loader is a safe one
+        value = yaml.load(body, Loader=_Loader)  # noqa: S506 - the loader is safe
         return decode_json(msgspec.json.encode(_plain(value, [_MAX_YAML_NODES])))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError, AttributeError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
 
 
 def _plain(value: Any, left: list[int], depth: int = 0) -> Any:
-    """Make every key a string, as JSON has it; refuse what aliases expand too far."""
+    """Make every key a string, as in JSON; 400 if aliases expand too far."""
     left[0] -= 1
     if depth > MAX_DEPTH or left[0] < 0:
         raise bad_request("the YAML document is too large or nested too deeply")
@@ -189,13 +189,13 @@ def _key(key: Any) -> str:
 
 
 def encode_yaml(raw: bytes) -> bytes:
-    """Write JSON as YAML."""
+    """Convert JSON to YAML."""
     text: str = yaml.safe_dump(msgspec.json.decode(raw), sort_keys=True, allow_unicode=True, default_flow_style=False)
     return text.encode()
 
 
 def decode(content_type: str, body: bytes, kind: str, duplicates: list[str] | None = None) -> Any:
-    """Read a body in any encoding that is taken; `kind` "" refuses protobuf, which only built-in kinds have."""
+    """Decode a body in any supported encoding; `kind` "" refuses protobuf, which only built-in kinds have."""
     media = media_type(content_type)
     if media in ("", JSON):
         return decode_json(body, duplicates=duplicates)

@@ -22,14 +22,14 @@ Fields = Iterator[tuple[Number, int, Any]]
 
 
 class Malformed(Exception):
-    """The bytes are no message."""
+    """The bytes are not a valid message."""
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     result = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise Malformed("a varint is cut short or too long")
+            raise Malformed("truncated or overlong varint")
         byte = data[at]
         at += 1
         result |= (byte & 0x7F) << shift
@@ -51,21 +51,21 @@ def fields(data: bytes) -> Fields:
             size = 8 if wire == 1 else 4
             value, at = data[at : at + size], at + size
             if len(value) != size:
-                raise Malformed("a fixed number is cut short")
+                raise Malformed("truncated fixed-size number")
         elif wire == 2:
             size, at = _varint(data, at)
             if size > len(data) - at:
-                raise Malformed("a field is longer than its message")
+                raise Malformed("field longer than its message")
             value, at = data[at : at + size], at + size
         else:
-            raise Malformed(f"wire type {wire} is not used")
+            raise Malformed(f"unknown wire type {wire}")
         if not number:
             raise Malformed("field number 0")
         yield number, wire, value
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """Read an enveloped object; 400 for what is none. Its kind must be a built-in one, else KeyError."""
+    """Decode an enveloped object; 400 if it is invalid, KeyError if its kind is not built in."""
     if not body.startswith(MAGIC):
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
@@ -95,13 +95,13 @@ def decode(body: bytes) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     if type(value) is not bytes:
-        raise Malformed("a text has the wrong wire type")
+        raise Malformed("wrong wire type for a string")
     return value.decode("utf-8", "replace")
 
 
 def _message(shape: Shape, data: bytes, depth: int) -> dict[str, Any]:
     if depth > MAX_DEPTH:
-        raise Malformed("messages are nested too deeply")
+        raise Malformed("messages nested too deeply")
     by_number = {child.number: (name, child) for name, child in _own(shape).items()}
     result: dict[str, Any] = {}
     for number, wire, value in fields(data):
@@ -128,7 +128,7 @@ def _message(shape: Shape, data: bytes, depth: int) -> dict[str, Any]:
 
 
 def _own(shape: Shape) -> dict[str, Shape]:
-    """Return the fields that are the message's own: inlined members have numbers of another message."""
+    """Return the message's own fields: inlined members have the numbers of another message."""
     if not shape.inlined:
         return shape.fields
     foreign = {name for inner in shape.inlined.values() for name in inner.fields}
@@ -137,7 +137,7 @@ def _own(shape: Shape) -> dict[str, Shape]:
 
 def _bytes(value: Any) -> bytes:
     if type(value) is not bytes:
-        raise Malformed("a message has the wrong wire type")
+        raise Malformed("wrong wire type for a message")
     return value
 
 
@@ -167,12 +167,11 @@ def _zero(shape: Shape) -> Any:
 def _value(shape: Shape, wire: int, value: Any, depth: int) -> Any:
     if shape.type in ("integer", "boolean"):
         if wire != 0:
-            raise Malformed("a number has the wrong wire type")
-        number = value - 2**64 if value >= 2**63 else value
-        return bool(value) if shape.type == "boolean" else number
+            raise Malformed("wrong wire type for a number")
+        return bool(value) if shape.type == "boolean" else _signed(value)
     if shape.type == "number":
         if wire != 1:
-            raise Malformed("a double has the wrong wire type")
+            raise Malformed("wrong wire type for a double")
         return struct.unpack("<d", value)[0]
     data = _bytes(value)
     if shape.type == "object":
@@ -180,7 +179,7 @@ def _value(shape: Shape, wire: int, value: Any, depth: int) -> Any:
     if shape.type == "string":
         return _duration(data) if shape.name == "Duration" else _text(data)
     if shape.type == "array":
-        # A list in a map, as an extra of a user: a message whose field 1 repeats.
+        # A list in a map, such as a user's extra: a message whose field 1 repeats.
         return [_value(shape.element or Shape("any"), kind, item, depth) for _, kind, item in fields(data)]
     return _SPECIAL[shape.type if shape.type != "any" else shape.name](data)
 
@@ -191,7 +190,7 @@ def _members(data: bytes) -> dict[int, Any]:
 
 def _signed(value: Any) -> int:
     if type(value) is not int:
-        raise Malformed("a number has the wrong wire type")
+        raise Malformed("wrong wire type for a number")
     return value - 2**64 if value >= 2**63 else value
 
 
@@ -201,7 +200,7 @@ def _time(data: bytes, *, micros: bool = False) -> str | None:
         return None
     seconds, nanos = _signed(found.get(1, 0)), _signed(found.get(2, 0))
     if not -62135596800 <= seconds < 253402300800 or not 0 <= nanos < 10**9:
-        raise Malformed("a time is out of range")
+        raise Malformed("time out of range")
     moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
     text = moment.strftime("%H:%M:%S")
     day = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
@@ -222,12 +221,12 @@ def _raw_json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(_bytes(text)) if text else None
     except msgspec.DecodeError as error:
-        raise Malformed("a raw field holds no JSON") from error
+        raise Malformed("invalid JSON in a raw field") from error
 
 
 def _schema(data: bytes) -> Any:
     shape = builtin("apiextensions.JSONSchemaProps")
-    # The zeros that Go writes are dropped here, since nobody looks into a field that may hold one of several forms.
+    # Drop the zeros that Go writes here: fields that may hold one of several forms are not normalized later.
     return conform(shape, _message(shape, data, 1), "JSONSchemaProps", [])
 
 

@@ -1,4 +1,4 @@
-"""Where built-in kinds depart from the rule: a file per API group, and one strategy object per kind.
+"""The behaviour of built-in kinds: a file per API group, and one strategy object per kind.
 
 Imports `context` and below. Public: `strategy_of`, `strategy.set_defaults`, `cells`, and `services.hold`. A kind is
 added in `registry.builtin` and in its group's file.
@@ -20,7 +20,7 @@ _BUILTIN, _CUSTOM = BuiltinStrategy(), Strategy()
 
 
 def strategy_of(kind: Kind, subresource: str = "") -> Strategy:
-    """Return the strategy of a kind, or that of the kind that its sub-resource has."""
+    """Return the strategy of a kind, or of its sub-resource's kind."""
     if subresource == "scale":
         return _STRATEGIES["autoscaling", "Scale"]
     return _CUSTOM if kind.custom is not None else _STRATEGIES.get((kind.group, kind.kind), _BUILTIN)

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: accepted here, brought to life by `controllers.crds`."""
+"""CustomResourceDefinitions; `controllers.crds` establishes them."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class _Crds(BuiltinStrategy):
         validation.warn(obj, operation.warnings, enforced=context.options.cel == "enforce")
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check the schema and, of an established CRD, what may not change."""
+        """Check the schema and, of an established CRD, its immutable fields."""
         causes = validation.causes(obj)
         if not causes and context.options.cel == "enforce":
-            # Without a structural schema there are no types to check rules with.
+            # Rules are checked with the types of a structural schema.
             causes += validation.rule_causes(obj)
         versions = [version.get("name") for version in obj["spec"].get("versions") or ()]
         for index, name in enumerate((obj.get("status") or {}).get("storedVersions") or ()):
@@ -69,7 +69,7 @@ class _Crds(BuiltinStrategy):
         return causes
 
     def begin_deletion(self, context: ServerContext, obj: Object) -> None:
-        """Hold the CRD until its objects are gone. It has no grace period."""
+        """Keep the CRD until its objects are deleted. It has no grace period."""
         del obj["metadata"]["deletionGracePeriodSeconds"]
         conditions.begin_deletion(obj)
 

@@ -45,7 +45,7 @@ class _ControllerRevisions(BuiltinStrategy):
 
 
 class _Workload(BuiltinStrategy):
-    """A workload keeps its selector, which fits its template."""
+    """A workload's selector is immutable and matches its template."""
 
     kept_metadata = ("labels",)
     strategy = "updateStrategy"
@@ -84,7 +84,7 @@ class _Workload(BuiltinStrategy):
 
 
 class _Deployments(_Workload):
-    """Rollouts are driven by annotations too, so those count."""
+    """Annotations control rollouts too, so they raise the generation."""
 
     defaults = (
         ("spec.replicas", 1),
@@ -130,7 +130,7 @@ class _ReplicaSets(_Workload):
 
 
 class _StatefulSets(_Workload):
-    """Little of a StatefulSet's spec may change."""
+    """Most of a StatefulSet's spec is immutable."""
 
     defaults = (
         ("spec.replicas", 1),
@@ -184,7 +184,7 @@ class _DaemonSets(_Workload):
 
 
 class _Scales(BuiltinStrategy):
-    """The sub-resource by which a workload's size is read and set."""
+    """The sub-resource that reads and sets a workload's size."""
 
     columns = "Desired:i Available:i Age"
 

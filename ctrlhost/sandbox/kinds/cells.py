@@ -1,4 +1,4 @@
-"""The columns of tables, and the cells that several kinds have."""
+"""Columns of tables, and cells that several kinds share."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _TYPES = {"i": "integer", "d": "date"}
 def definition(
     name: str, kind: str = "string", *, priority: int = 0, format_: str = "", text: str = ""
 ) -> dict[str, Any]:
-    """Make one column's head."""
+    """Return a column's definition."""
     return {"name": name, "type": kind, "format": format_, "description": text, "priority": priority}
 
 
 def heads(columns: str) -> list[dict[str, Any]]:
-    """Make the heads of columns, named with a flag each: `:i` integer, `:d` date, `:w` shown in wide tables only."""
+    """Return the definitions of columns, each a name with a flag: `:i` integer, `:d` date, `:w` wide tables only."""
     found = []
     for column in columns.split():
         name, _, flag = column.partition(":")
@@ -44,11 +44,11 @@ def images(obj: Object) -> tuple[str, str]:
 
 
 def labels(selector: Any) -> str:
-    """Return a map of labels as text."""
+    """Format a map of labels."""
     return ",".join(f"{key}={value}" for key, value in sorted((selector or {}).items())) or NONE
 
 
 def first(items: list[str], nothing: str) -> str:
-    """Return the first three items, and how many more there are."""
+    """Format the first three items, and the number of others."""
     text = ",".join(items[:3]) or nothing
     return text + (f" + {len(items) - 3} more..." if len(items) > 3 else "")

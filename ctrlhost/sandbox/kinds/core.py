@@ -37,7 +37,7 @@ _KEY_TEXT = (
 
 
 class _Namespaces(BuiltinStrategy):
-    """A namespace outlives its deletion until it is empty."""
+    """A namespace stays until its contents are deleted."""
 
     columns = "Status Age"
 
@@ -45,7 +45,7 @@ class _Namespaces(BuiltinStrategy):
         return ((obj.get("status") or {}).get("phase", ""), created(obj))
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Label it, hold it, and call it active."""
+        """Set the label, the finalizer and the phase."""
         name = obj["metadata"].get("name", "")
         obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
         finalizers = obj["spec"].setdefault("finalizers", [])
@@ -60,7 +60,7 @@ class _Namespaces(BuiltinStrategy):
         obj["metadata"].setdefault("labels", {}).setdefault("kubernetes.io/metadata.name", operation.name)
 
     def check_delete(self, context: ServerContext, operation: Operation) -> None:
-        """Keep the namespaces that the server itself needs."""
+        """Refuse to delete the namespaces that the server needs."""
         if operation.name in IMMORTAL:
             raise status.forbidden("namespaces", "", operation.name, "this namespace may not be deleted")
 
@@ -68,13 +68,13 @@ class _Namespaces(BuiltinStrategy):
         return bool((obj.get("spec") or {}).get("finalizers"))
 
     def begin_deletion(self, context: ServerContext, obj: Object) -> None:
-        """Show that it is going. It has no grace period."""
+        """Set the phase. A namespace has no grace period."""
         del obj["metadata"]["deletionGracePeriodSeconds"]
         obj.setdefault("status", {})["phase"] = "Terminating"
 
 
 class _Data(BuiltinStrategy):
-    """What Secrets and ConfigMaps have in common."""
+    """The base of Secrets and ConfigMaps."""
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         causes = []
@@ -97,7 +97,7 @@ class _Data(BuiltinStrategy):
 
 
 class _ConfigMaps(_Data):
-    """Just data."""
+    """Plain data."""
 
     columns = "Data Age"
 
@@ -142,7 +142,7 @@ class _Secrets(_Data):
 
 
 class _Events(BuiltinStrategy):
-    """Events say which object they are about."""
+    """Events refer to an object."""
 
     columns = "Last-Seen Type Reason Object Subobject:w Source:w Message First-Seen:w Count:w Name:w"
 
@@ -175,7 +175,7 @@ class _Events(BuiltinStrategy):
         )
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check whose event it is, and the fields that events of today have; those of old have no `eventTime`."""
+        """Check the object's namespace, and the fields of new events; old ones have no `eventTime`."""
         about = obj.get("regarding") or obj.get("involvedObject") or {}
         namespace, wanted = about.get("namespace", ""), obj["metadata"].get("namespace")
         causes = []
@@ -204,7 +204,7 @@ class _Events(BuiltinStrategy):
 
 
 class _Nodes(BuiltinStrategy):
-    """The machines."""
+    """Nodes."""
 
     columns = "Status Roles Age Version Internal-IP:w External-IP:w OS-Image:w Kernel-Version:w Container-Runtime:w"
 
@@ -232,7 +232,7 @@ class _Nodes(BuiltinStrategy):
 
 
 class _Endpoints(BuiltinStrategy):
-    """The addresses of a Service, in the old form."""
+    """The addresses of a Service, in the deprecated form."""
 
     defaults = (("subsets[*].ports[*].protocol", "TCP"),)
     columns = "Endpoints Age"

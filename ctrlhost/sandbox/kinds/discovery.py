@@ -21,7 +21,7 @@ _TYPES = ("FQDN", "IPv4", "IPv6")
 
 
 class _EndpointSlices(BuiltinStrategy):
-    """A slice keeps its type of addresses."""
+    """The address type of a slice is immutable."""
 
     defaults = (("ports[*].protocol", "TCP"), ("ports[*].name", ""))
     columns = "AddressType Ports Endpoints Age"

@@ -1,4 +1,4 @@
-"""Checks of fields that several kinds have."""
+"""Checks of fields that several kinds share."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
 def port_causes(value: Any, field: str) -> list[Cause]:
-    """Check the number of a port; names are left alone."""
+    """Check the number of a port; names are not checked."""
     if type(value) is int and not 1 <= value <= 65535:
         return [status.invalid_value(field, value, "must be between 1 and 65535, inclusive")]
     return []
 
 
 def not_negative(spec: Mapping[str, Any], field: str) -> list[Cause]:
-    """Check a count or a time of a spec that may be missing."""
+    """Check an optional count or duration of a spec."""
     value = spec.get(field)
     if type(value) is int and value < 0:
         return [status.invalid_value(f"spec.{field}", value, "must be greater than or equal to 0")]
@@ -33,7 +33,7 @@ def not_negative(spec: Mapping[str, Any], field: str) -> list[Cause]:
 
 
 def immutable(obj: Object, old: Object | None, *path: str) -> list[Cause]:
-    """Check that an update leaves a field alone."""
+    """Check that an update does not change a field."""
     value = at(obj, path)
     if old is None or value == at(old, path):
         return []

@@ -1,4 +1,4 @@
-"""Ingresses and their classes, and the addresses in a status, which Services have too."""
+"""Ingresses and their classes, and the load balancer addresses of a status, which Services have too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST_NAME = 253
 
 
 class _Ingresses(BuiltinStrategy):
-    """A new Ingress without a class gets the default one. Addresses in the status are checked."""
+    """A new Ingress without a class gets the default one."""
 
     columns = "Class Hosts Address Ports Age"
 
@@ -40,7 +40,7 @@ class _Ingresses(BuiltinStrategy):
         return (spec.get("ingressClassName") or NONE, first(hosts, "*"), ",".join(addresses(obj)), ports, created(obj))
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Fill in the default class as admission does: the newest one, unless a class is named in some way."""
+        """Set the default class as admission does: the newest one, unless a class is named."""
         if "ingressClassName" in obj["spec"] or CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
             return
         classes = [one.decode()["metadata"] for one in context.store.table("networking.k8s.io/ingressclasses").list()]
@@ -50,7 +50,7 @@ class _Ingresses(BuiltinStrategy):
             obj["spec"]["ingressClassName"] = min(one["name"] for one in defaults if one["creationTimestamp"] == newest)
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Check that a new one names one class, and the status, where it changes."""
+        """Check the spec, that a new Ingress names one class, and a changed status."""
         found = _spec_causes(obj) + address_causes(obj, old, operation.warnings)
         named, annotated = obj["spec"].get("ingressClassName"), obj["metadata"].get("annotations") or {}
         if old is None and CLASS_ANNOTATION in annotated and named and named != annotated[CLASS_ANNOTATION]:
@@ -65,7 +65,7 @@ class _Ingresses(BuiltinStrategy):
 
 
 class _IngressClasses(BuiltinStrategy):
-    """A class keeps its controller."""
+    """The controller of a class is immutable."""
 
     defaults = (("spec.parameters.scope", "Cluster"),)
     columns = "Controller Parameters Age"
@@ -135,20 +135,20 @@ def _backend_causes(backend: Mapping[str, Any], where: str) -> list[Cause]:
 
 
 def entries(obj: Object | None) -> list[dict[str, Any]]:
-    """Return the addresses in an object's status."""
+    """Return the load balancer addresses of an object's status."""
     found: list[dict[str, Any]] = (((obj or {}).get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     return found
 
 
 def addresses(obj: Object) -> list[str]:
-    """Return those addresses as a table shows them."""
+    """Return the addresses as tables show them."""
     return [item.get("ip") or item.get("hostname") or "" for item in entries(obj)]
 
 
 def address_causes(obj: Object, old: Object | None, warnings: list[str], *, modes: bool = False) -> list[Cause]:
-    """Check the addresses of a status that changes; an IP that was there before may stay.
+    """Check the addresses of a changed status; unchanged IPs are not checked.
 
-    `modes` says that the kind has `ipMode`. What is only odd is added to `warnings`.
+    `modes` says that the kind has `ipMode`. Minor problems are added to `warnings`.
     """
     before = entries(old)
     if entries(obj) == before:

@@ -1,4 +1,4 @@
-"""The spec of a pod, in a Pod or in the template of a workload: its defaults, and what makes it invalid."""
+"""The spec of a pod, in a Pod or in a workload's template: defaults and validation."""
 
 from __future__ import annotations
 

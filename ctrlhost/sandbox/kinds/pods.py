@@ -25,7 +25,7 @@ _ADMITTED = ("priority", "preemptionPolicy", "tolerations", "serviceAccountName"
 
 
 class _Pods(BuiltinStrategy):
-    """A pod's spec hardly changes, and a scheduled pod is deleted in two steps."""
+    """Most of a pod's spec is immutable, and a scheduled pod is deleted in two steps."""
 
     kept_metadata = ("ownerReferences", "deletionTimestamp")
     graceful = True
@@ -57,7 +57,7 @@ class _Pods(BuiltinStrategy):
         )
 
     def default(self, obj: Object) -> None:
-        """Let requests follow limits."""
+        """Set missing requests to the limits."""
         pod_spec.default(obj["spec"])
         for container in obj["spec"].get("containers") or ():
             limits = (container.get("resources") or {}).get("limits")
@@ -67,25 +67,25 @@ class _Pods(BuiltinStrategy):
                     requests.setdefault(name, value)
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Set the first phase and the quality of service, and what admission gives every pod."""
+        """Set the phase, the quality of service, and the fields that admission sets."""
         _admit(obj["spec"])
         obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
-        """Keep the priority that admission gave."""
+        """Keep the priority that admission set."""
         for name in ("priority", "preemptionPolicy"):
             if name in old["spec"]:
                 obj["spec"].setdefault(name, old["spec"][name])
 
     def tracked(self, obj: Object, sent: Object) -> Object:
-        """Leave out what admission gave: its creator did not ask for it."""
+        """Omit the fields that admission set."""
         spec = {key: value for key, value in obj["spec"].items() if key not in _ADMITTED or key in sent}
         if sent.get("tolerations"):
             spec["tolerations"] = sent["tolerations"]
         return {**obj, "spec": spec}
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Allow only the changes that a running pod can take."""
+        """Check the spec, and that only mutable fields change."""
         found = pod_spec.causes(obj["spec"], "spec")
         if old is None or operation.subresource or _frozen(obj["spec"]) == _frozen(old["spec"]):
             return found
@@ -97,7 +97,7 @@ class _Pods(BuiltinStrategy):
         return [*found, status.forbidden_field("spec", text)]
 
     def grace_period(self, obj: Object, wanted: int | None) -> int:
-        """Return no time to a pod that runs nowhere."""
+        """Return the grace period, 0 for a pod that does not run."""
         spec = obj.get("spec") or {}
         phase = (obj.get("status") or {}).get("phase")
         if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
@@ -107,7 +107,7 @@ class _Pods(BuiltinStrategy):
 
 
 def _admit(spec: dict[str, Any]) -> None:
-    """Return a pod its priority, and five minutes on a node that does not answer."""
+    """Set the priority, and tolerations of unreachable nodes for five minutes."""
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     tolerations = list(spec.get("tolerations") or ())
@@ -129,7 +129,7 @@ def _frozen(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def quality_of_service(spec: dict[str, Any]) -> str:
-    """Derive the class from the containers' requests and limits."""
+    """Return the QoS class of the containers' requests and limits."""
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     resources = [container.get("resources") or {} for container in containers]
     if not any(item.get("requests") or item.get("limits") for item in resources):
@@ -151,7 +151,7 @@ def _restarts(status: Object) -> str:
 
 
 def _reason(pod: Object) -> str:
-    """Sum up how a pod is doing."""
+    """Return a pod's status as tables show it."""
     spec, status = pod["spec"], pod.get("status") or {}
     reason = str(status.get("reason") or status.get("phase") or "")
     initial = _initial(spec, status)
@@ -187,7 +187,7 @@ def _ended(terminated: Object, prefix: str = "") -> str:
 
 
 def _initial(spec: Object, status: Object) -> str:
-    """Return what the first unfinished init container does; "" if there is none."""
+    """Return the state of the first unfinished init container; "" if there is none."""
     statuses = status.get("initContainerStatuses") or ()
     for index, item in enumerate(statuses):
         state = item.get("state") or {}

@@ -1,4 +1,4 @@
-"""Nobody may give what he does not have: what is checked before a role or a binding is stored."""
+"""Roles and bindings; writing them must not escalate privileges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 
 
 class _Guarded(BuiltinStrategy):
-    """What the two checks share."""
+    """The base of both strategies, without checks for members of `system:masters`."""
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
         if context.authorizer is not None and MASTERS not in operation.user.groups:
@@ -35,11 +35,11 @@ class _Guarded(BuiltinStrategy):
             self.check(context.authorizer, operation, obj, old)
 
     def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
-        """Raise 403 if the write would give rights that the user does not have."""
+        """Raise 403 if the write would grant rights that the user lacks."""
 
 
 class _Roles(_Guarded):
-    """Roles and ClusterRoles: `escalate` on them allows rules beyond one's own rights."""
+    """Roles and ClusterRoles: `escalate` on them allows rules beyond the user's own."""
 
     columns = "Created-At:d"
 
@@ -72,7 +72,7 @@ class _Roles(_Guarded):
 
 
 class _Bindings(_Guarded):
-    """RoleBindings and ClusterRoleBindings: `bind` on a role allows to bind it without having its rights."""
+    """RoleBindings and ClusterRoleBindings: `bind` on a role allows binding it without holding its rights."""
 
     defaults = (("roleRef.apiGroup", GROUP),)
     columns = "Role Age Users:w Groups:w ServiceAccounts:w"

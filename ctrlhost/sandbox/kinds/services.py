@@ -1,4 +1,4 @@
-"""_Services: addresses and ports are handed out when a Service is created."""
+"""Services: their addresses and ports are allocated at creation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
 class _Services(BuiltinStrategy):
-    """The store of taken addresses lives in the context; a holder is known by its uid."""
+    """Allocations are kept in the context, by the uid of the holder."""
 
     allocates = True
     defaults = (("spec.type", "ClusterIP"), ("spec.sessionAffinity", "None"), ("spec.ports[*].protocol", "TCP"))
@@ -63,7 +63,7 @@ class _Services(BuiltinStrategy):
                 spec.setdefault("ipFamilies", ["IPv4"])
                 spec.setdefault("ipFamilyPolicy", "SingleStack")
             else:
-                # Its endpoints are written by hand, in any family.
+                # Endpoints without a selector may be of any family.
                 spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
                 spec.setdefault("ipFamilyPolicy", "RequireDualStack")
         if kind in ("NodePort", "LoadBalancer"):
@@ -77,12 +77,12 @@ class _Services(BuiltinStrategy):
             spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Hand out what was not asked for by name."""
+        """Allocate addresses and ports that were not requested."""
         obj["status"] = {"loadBalancer": {}}
         self._allocate(context, obj)
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
-        """Keep what was handed out before and left out now; a change of type frees what the new type has not."""
+        """Keep omitted allocations; a change of type frees those that the new type lacks."""
         if operation.subresource:
             return
         spec, before = obj["spec"], old["spec"]
@@ -106,7 +106,7 @@ class _Services(BuiltinStrategy):
             self._allocate(context, obj)
 
     def tracked(self, obj: Object, sent: Object) -> Object:
-        """Leave out what was handed out: its creator did not ask for it."""
+        """Omit allocated fields that were not requested."""
         spec = {key: value for key, value in obj["spec"].items() if key not in _ALLOCATED or key in sent}
         if "ports" in spec:
             asked = {_port_key(port): "nodePort" in port for port in sent.get("ports") or ()}
@@ -232,7 +232,7 @@ def _external(obj: Object, kind: str) -> str:
 
 
 def hold(context: ServerContext, obj: Object) -> None:
-    """Note the addresses and ports of a stored Service as taken."""
+    """Record the addresses and ports of a stored Service as allocated."""
     uid = obj["metadata"]["uid"]
     if (address := obj["spec"].get("clusterIP", "None")) != "None":
         _pool(context, "clusterIP")[address] = uid
@@ -242,7 +242,7 @@ def hold(context: ServerContext, obj: Object) -> None:
 
 
 def release(context: ServerContext, obj: Object) -> None:
-    """Return back what a Service holds."""
+    """Free the allocations of a Service."""
     uid = obj["metadata"]["uid"]
     for name in ("clusterIP", "nodePort"):
         pool = _pool(context, name)
@@ -265,7 +265,7 @@ def _node_key(port: dict[str, Any]) -> str:
 def _free_address(context: ServerContext) -> str:
     network = ipaddress.ip_network(context.options.service_cidr)
     pool = _pool(context, "clusterIP")
-    # The serial makes a freed address be used again last.
+    # Because of the serial, a freed address is reused last.
     for _ in range(network.num_addresses):
         offset = 10 + next(context.serial) % (network.num_addresses - 11)
         address = str(network.network_address + offset)

@@ -1,4 +1,4 @@
-"""What a kind may do differently from the rule."""
+"""The behaviour that kinds may override."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.registry import Kind
 
 Rule = tuple[str, Any]
-"""A path, and the default of the field there, which is set wherever the path's parent exists."""
+"""A path and a default, which is set wherever the path's parent exists."""
 
 
 class Strategy:
-    """The rule. Methods that receive an object may change it, unless they say otherwise."""
+    """The default behaviour. Methods may change the object they receive, unless they say otherwise."""
 
     allocates = False
-    """Whether `prepare_create` sets fields that nobody manages."""
+    """Whether `prepare_create` sets fields that no manager owns."""
     graceful = False
     """Whether deletion has a grace period, even if it is 0."""
     defaults: Sequence[Rule] = ()
@@ -32,55 +32,55 @@ class Strategy:
     """The columns of a table behind the name, as `cells.heads` reads them."""
 
     def cells(self, obj: Object) -> Sequence[Any]:
-        """Return the cells of an object's row behind the name. Changes nothing."""
+        """Return the cells of an object's row behind the name, without changing it."""
         return (created(obj),)
 
     def default(self, obj: Object) -> None:
-        """Set the defaults that depend on other fields; the constant ones are in place."""
+        """Set the defaults that depend on other fields, after the constant ones."""
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        """Set what the server sets at creation; defaults are in place, status is gone."""
+        """Set the server's fields at creation; defaults are set, status is removed."""
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
-        """Carry over what an update leaves alone."""
+        """Carry over fields that an update does not change."""
 
     def tracked(self, obj: Object, sent: Object) -> Object:
-        """Return what of a new object its creator manages; `sent` is its spec as received. Changes nothing."""
+        """Return the part of a new object that its creator manages, a copy; `sent` is its spec as received."""
         return obj
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-        """Return what is wrong with the object, metadata aside."""
+        """Return the causes why the object is invalid, except for metadata."""
         return []
 
     def created(self, context: ServerContext, obj: Object) -> None:
-        """Act on a stored object."""
+        """Called after a creation."""
 
     def updated(self, context: ServerContext, obj: Object, old: Object) -> None:
-        """Act on a changed object."""
+        """Called after an update."""
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
-        """Act on a deleted object."""
+        """Called after a deletion."""
 
     def check_delete(self, context: ServerContext, operation: Operation) -> None:
-        """Refuse a deletion by raising."""
+        """Raise to refuse a deletion."""
 
     def grace_period(self, obj: Object, wanted: int | None) -> int:
         """Return the seconds between the request and the deletion."""
         return 0
 
     def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
-        """Return whether something other than finalizers keeps the object for now."""
+        """Return whether something other than finalizers delays the deletion."""
         return False
 
     def begin_deletion(self, context: ServerContext, obj: Object) -> None:
-        """Mark an object whose deletion begins."""
+        """Mark an object at the beginning of its deletion."""
 
     def metadata_counts(self, obj: Object, old: Object) -> bool:
         """Return whether a change of metadata raises the generation."""
         return False
 
     def only_status(self, kind: Kind, obj: Object, old: Object) -> Object:
-        """Return what a write to /status stores: everything but status stays as it is."""
+        """Return the object that a write to /status stores: only status changes."""
         result = {key: value for key, value in old.items() if key != "status"}
         result["metadata"] = dict(old["metadata"])
         if "status" in obj:
@@ -89,7 +89,7 @@ class Strategy:
 
 
 class BuiltinStrategy(Strategy):
-    """Built-in kinds let metadata through /status, with exceptions."""
+    """The default for built-in kinds: /status also writes metadata, with exceptions."""
 
     kept_metadata: tuple[str, ...] = ()
 
@@ -105,7 +105,7 @@ class BuiltinStrategy(Strategy):
 
 
 def set_defaults(strategy: Strategy, obj: Object) -> None:
-    """Fill in a built-in object's defaults, in place."""
+    """Set a built-in object's defaults, in place."""
     for path, value in strategy.defaults:
         *parents, last = path.split(".")
         for parent in _parents(obj, parents):
@@ -115,7 +115,7 @@ def set_defaults(strategy: Strategy, obj: Object) -> None:
 
 
 def below(prefix: str, rules: Sequence[Rule]) -> list[Rule]:
-    """Return the rules for an object that is found at `prefix`."""
+    """Return rules with `prefix` in front of their paths."""
     return [(f"{prefix}.{path}", value) for path, value in rules]
 
 

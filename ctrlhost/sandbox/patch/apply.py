@@ -1,4 +1,4 @@
-"""Merging an applied configuration onto the live object, and taking out what nobody wants any more."""
+"""Merging an applied configuration into the live object, and removing fields without a manager."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ctrlhost.sandbox.schema.shapes import ANY, Shape
 
 
 def merge(shape: Shape, live: Any, applied: Any) -> Any:
-    """Return `live` with everything that `applied` says; neither is changed."""
+    """Return `live` merged with `applied`; neither is changed."""
     if live is None or not is_granular(shape, applied) or not is_granular(shape, live):
         return applied
     if type(applied) is dict:
@@ -27,7 +27,7 @@ def merge(shape: Shape, live: Any, applied: Any) -> Any:
 
 
 def _merge_list(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any]:
-    """Merge by keys: the applied items in their order, the live ones where they stood among them."""
+    """Merge by keys: the applied items in their order, the live ones at their place among them."""
     element = shape.element or ANY
     wanted = {element_of(shape, item): item for item in applied}
     present = {element_of(shape, item): item for item in live}
@@ -37,7 +37,7 @@ def _merge_list(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any]:
         if name not in wanted:
             result.append(item)
             continue
-        # Everything that stands before it in the applied list comes first.
+        # Items before it in the applied list come first.
         if name in waiting:
             index = waiting.index(name)
             result += [_joined(shape, element, present, wanted, other) for other in waiting[: index + 1]]
@@ -53,7 +53,7 @@ def _joined(shape: Shape, element: Shape, present: dict[str, Any], wanted: dict[
 
 
 def remove(shape: Shape, value: Any, gone: FieldSet, kept: FieldSet, path: Path = ()) -> Any:
-    """Return `value` without the members in `gone` that `kept` has no part of; None if nothing is left."""
+    """Return `value` without the members in `gone` that `kept` does not cover; None if nothing is left."""
     if not covers(gone, path) and path:
         return value
     if not is_granular(shape, value):
@@ -78,5 +78,5 @@ def remove(shape: Shape, value: Any, gone: FieldSet, kept: FieldSet, path: Path 
 
 
 def _only_gone(shape: Shape, value: Any, path: Path, gone: FieldSet) -> bool:
-    """Return whether an item goes as a whole: keyed items do, once nobody keeps anything in them."""
+    """Return whether an item is removed as a whole: keyed items are, once no member of them is kept."""
     return path[-1].startswith(("k:", "v:")) or not is_granular(shape, value) or path in gone

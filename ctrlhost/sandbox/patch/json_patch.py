@@ -30,7 +30,7 @@ def json_patch(document: Any, operations: Any) -> Any:
             raise bad_request("json: cannot unmarshal value into Go value of type jsonpatch.Operation")
         _operate(holder, operation)
     if type(holder[""]) not in (dict, list):
-        raise PatchError("no document is left")
+        raise PatchError("the result is not a document")
     return holder[""]
 
 
@@ -41,7 +41,7 @@ def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     if name in _WITH_VALUE and "value" not in operation:
         raise PatchError("missing value")
     if not path and name in ("add", "remove", "move", "copy"):
-        # Upstream's library takes the whole document only to be replaced or tested.
+        # Upstream's library allows the whole document only for replace and test.
         raise PatchError(f"{name} of the whole document")
     pointer = _pointer(path)
     if name == "add":
@@ -61,7 +61,7 @@ def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
         value = _get(holder, _pointer(source))
         if name == "move":
             if path.startswith(source + "/"):
-                raise PatchError("a value can not be moved into itself")
+                raise PatchError("cannot move a value into itself")
             _remove(holder, _pointer(source))
         _add(holder, pointer, copy.deepcopy(value))
     else:
@@ -136,7 +136,7 @@ def _remove(holder: dict[str, Any], pointer: list[str]) -> None:
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """Apply a merge patch; the document's untouched parts are shared with the result."""
+    """Apply a merge patch; the result shares the document's unchanged parts."""
     if type(patch) is not dict:
         return patch
     result = dict(document) if type(document) is dict else {}

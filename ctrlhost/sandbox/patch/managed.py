@@ -1,4 +1,4 @@
-"""Who manages which field: the entries of metadata.managedFields."""
+"""The managers of fields: the entries of metadata.managedFields."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Manager:
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What tells entries apart."""
+        """The key of the entry."""
         return (self.name, self.operation, self.api_version, self.subresource)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the entry as it stands on the wire."""
+        """Return the entry in wire form."""
         entry: dict[str, Any] = {
             "manager": self.name,
             "operation": self.operation,
@@ -65,14 +65,14 @@ class Manager:
 
 
 def shape_of(kind: Kind) -> Shape:
-    """Return the shape by which a kind's fields are tracked."""
+    """Return the shape for tracking a kind's fields."""
     if kind.custom is not None:
         return kind.custom.shape
     return of_kind(kind.group, kind.kind) or ANY
 
 
 def read(entries: Any) -> list[Manager]:
-    """Read the entries; 400 for what is none."""
+    """Decode the entries; 400 for invalid ones."""
     found = []
     for entry in entries or ():
         if type(entry) is not dict or entry.get("operation") not in (APPLY, UPDATE):
@@ -93,7 +93,7 @@ def read(entries: Any) -> list[Manager]:
 
 
 def write(obj: Object, managers: list[Manager]) -> None:
-    """Store the entries that still have a field."""
+    """Store the entries that still have fields."""
     kept = sorted((manager for manager in managers if manager.fields), key=_order)
     entries = [manager.as_dict() for manager in kept]
     if entries:
@@ -103,7 +103,7 @@ def write(obj: Object, managers: list[Manager]) -> None:
 
 
 def _order(manager: Manager) -> tuple[str, ...]:
-    """Appliers first, then the oldest."""
+    """Sort appliers first, then by time."""
     return (manager.operation, manager.time, manager.name, manager.api_version, manager.subresource)
 
 
@@ -123,7 +123,7 @@ def trackable(kind: Kind, obj: Object, subresource: str = "") -> Object:
 
 
 def track_create(operation: Operation, obj: Object) -> None:
-    """Note that the creator manages every field of a new object."""
+    """Record that the creator manages every field of a new object."""
     obj["metadata"].pop("managedFields", None)
     kind = operation.kind
     if operation.applied is not None:
@@ -134,7 +134,7 @@ def track_create(operation: Operation, obj: Object) -> None:
 
 
 def track_update(operation: Operation, obj: Object, old: Object, sent: Any) -> None:
-    """Note that the writer manages the fields that it changed; `sent` is the list that it wants to have, if any."""
+    """Record that the writer manages the changed fields; `sent` is the list of entries it sent, if any."""
     if sent is not None and not any(sent):
         obj["metadata"].pop("managedFields", None)
         return
@@ -143,7 +143,7 @@ def track_update(operation: Operation, obj: Object, old: Object, sent: Any) -> N
     managers = read(sent if replaced else stored)
     kind = operation.kind
     if stored is None and not replaced:
-        # Nobody is tracked after a reset until somebody applies.
+        # After a reset, tracking starts again with the next apply.
         obj["metadata"].pop("managedFields", None)
         return
     subresource = operation.subresource if operation.subresource in ("status", "scale") else ""
@@ -166,7 +166,7 @@ def track_update(operation: Operation, obj: Object, old: Object, sent: Any) -> N
 
 
 def _bounded(managers: list[Manager]) -> list[Manager]:
-    """Keep the number of Update entries small by joining the oldest."""
+    """Limit the number of Update entries by merging the oldest."""
     updates = sorted((item for item in managers if item.operation == UPDATE), key=lambda item: item.time)
     surplus = len(updates) - MAX_UPDATE_ENTRIES
     if surplus <= 0:
@@ -180,7 +180,7 @@ def _bounded(managers: list[Manager]) -> list[Manager]:
 
 
 def unchanged(obj: Object, old: Object) -> bool:
-    """Return whether a write changed nothing, the times in managedFields aside."""
+    """Return whether a write changed nothing but times in managedFields."""
     if obj.keys() != old.keys() or any(obj[key] != old[key] for key in obj if key != "metadata"):
         return False
     left, right = dict(obj["metadata"]), dict(old["metadata"])

@@ -83,15 +83,15 @@ def _merge_list(shape: Shape, original: Any, patch: list[Any], order: list[Any] 
 
 
 def _plain(value: Any) -> Any:
-    """Take directives and nulls out of a value that replaces what was there."""
+    """Remove directives and nulls from a value that replaces the old one."""
     if type(value) is dict:
         return {key: _plain(item) for key, item in value.items() if not key.startswith("$") and item is not None}
     return value
 
 
 def _ordered(shape: Shape, items: list[Any], order: list[Any], before: list[Any]) -> list[Any]:
-    """Put the items that `order` names into its order. The others keep theirs, and stand before a named one only where
-    both were there `before` in that order; so what is new comes first."""
+    """Sort the items that `order` names by it. The others keep their order, and precede a named one only if both
+    existed `before` in that order; so new items come first."""
     key = shape.merge_key
 
     def identity(item: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What happens to an object between its arrival and its storage: form, defaults, validation."""
+"""Processing of an object before it is stored: normalization, defaults, validation."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def conform_object(operation: Operation, obj: Object) -> Object:
-    """Drop what the kind does not know and bring the rest into canonical form.
+    """Drop unknown fields and normalize the rest.
 
-    `Undecodable` is raised for wrong types, and for unknown fields where the client is strict.
+    Raise `Undecodable` for wrong types, and for unknown fields if the client asked for strict validation.
     """
     kind = operation.kind
     unknown: list[str] = []
@@ -44,7 +44,7 @@ def conform_object(operation: Operation, obj: Object) -> Object:
 
 
 def _report(operation: Operation, problems: list[str]) -> None:
-    """Warn of fields that were dropped, or refuse them, as the client asked."""
+    """Warn about dropped fields, or refuse them, as the client asked."""
     if operation.field_validation == "Strict":
         why = f"strict decoding error: {', '.join(problems)}"
         raise Undecodable(why).of(operation.kind.kind, operation.kind.version)
@@ -53,7 +53,7 @@ def _report(operation: Operation, problems: list[str]) -> None:
 
 
 def default_object(operation: Operation, obj: Object) -> None:
-    """Fill in what was left out."""
+    """Set defaults."""
     if operation.kind.custom is not None:
         structural.default(operation.kind.custom.schema, obj)
     else:
@@ -61,7 +61,7 @@ def default_object(operation: Operation, obj: Object) -> None:
 
 
 def causes(context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
-    """Return what is wrong with an object, metadata aside."""
+    """Return the causes why an object is invalid, except for metadata."""
     kind = operation.kind
     if kind.custom is not None:
         body = {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind")}

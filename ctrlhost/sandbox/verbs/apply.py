@@ -27,7 +27,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.WriteResult:
-    """Make the object say what the body says, where this manager may."""
+    """Apply a configuration to an object; 409 for conflicts with other managers."""
     if not operation.query.first("fieldManager"):
         raise bad_option("PatchOptions", status.required("fieldManager", "is required for apply patch"))
     applied = negotiation.decode_yaml(body)
@@ -89,7 +89,7 @@ def _create(context: ServerContext, operation: Operation, applied: Object, wante
 def _merge(
     operation: Operation, old: Object, applied: Object, wanted: FieldSet, managers: list[Manager]
 ) -> tuple[Object, list[Manager]]:
-    """Return the object and the entries as they become; 409 where another manager has a field that would change."""
+    """Return the merged object and entries; 409 if another manager owns a changed field."""
     shape, kind = managed.shape_of(operation.kind), operation.kind
     subresource = operation.subresource if operation.subresource == "status" else ""
     entry = Manager(operation.manager, APPLY, kind.api_version, subresource, times.now(), wanted)
@@ -114,7 +114,7 @@ def _merge(
 
 
 def _without_status(operation: Operation, applied: Object) -> Object:
-    """Leave out of the applied document what the end point does not write."""
+    """Omit the parts of the applied document that the endpoint does not write."""
     if operation.subresource == "status":
         keys = {"apiVersion", "kind", "metadata", "status"}
         return {key: value for key, value in applied.items() if key in keys}
@@ -152,7 +152,7 @@ def _resolve(operation: Operation, others: list[Manager], changed: FieldSet, all
 
 
 def _from_client_side(operation: Operation, old: Object) -> FieldSet:
-    """Return the fields that kubectl set by client-side apply, and may take over when it goes on server-side."""
+    """Return the fields that kubectl set by client-side apply and may take over when it switches to server-side."""
     text = (old["metadata"].get("annotations") or {}).get(LAST_APPLIED)
     if operation.manager != "kubectl" or not text:
         return set()
@@ -172,7 +172,7 @@ def _described(item: Manager) -> str:
 
 
 def _refresh_last_applied(operation: Operation, merged: Object, applied: Object) -> None:
-    """Keep kubectl's annotation in step with what kubectl applies, so that it can go back to client-side apply."""
+    """Update kubectl's annotation when kubectl applies, so that it can return to client-side apply."""
     annotations = merged["metadata"].get("annotations") or {}
     if operation.manager == "kubectl" and LAST_APPLIED in annotations:
         text = msgspec.json.encode(applied, order="sorted").decode() + "\n"

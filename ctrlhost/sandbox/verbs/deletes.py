@@ -25,7 +25,7 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 @dataclass(slots=True)
 class DeleteOptions:
-    """How to delete."""
+    """Options of a deletion."""
 
     grace: int | None = None
     policy: str = ""
@@ -34,7 +34,7 @@ class DeleteOptions:
 
 
 def read_options(operation: Operation, body: Any) -> DeleteOptions:
-    """Take the options from the body, or from the query if there is none."""
+    """Read the options from the body, or from the query if there is none."""
     found = DeleteOptions()
     if body is None:
         found.grace = operation.query.number("gracePeriodSeconds")
@@ -64,7 +64,7 @@ def read_options(operation: Operation, body: Any) -> DeleteOptions:
 
 
 def delete(context: ServerContext, operation: Operation, options: DeleteOptions) -> WriteResult:
-    """Delete one object, or begin to: finalizers and a pod's grace period hold it back."""
+    """Delete one object, or begin its deletion: finalizers and a pod's grace period delay it."""
     snapshot = reads.find(context, operation)
     _check(operation, snapshot, options)
     strategy = strategy_of(operation.kind)
@@ -113,7 +113,7 @@ def _check(operation: Operation, snapshot: Snapshot, options: DeleteOptions) -> 
 def _delete_again(
     context: ServerContext, operation: Operation, snapshot: Snapshot, old: Object, options: DeleteOptions
 ) -> WriteResult:
-    """Delete what is being deleted: only a pod's grace period may still shrink."""
+    """Delete an object that is already being deleted: only a pod's grace period may shrink."""
     metadata = old["metadata"]
     grace = strategy_of(operation.kind).grace_period(old, options.grace)
     left = metadata.get("deletionGracePeriodSeconds", 0)
@@ -131,7 +131,7 @@ def _delete_again(
 
 
 def _apply_policy(operation: Operation, obj: Object, options: DeleteOptions) -> None:
-    """Turn the propagation policy into the finalizers that the garbage collector acts on."""
+    """Convert the propagation policy into the finalizers of the garbage collector."""
     if not options.policy or operation.kind.table == "events":
         return
     metadata = obj["metadata"]
@@ -161,7 +161,7 @@ def _answer(operation: Operation, obj: Object, *, gone: bool) -> WriteResult:
 def delete_collection(
     context: ServerContext, operation: Operation, options: DeleteOptions, received: float
 ) -> reads.Page:
-    """Delete everything that is selected; returns the objects as they were."""
+    """Delete all selected objects; return their last state."""
     page = reads.list_page(context, operation, received)
     for snapshot in page.items:
         one = replace(operation, verb="delete", namespace=snapshot.namespace, name=snapshot.name)

@@ -1,4 +1,4 @@
-"""PATCH: each media type turns the stored object into the wanted one; storing it is an ordinary update."""
+"""PATCH: each media type computes the new object; storing it is an ordinary update."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-#: What a step of a JSON patch has.
+#: The members of a JSON patch operation.
 _MEMBERS = {"op", "path", "from", "value"}
 _ORDER = "$setElementOrder/"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
 def patch(context: ServerContext, operation: Operation, media: str, body: bytes) -> writes.WriteResult:
-    """Change one object."""
+    """Patch one object."""
     types = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
     if operation.kind.custom is None:
         types.insert(2, STRATEGIC_PATCH)
@@ -46,12 +46,12 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
     document = _document(operation, media, body)
     snapshot = reads.find(context, operation)
     old = views.load(operation.kind, snapshot)
-    # The patch works on a copy of its own, since it shares what it leaves alone with the result.
+    # The patch gets its own copy, since the result shares unchanged parts with it.
     obj = changed(operation.kind, views.load(operation.kind, snapshot), media, document)
     if type(obj) is not dict:
         raise bad_request("the patch does not leave an object")
     if media == STRATEGIC_PATCH:
-        # It is merged into a value of a known type.
+        # A strategic patch cannot change the type.
         obj.update({key: old[key] for key in ("apiVersion", "kind")})
     writes.decode_type(operation, obj)
     _check_names(operation, meta.metadata_of(obj))
@@ -68,7 +68,7 @@ def patch(context: ServerContext, operation: Operation, media: str, body: bytes)
 
 
 def _document(operation: Operation, media: str, body: bytes) -> Any:
-    """Read a patch; those that are merged must be objects. What it has too much of is noted."""
+    """Decode a patch; merge patches must be objects. Record duplicate and unknown fields."""
     twice: list[str] | None = [] if operation.counts_fields else None
     document = negotiation.decode_json(body, duplicates=twice)
     prefix = "json patch " if media == JSON_PATCH else ""
@@ -90,7 +90,7 @@ def _document(operation: Operation, media: str, body: bytes) -> Any:
 
 
 def _unordered(document: Any) -> Any:
-    """Return a strategic patch without the lists whose order it sets: upstream takes those out before it decodes."""
+    """Return a strategic patch without the lists whose order it sets, as upstream does before decoding."""
     if type(document) is not dict:
         return document
     marks = {key for key in document if key.startswith(_ORDER)}
@@ -99,7 +99,7 @@ def _unordered(document: Any) -> Any:
 
 
 def _check_names(operation: Operation, metadata: Object) -> None:
-    """Refuse another name or namespace than the object has; a namespace that the patch took away comes back."""
+    """Check that name and namespace are unchanged; restore a removed namespace."""
     meta.check_name(operation, metadata)
     if operation.kind.namespaced and not metadata.get("namespace"):
         metadata["namespace"] = operation.namespace

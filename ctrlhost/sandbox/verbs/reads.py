@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.storage.store import Snapshot, Table
 
 WAIT_SECONDS = 1.0
-"""How long a read waits for a revision of the future; short, since clients repeat the 504 themselves."""
+"""How long a read waits for a future revision; short, since clients retry the 504 themselves."""
 
 
 @dataclass(slots=True)
@@ -54,11 +54,11 @@ class Filter:
 
     @property
     def everything(self) -> bool:
-        """Return whether all objects match."""
+        """Whether all objects match."""
         return self.labels is None and not self.terms and not self.names
 
     def matches(self, kind: Kind, snapshot: Snapshot, parsed: dict[Any, Any] | None = None) -> bool:
-        """Return whether an object is selected; `parsed` keeps what was read for it, for the next filter."""
+        """Return whether an object is selected; `parsed` caches decoded objects for other filters."""
         if self.labels is not None and not self.labels(snapshot.labels):
             return False
         for name, equal in self.names:
@@ -76,7 +76,7 @@ class Filter:
 
 
 def find(context: ServerContext, operation: Operation) -> Snapshot:
-    """Find the object that the operation names; 404 if there is none."""
+    """Return the operation's object; 404 if it is missing."""
     found = context.store.table(operation.kind.table).get(operation.namespace, operation.name)
     if found is None:
         raise status.not_found(operation.kind.plural, operation.kind.group, operation.name)
@@ -84,14 +84,14 @@ def find(context: ServerContext, operation: Operation) -> Snapshot:
 
 
 def get(context: ServerContext, operation: Operation, received: float) -> Snapshot:
-    """Read one object, at least as fresh as `resourceVersion` asks for."""
+    """Read one object, at least as new as `resourceVersion`."""
     wanted = revision_of(operation.query.first("resourceVersion"), "GetOptions")
     wait_for(context, wanted, received)
     return find(context, operation)
 
 
 def revision_of(text: str, options: str) -> int:
-    """Read a resourceVersion; 0 for an absent one."""
+    """Parse a resourceVersion; 0 if it is missing."""
     if not text:
         return 0
     if not text.isascii() or not text.isdigit() or len(text) > 19:
@@ -103,14 +103,14 @@ def revision_of(text: str, options: str) -> int:
 
 
 def wait_for(context: ServerContext, revision: int, received: float) -> None:
-    """Put the request off while `revision` lies in the future."""
+    """Defer the request while `revision` is in the future."""
     if revision > context.store.revision:
         text = f"Too large resource version: {revision}, current: {context.store.revision}"
         raise NotYet(received + WAIT_SECONDS, status.timeout(text, too_large=True))
 
 
 def make_filter(kind: Kind, operation: Operation) -> Filter:
-    """Read the selectors of a request."""
+    """Parse the selectors of a request."""
     labels = selectors.parse_labels(operation.query.first("labelSelector"))
     terms: list[tuple[tuple[str, ...], bool, str]] = []
     names: list[tuple[str, bool]] = []
@@ -127,7 +127,7 @@ def make_filter(kind: Kind, operation: Operation) -> Filter:
 
 
 def _unknown_field(kind: Kind, label: str) -> str:
-    """Say it as a real server does, which has two ways."""
+    """Return the message in one of a real server's two forms."""
     if kind.custom is not None or (not kind.group and kind.field_selectors):
         return f"field label not supported: {label}"
     return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
@@ -160,7 +160,7 @@ def list_page(context: ServerContext, operation: Operation, received: float) -> 
 
 
 def _named(table: Table, selected: Filter, namespace: str | None) -> list[Snapshot]:
-    """List, but look up the one object when the selector names it."""
+    """List; if the selector names one object, look it up."""
     if namespace is not None and len(selected.names) == 1 and selected.names[0][1]:
         found = table.get(namespace, selected.names[0][0])
         return [] if found is None else [found]
@@ -176,7 +176,7 @@ def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, lim
         if not selected.matches(kind, item):
             continue
         if len(chosen) == limit:
-            # Start at the first item that did not fit.
+            # Continue with the first item that did not fit.
             token = _token(revision, f"{item.namespace}/{item.name}\0")
             remaining = len(items) - index if selected.everything else None
             return Page(revision, chosen, token, remaining)
@@ -236,7 +236,7 @@ def _at(context: ServerContext, table: Table, revision: int, namespace: str | No
 
 
 def encode_list(kind: Kind, page: Page) -> bytes:
-    """Write a page; the stored bytes go out as they are, without type information for built-in kinds."""
+    """Encode a page from the stored bytes, without type information for built-in kinds."""
     head = msgspec.json.encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": page.metadata})
     cut = 0 if kind.custom is not None else len(f'{{"apiVersion":"{kind.api_version}","kind":"{kind.kind}",')
     items = [b"{" + views.raw(kind, item)[cut:] if cut else views.raw(kind, item) for item in page.items]

@@ -1,4 +1,4 @@
-"""Objects as tables, and as metadata alone."""
+"""Conversion of objects to tables, and to metadata only."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _AGE_COLUMN = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTim
 
 
 def partial(obj: Any, version: str) -> dict[str, Any]:
-    """Keep an object's metadata only."""
+    """Return an object's metadata as PartialObjectMetadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 
 class Tabulator:
-    """Makes tables of one kind's objects."""
+    """Converts objects of one kind to tables."""
 
     def __init__(self, kind: Kind, operation: Operation, version: str) -> None:
-        """Read what rows are to include; 400 for what is no choice."""
+        """Read what rows include; 400 for an invalid choice."""
         self._version = version
         self._include = operation.query.first("includeObject") or "Metadata"
         if self._include not in ("None", "Metadata", "Object"):
@@ -53,12 +53,12 @@ class Tabulator:
         else:
             strategy = strategy_of(kind, operation.subresource)
             columns, self._cells = heads(strategy.columns), strategy.cells
-        # An event's name is of no interest, so it comes last.
+        # An event's name is the last column.
         self._named_last = kind.table == "events"
         self.definitions = columns if self._named_last else [_NAME, *columns]
 
     def row(self, obj: Any) -> dict[str, Any]:
-        """Return one object's row."""
+        """Return an object's row."""
         if self._custom is not None:
             cells = [_custom_cell(column, obj) for column in self._custom]
         else:
@@ -77,7 +77,7 @@ class Tabulator:
         return obj if self._include == "Object" else partial(obj, self._version)
 
     def table(self, rows: list[dict[str, Any]], metadata: dict[str, Any], *, with_heads: bool = True) -> bytes:
-        """Put rows into a table."""
+        """Return a table of rows."""
         body: dict[str, Any] = {"kind": "Table", "apiVersion": f"meta.k8s.io/{self._version}", "metadata": metadata}
         body["columnDefinitions"] = self.definitions if with_heads else None
         body["rows"] = rows
@@ -101,19 +101,19 @@ def _custom_cell(column: Any, obj: Any) -> Any:
 
 
 class Encoding:
-    """A form that watched objects can be sent in."""
+    """The encoding of watched objects as tables or metadata."""
 
     def __init__(self, kind: Kind, operation: Operation, accepted: Accepted) -> None:
-        """Read which; 400 for what is no choice."""
+        """Read the choice; 400 if it is invalid."""
         self._version = accepted.version
         self._tabulator = Tabulator(kind, operation, accepted.version) if accepted.form == "Table" else None
-        #: Forms of the same name give the same bytes for an object of one kind.
+        #: Encodings of the same name give the same bytes for an object of one kind.
         self.name = f"{accepted.form} {accepted.version} {operation.query.first('includeObject')}"
-        #: Whether the first object of a watch looks otherwise than the others: it brings the heads of the columns.
+        #: Whether the first object of a watch differs from the others: it includes the columns' definitions.
         self.opens = self._tabulator is not None
 
     def present(self, raw: bytes, *, first: bool) -> bytes:
-        """Return an object, or a bookmark, in this form."""
+        """Encode an object or a bookmark."""
         obj = msgspec.json.decode(raw)
         tabulator = self._tabulator
         if tabulator is None:
@@ -121,18 +121,18 @@ class Encoding:
         metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
         if "uid" in obj["metadata"]:
             return tabulator.table([tabulator.row(obj)], metadata, with_heads=first)
-        # A bookmark has metadata and nothing that could fill cells.
+        # A bookmark has only metadata, so its cells are empty.
         cells = [""] * len(tabulator.definitions)
         return tabulator.table([{"cells": cells, "object": partial(obj, self._version)}], metadata, with_heads=first)
 
 
 def encoding_of(kind: Kind, operation: Operation, accepted: Accepted) -> Encoding | None:
-    """Return the form that a watch asked for; None if objects stay as they are."""
+    """Return the encoding that a watch requested; None if objects are unchanged."""
     return Encoding(kind, operation, accepted) if accepted.form in ("Table", "PartialObjectMetadata") else None
 
 
 def present_object(operation: Operation, accepted: Accepted, raw: bytes) -> bytes:
-    """Put one object into the form that was asked for."""
+    """Convert one object to the requested form."""
     obj = msgspec.json.decode(raw)
     if accepted.form == "PartialObjectMetadata":
         return views.encode(partial(obj, accepted.version))
@@ -143,7 +143,7 @@ def present_object(operation: Operation, accepted: Accepted, raw: bytes) -> byte
 
 
 def present_list(operation: Operation, accepted: Accepted, page: reads.Page) -> bytes:
-    """Put a list into the form that was asked for."""
+    """Convert a list to the requested form."""
     objects = [msgspec.json.decode(views.raw(operation.kind, item)) for item in page.items]
     if accepted.form == "Table":
         tabulator = Tabulator(operation.kind, operation, accepted.version)

@@ -1,4 +1,4 @@
-"""Watches: the events of a table, filtered, in the version and encoding that the client asked for."""
+"""Watches: the filtered events of a table, in the requested version and encoding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Watch:
     def __init__(
         self, context: ServerContext, operation: Operation, encoding: Encoding | None, content_type: str
     ) -> None:
-        """Check the options; nothing is sent before `opened`."""
+        """Check the options; sending starts with `opened`."""
         query = operation.query
         self.content_type = content_type
         self.headers: list[tuple[str, str]] = []
@@ -43,7 +43,7 @@ class Watch:
         self._selected: Filter = make_filter(operation.kind, operation)
         self._everything = self._selected.everything
         self._encoding = encoding
-        #: Watches of one audience see an event alike.
+        #: Watches of one audience share encoded events.
         self._audience = f"{id(operation.kind)} {encoding.name if encoding else ''}"
         self._opened = encoding is None or not encoding.opens
         self._version = query.first("resourceVersion")
@@ -55,7 +55,7 @@ class Watch:
         self._channel: Channel | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._seen = self._from
-        #: The newest revision that the watcher was sent.
+        #: The newest revision sent to the client.
         self._sent = self._from
 
     @property
@@ -64,7 +64,7 @@ class Watch:
         return self._kind
 
     def opened(self, channel: Channel) -> None:
-        """Send what is there already, then follow."""
+        """Send the present state, then follow events."""
         self._channel = channel
         self._context.watches.add(self)
         self._timers.append(self._context.later(self._seconds, self.end))
@@ -79,7 +79,7 @@ class Watch:
                 return
             for event in self._table.since(self._from):
                 self._event(event)
-                # Nobody else replays it now.
+                # No other watch replays it now.
                 event.clear_caches()
         self._table.watchers[self._event] = None
 
@@ -113,7 +113,7 @@ class Watch:
             self._channel.end()
 
     def _event(self, event: Event) -> None:
-        """Send one change as this watch sees it: an object may enter or leave its selector."""
+        """Send one change as selected: an object may enter or leave the selection."""
         if event.revision <= self._seen:
             return
         self._seen = event.revision
@@ -132,7 +132,7 @@ class Watch:
             self._send_shared("DELETED", event, old)
 
     def _send_shared(self, name: str, event: Event, snapshot: Snapshot) -> None:
-        """Encode an event once for all watches that see it alike."""
+        """Send an event, encoded once for all watches of this audience."""
         if self._channel is None:
             return
         key = (name, self._audience, self._opened)
@@ -159,7 +159,7 @@ class Watch:
         return chunk(b'{"type":"%b","object":%b}\n' % (name.encode(), raw))
 
     def catch_up(self) -> None:
-        """Tell the watcher of the newest revision, if its selection kept that from it."""
+        """Send a bookmark, if the newest revision was not selected."""
         newest = self._context.store.newest(self._kind.table)
         if self._bookmarks and self._sent < newest:
             self._bookmark()
@@ -181,7 +181,7 @@ class Watch:
 
 
 def _initial_events(operation: Operation) -> bool | None:
-    """Read `sendInitialEvents`; None where it is absent."""
+    """Read `sendInitialEvents`; None if it is missing."""
     query = operation.query
     match = query.first("resourceVersionMatch")
     if query.first("sendInitialEvents"):

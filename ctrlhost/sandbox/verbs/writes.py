@@ -1,4 +1,4 @@
-"""Create and update, the one way in which objects get into the store."""
+"""Create and update, the only way to store objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAME_ATTEMPTS = 8
 
 @dataclass(slots=True)
 class WriteResult:
-    """What a write answers with; `raw` is the stored JSON where it is what the client gets."""
+    """The result of a write; `raw` is the stored JSON, if the client gets it unchanged."""
 
     code: int
     obj: Object
@@ -63,7 +63,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     """Store a new object."""
     kind = operation.kind
     if context.authorizer is not None and operation.verb != "create":
-        # An update or an apply of what is not there: whoever may change need not have the right to make.
+        # An update or apply that creates the object also needs the right to create.
         context.authorizer.require_verb(operation, "create")
     obj = decode_type(operation, body)
     sent = meta.metadata_of(obj)
@@ -114,7 +114,7 @@ def _check_namespace(context: ServerContext, operation: Operation, metadata: dic
 
 
 def _name(context: ServerContext, operation: Operation, metadata: dict[str, Any]) -> None:
-    """Make a name where only its beginning was given."""
+    """Generate a name, if only its prefix was given."""
     prefix = metadata.get("generateName", "")
     if metadata.get("name") or not prefix:
         return
@@ -149,7 +149,7 @@ def update(context: ServerContext, operation: Operation, body: Any) -> WriteResu
 
 
 def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]) -> None:
-    """Compare uid and resourceVersion of what was sent with what is stored; 409 where they differ."""
+    """Compare the sent uid and resourceVersion with the stored ones; 409 if they differ."""
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != snapshot.uid:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {snapshot.uid}"
@@ -167,7 +167,7 @@ def replace(
     *,
     manage: Callable[[Object, Object], None] | None = None,
 ) -> WriteResult:
-    """Commit `obj` in place of `old`, as far as the sub-resource lets it change anything."""
+    """Replace `old` by `obj`, as far as the sub-resource allows."""
     kind = operation.kind
     sent_metadata = meta.metadata_of(obj)
     check_preconditions(kind, snapshot, sent_metadata)
@@ -217,7 +217,7 @@ def _put(obj: Object, key: str, value: Any) -> None:
 
 
 def _is_finished(obj: Object) -> bool:
-    """Return whether nothing keeps a terminating object any more."""
+    """Return whether nothing delays the deletion of a terminating object any longer."""
     metadata = obj["metadata"]
     return (
         "deletionTimestamp" in metadata
@@ -228,7 +228,7 @@ def _is_finished(obj: Object) -> bool:
 
 
 def remove(context: ServerContext, operation: Operation, snapshot: Snapshot, old: Object) -> None:
-    """Take an object out of the store, unless the operation is a dry run."""
+    """Remove an object from the store, unless the operation is a dry run."""
     if not operation.dry_run:
         context.store.remove(context.store.table(operation.kind.table), snapshot)
         strategy_of(operation.kind).deleted(context, old)
