@@ -40,8 +40,8 @@ def choose_controllers(names: Iterable[str]) -> frozenset[str]:
         if name not in single and name not in CONTROLLER_GROUPS:
             groups = " and ".join(f"`{group}` for {', '.join(found)}" for group, found in CONTROLLER_GROUPS.items())
             raise ConfigError(
-                f"--sandbox-controllers: there is no `{name}`",
-                hint=f"there are {', '.join(single)}; {groups}; or `none`",
+                f"--sandbox-controllers: unknown controller `{name}`",
+                hint=f"valid are {', '.join(single)}; {groups}; or `none`",
             )
         chosen.update(CONTROLLER_GROUPS.get(name, (name,)))
     return frozenset(chosen)
@@ -74,7 +74,7 @@ class Options:
         for name in ("pod_start_delay", "pod_ready_delay", "pod_stop_delay", "load_balancer_delay"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
-                raise ConfigError(f"{name} must be a number of seconds from 0, not {value}")
+                raise ConfigError(f"{name} must be a number of seconds, at least 0, not {value}")
         for name in ("pod_cidr", "service_cidr", "load_balancer_cidr"):
             value = getattr(self, name)
             try:

@@ -1,4 +1,4 @@
-"""From an HTTP request to the verb that answers it."""
+"""Route requests to verb handlers."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _OPEN_PATHS = frozenset({"version", "healthz", "livez", "readyz"})
 
 
 class TestEndpoints(Protocol):
-    """The end points under /sandbox/, which only tests need."""
+    """The endpoints under /sandbox/, for tests only."""
 
     def answer(self, request: Request, parts: list[str], /) -> Response | None:
-        """Answer a request under /sandbox/; None for an unknown path."""
+        """Handle a request under /sandbox/; None for an unknown path."""
 
     def raise_fault(self, asked: Attributes, /) -> None:
-        """Raise the fault that a test has ordered for such a request, if any."""
+        """Raise the injected fault for such a request, if any."""
 
 
 class App:
-    """The handler of one server. Runs in the server's thread only."""
+    """The handler of one server. Runs in the server's own thread."""
 
     def __init__(
         self, context: ServerContext, *, tokens: Mapping[str, User] | None, audit: Audit, admin: TestEndpoints | None
@@ -59,7 +59,7 @@ class App:
         self.ready = False
 
     def handle(self, request: Request) -> Response | Stream:
-        """Answer a request; failures become a Status."""
+        """Handle a request; failures become a Status."""
         try:
             answer = self._route(request)
         except Failure as failure:
@@ -69,7 +69,7 @@ class App:
         except RecursionError:
             answer = self.refuse(status.bad_request("the request is nested too deeply"))
         except Exception as error:  # noqa: BLE001 - one request must not end the server
-            _log.exception("a request failed: %s %s", request.method, request.path)
+            _log.exception("request failed: %s %s", request.method, request.path)
             answer = self.refuse(status.internal(type(error).__name__))
         audit_id = meta.new_uid()
         answer.headers.append(("Audit-Id", audit_id))
@@ -79,7 +79,7 @@ class App:
         return answer
 
     def refuse(self, failure: Failure) -> Response:
-        """Put a failure into words."""
+        """Return the response for a failure."""
         headers = [("Retry-After", str(failure.retry_after))] if failure.code == 429 else []
         if failure.code == 401:
             headers.append(("WWW-Authenticate", "Bearer"))
@@ -139,7 +139,7 @@ class App:
         return resources.answer(self.context, request, group, version, rest, user) or self._unknown(group, version)
 
     def _unknown(self, group: str, version: str) -> Response:
-        """Answer for a resource that is not served: under a built-in group version with a Status."""
+        """Return a 404 for an unknown resource; under a built-in group version it is a Status."""
         registry = self.context.registry
         if any(registry.is_builtin(kind) for kind in registry if (kind.group, kind.version) == (group, version)):
             raise Failure(404, "NotFound", "the server could not find the requested resource")
@@ -153,22 +153,20 @@ class App:
         if request.query.flag("verbose") or not good:
             mark = "[+]ready ok" if good else "[-]ready failed"
             if self.context.options.crd_conditions == "builtin":
-                # As kube-apiserver tells that it judges the names of CRDs itself.
+                # As kube-apiserver shows that it accepts the names of CRDs itself.
                 mark += "\n[+]poststarthook/start-apiextensions-controllers ok"
             text = f"{mark}\n{head} check {'passed' if good else 'failed'}\n"
         return Response(200 if good else 500, text.encode(), "text/plain; charset=utf-8")
 
     def _check_origin(self, request: Request) -> None:
-        """Refuse what only a browser that was led here would send."""
+        """Raise 403 for requests with a foreign host or from a browser."""
         host = request.headers.get("host", "")
         if "origin" in request.headers or (self.allowed_hosts and host.lower() not in self.allowed_hosts):
-            raise Failure(
-                403, "Forbidden", "forbidden: the sandbox answers only to its own address, and not to browsers"
-            )
+            raise Failure(403, "Forbidden", "forbidden: the sandbox serves only its own address, and no browsers")
 
 
 def unknown_path() -> Response:
-    """404 for a path that nothing is served under."""
+    """Return a 404 for an unknown path."""
     return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Discovery, in the old form (one document per group version) and in the aggregated one."""
+"""Discovery: one document per group version, and the aggregated form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AGGREGATED = "APIGroupDiscoveryList"
 
 
 class Discovery:
-    """Documents are made once per change of the registry."""
+    """Discovery documents, cached until the registry changes."""
 
     def __init__(self, context: ServerContext) -> None:
         """Describe the kinds of `context`."""
@@ -29,14 +29,14 @@ class Discovery:
         self._cache: dict[Any, bytes] = {}
 
     def root(self, request: Request, *, core: bool) -> Response:
-        """Answer `/api` or `/apis`."""
+        """Handle `/api` or `/apis`."""
         version = _aggregated_version(request.headers.get("accept", ""))
         if version:
             body = self._document((core, version), lambda: self._aggregate(core, version))
             etag = f'"{content_hash(body)}"'
             headers = [("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public")]
             content_type = f"{JSON};g=apidiscovery.k8s.io;v={version};as={AGGREGATED}"
-            # A client's cache takes the headers of a 304 for those of what it holds, so they must be the same.
+            # A client's cache takes the headers of a 304 for the cached response, so they must be the same.
             unchanged = request.headers.get("if-none-match") == etag
             return Response(304 if unchanged else 200, b"" if unchanged else body, content_type, headers)
         if core:
@@ -48,13 +48,13 @@ class Discovery:
         return json_answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 
     def group(self, name: str) -> Response | None:
-        """Answer `/apis/{group}`; None if nothing is served under it."""
+        """Handle `/apis/{group}`; None for an unknown group."""
         if not name or name not in self._groups():
             return None
         return json_answer(200, {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)})
 
     def group_version(self, group: str, version: str) -> Response | None:
-        """Answer `/api/v1` or `/apis/{group}/{version}`."""
+        """Handle `/api/v1` or `/apis/{group}/{version}`; None for an unknown version."""
         kinds = [kind for kind in self._kinds() if (kind.group, kind.version) == (group, version)]
         if not kinds:
             return None
@@ -135,7 +135,7 @@ class Discovery:
 
 
 def _aggregated_version(header: str) -> str:
-    """Find the version of aggregated discovery that is asked for first."""
+    """Return the first requested version of aggregated discovery; "" if there is none."""
     for clause in header.split(","):
         values = dict(part.strip().partition("=")[::2] for part in clause.split(";") if "=" in part)
         if values.get("as") == AGGREGATED and values.get("v") in ("v2", "v2beta1"):
@@ -153,7 +153,7 @@ def _resource(kind: Kind) -> dict[str, Any]:
     }
     _add_names(kind, entry)
     if not kind.virtual:
-        # By this hash clients tell that a kind is stored in another version now.
+        # By this hash clients detect that the storage version of a kind has changed.
         stored = f"{kind.group}/{kind.version}/{kind.kind}".encode()
         entry["storageVersionHash"] = base64.b64encode(hashlib.sha256(stored).digest()[:8]).decode()
     return entry

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.context import ServerContext
 
-# An almost empty document in protobuf: swagger "2.0", a title and a version. It lets kubectl validate by its own means.
+# An almost empty document in protobuf: swagger "2.0", a title and a version. With it kubectl validates by itself.
 _V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")
 _V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -48,7 +48,7 @@ _ROOT = {
 
 
 class OpenApi:
-    """Answers below /openapi; documents are made once per change of the registry."""
+    """The paths below /openapi; documents are cached until the registry changes."""
 
     def __init__(self, context: ServerContext) -> None:
         """Describe the kinds of `context`."""
@@ -58,7 +58,7 @@ class OpenApi:
         self._hashes: dict[str, str] = {}
 
     def answer(self, request: Request, rest: list[str]) -> Response | None:
-        """Answer a path; None if there is nothing there."""
+        """Handle a path; None if it is unknown."""
         if rest == ["v2"]:
             return Response(200, _V2, _V2_TYPE)
         if not rest or rest[0] != "v3":
@@ -111,7 +111,7 @@ class OpenApi:
 
 
 def _tagged(request: Request, tag: str, body: Callable[[], bytes]) -> Response:
-    """Answer with a body that the client may have already."""
+    """Respond with a body, or with 304 if the client has it."""
     headers = [("ETag", f'"{tag}"'), ("Vary", "Accept")]
     known = request.headers.get("if-none-match") == f'"{tag}"'
     return Response(304, headers=headers) if known else Response(200, body(), headers=headers)
@@ -168,7 +168,7 @@ def _kind_schema(kind: Kind, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reference(shape: Shape, schemas: dict[str, Any]) -> str:
-    """Point to a type's schema, which is added if it is not there."""
+    """Return a reference to a type's schema, which is added if missing."""
     name = _type_name(shape.name)
     if name not in schemas:
         schemas[name] = {}

@@ -27,7 +27,7 @@ _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollectio
 def answer(
     context: ServerContext, request: Request, group: str, version: str, rest: list[str], user: User
 ) -> Response | Stream | None:
-    """Answer a request under a group version; None if nothing is served there."""
+    """Handle a request under a group version; None for an unknown resource."""
     operation = _operation(context, request, group, version, rest, user)
     if operation is None:
         return None
@@ -43,7 +43,7 @@ def answer(
 def _operation(
     context: ServerContext, request: Request, group: str, version: str, rest: list[str], user: User
 ) -> Operation | None:
-    """Read the path behind the group version."""
+    """Parse the path behind the group version."""
     namespace = ""
     scoped = rest[0] == "namespaces" and len(rest) >= 3 and not (not group and rest[2] in ("status", "finalize"))
     if scoped:
@@ -110,7 +110,7 @@ def _refuse_verb(request: Request, operation: Operation) -> None:
 
 def _collection(context: ServerContext, request: Request, operation: Operation, accepted: Accepted) -> Response:
     if accepted.form == "PartialObjectMetadata":
-        raise Failure(406, "NotAcceptable", "a list can not be answered as PartialObjectMetadata")
+        raise Failure(406, "NotAcceptable", "cannot return a list as PartialObjectMetadata")
     if operation.verb == "list":
         page = reads.list_page(context, operation, request.received)
     else:

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers: decoded and encoded as the headers say."""
+"""Decoding of request bodies and encoding of responses, by the headers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def accepted_by(request: Request) -> Accepted:
-    """Return what the client accepts."""
+    """Return the encoding that the client accepts."""
     return negotiation.accept(request.headers.get("accept", ""))
 
 
@@ -32,7 +32,7 @@ def media_type(request: Request) -> str:
 
 
 def decode_body(request: Request, operation: Operation) -> Any:
-    """Read the object in a request's body."""
+    """Decode the object in a request's body."""
     duplicates: list[str] | None = [] if operation.counts_fields else None
     obj = decode(request, "" if operation.kind.custom is not None else operation.kind.kind, duplicates)
     if duplicates:
@@ -41,21 +41,21 @@ def decode_body(request: Request, operation: Operation) -> Any:
 
 
 def respond(operation: Operation, accepted: Accepted, code: int, raw: bytes) -> Response:
-    """Answer with one object in the form that was asked for."""
+    """Respond with one object in the requested form."""
     if accepted.form == "PartialObjectMetadataList":
-        raise Failure(406, "NotAcceptable", "an object can not be answered as a list")
+        raise Failure(406, "NotAcceptable", "cannot return an object as a list")
     if accepted.form:
         raw = tables.present_object(operation, accepted, raw)
     return encoded(accepted, code, raw)
 
 
 def encoded(accepted: Accepted, code: int, raw: bytes) -> Response:
-    """Answer with JSON, or with YAML if the client asked for it."""
+    """Respond with JSON, or with YAML if requested."""
     if accepted.media == negotiation.YAML:
         return Response(code, negotiation.encode_yaml(raw), negotiation.YAML)
     return Response(code, raw)
 
 
 def json_answer(code: int, value: Any) -> Response:
-    """Answer with a value."""
+    """Respond with a value as JSON."""
     return Response(code, msgspec.json.encode(value))

@@ -1,4 +1,4 @@
-"""Reviews: questions that are POSTed and answered, and not stored."""
+"""Reviews: kinds that are POSTed and answered but not stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GROUP = "authorization.k8s.io"
 
 
 def answer(context: ServerContext, request: Request, operation: Operation) -> Response:
-    """Answer a review."""
+    """Handle a review."""
     obj = admission.conform_object(operation, writes.decode_type(operation, responses.decode_body(request, operation)))
     accepted = responses.accepted_by(request)
     found = {"apiVersion": operation.kind.api_version, "kind": operation.kind.kind, "metadata": {}}
@@ -79,7 +79,7 @@ def _own_rules(context: ServerContext, operation: Operation, obj: Object) -> Obj
 
 
 def _attributes(spec: dict[str, Any]) -> Attributes:
-    """Read what a review asks about; 422 unless it is one thing."""
+    """Return the attributes that a review asks about; 422 unless there is exactly one kind of them."""
     on_resource: dict[str, str] | None = spec.get("resourceAttributes")
     on_path: dict[str, str] | None = spec.get("nonResourceAttributes")
     if on_resource is None and on_path is None:

@@ -27,7 +27,7 @@ def read(context: ServerContext, operation: Operation) -> Object:
 
 
 def scale_of(kind: Kind, obj: Object) -> Object:
-    """Return the Scale that shows an object's numbers; 500 if it has none."""
+    """Return the Scale of an object; 500 if it has no replicas."""
     paths = kind.scale
     assert paths is not None
     replicas = at(obj, paths.replicas)
@@ -99,6 +99,6 @@ def _write(context: ServerContext, operation: Operation, scale: Any) -> Object:
     for part in parents:
         node = node.setdefault(part, {})
         if type(node) is not dict:
-            raise Failure(500, "InternalError", "the parent of the replicas field is no object")
+            raise Failure(500, "InternalError", "the parent of the replicas field is not an object")
     node[last] = replicas
     return scale_of(kind, writes.replace(context, operation, snapshot, old, obj).obj)

@@ -1,4 +1,4 @@
-"""Sub-resources: status, scale, finalize, and what pods and service accounts have."""
+"""Sub-resources: status, scale, finalize, and those of pods and service accounts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONNECTS = ("exec", "attach", "portforward", "proxy", "ephemeralcontainers", "re
 
 
 def answer(context: ServerContext, request: Request, operation: Operation) -> Response | None:
-    """Answer a request on a sub-resource; None if it is got, patched and updated as the object itself."""
+    """Handle a request on a sub-resource; None if it is read and written like the object itself."""
     kind = operation.kind
     found = kind.subresource(operation.subresource)
     if found is None and kind.plural != "pods":
@@ -43,7 +43,7 @@ def _scale(context: ServerContext, request: Request, operation: Operation) -> Re
 
 
 def _log(context: ServerContext, request: Request, operation: Operation) -> Response:
-    """Make up a few lines."""
+    """Return a few generated lines."""
     pod = views.load(operation.kind, reads.find(context, operation))
     names = [container["name"] for container in pod["spec"]["containers"]]
     wanted = request.query.first("container") or names[0]
@@ -79,7 +79,7 @@ def _binding(context: ServerContext, request: Request, operation: Operation) -> 
 
 
 def bind(context: ServerContext, operation: Operation, node: str) -> None:
-    """Place a pod on a node; 409 if it is on one."""
+    """Assign a pod to a node; 409 if it is assigned."""
     snapshot = reads.find(context, operation)
     old, pod = views.load(operation.kind, snapshot), views.load(operation.kind, snapshot)
     if pod["spec"].get("nodeName"):

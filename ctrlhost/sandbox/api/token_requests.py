@@ -23,13 +23,13 @@ _KIND, _GROUP = "TokenRequest", "authentication.k8s.io"
 
 
 def request(context: ServerContext, operation: Operation, body: Any) -> Object:
-    """Make a token for the service account that the operation names."""
+    """Issue a token for the operation's service account."""
     account = reads.find(context, operation)
     if not isinstance(body, dict):
         raise bad_request("the request body must be an object of kind TokenRequest")
     named = (body.get("apiVersion") or f"{_GROUP}/v1", body.get("kind") or _KIND)
     if named != (f"{_GROUP}/v1", _KIND):
-        raise bad_request(f"the body is a {named[1]} of {named[0]}, and a {_KIND} of {_GROUP}/v1 was expected")
+        raise bad_request(f"the body is a {named[1]} of {named[0]}, expected a {_KIND} of {_GROUP}/v1")
     if meta.metadata_of(body).get("namespace") not in (None, "", operation.namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     body = conform(builtin("authentication.TokenRequest"), body, _KIND, [])
@@ -68,7 +68,7 @@ def _causes(operation: Operation, metadata: dict[str, Any], spec: dict[str, Any]
 
 
 def _bound(context: ServerContext, operation: Operation, reference: Any) -> tuple[str, Snapshot] | None:
-    """Find the object whose end is to be the token's."""
+    """Return the object that the token is bound to."""
     if reference is None:
         return None
     kind, version = reference.get("kind", ""), reference.get("apiVersion", "")
@@ -93,7 +93,7 @@ def _bound(context: ServerContext, operation: Operation, reference: Any) -> tupl
 
 
 def review(context: ServerContext, body: Object) -> Object:
-    """Tell whose token one is: the spec and status of a TokenReview."""
+    """Return the spec and status of a TokenReview."""
     spec = body.get("spec") or {}
     token = spec.get("token")
     if not token:

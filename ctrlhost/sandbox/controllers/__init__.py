@@ -1,4 +1,7 @@
-"""The controllers that a cluster has besides its API server. They act through the verbs that clients use."""
+"""The controllers of a cluster besides its API server. They use the verbs that clients use.
+
+Imports `api` and below. Public: `start`, `crds.start`, and `aggregation`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def start(context: ServerContext) -> None:
-    """Start the controllers that are switched on; they bring what is stored already into order first."""
+    """Start the enabled controllers; they reconcile the stored objects first."""
     from ctrlhost.sandbox.controllers.gc import GarbageCollector
     from ctrlhost.sandbox.controllers.namespaces import NamespaceController
 

@@ -1,4 +1,4 @@
-"""ClusterRoles that are put together from others: their rules follow their selectors."""
+"""Aggregated ClusterRoles: their rules are those of the ClusterRoles they select."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _ALL: Key = ("all",)
 
 
 class AggregationController(Controller):
-    """Writes the rules of aggregated ClusterRoles, so that everybody who reads them sees what they grant."""
+    """Writes the rules of aggregated ClusterRoles, so that their readers see what they grant."""
 
     name = "clusterrole-aggregation"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Any change of a ClusterRole may concern any other."""
+        """Any change of a ClusterRole may affect any other."""
         return [_ALL] if table.name == _TABLE else []
 
     def reconcile(self, key: Key) -> None:
-        """Put together all that are put together."""
+        """Aggregate all aggregated ClusterRoles."""
         assert key == _ALL
         roles = self.context.store.table(_TABLE).list()
         for snapshot in roles:

@@ -1,4 +1,4 @@
-"""Which pods belong to whom: taken up by labels, held by an owner reference, made from a template."""
+"""The pods of owners: adopted by labels, held by an owner reference, created from a template."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def touched(controller: Controller, owners: str, table: Table, event: Event) -> list[Key]:
-    """Return the owners that an event on their table or on a pod concerns."""
+    """Return the keys of the owners affected by an event on their table or on a pod."""
     found = event.new or event.old
     if found is None:
         return []
@@ -32,7 +32,7 @@ def touched(controller: Controller, owners: str, table: Table, event: Event) -> 
     uids = {uid for one in (event.old, event.new) if one is not None for uid in one.owners}
     candidates = controller.context.store.table(owners).list(found.namespace)
     mine: list[Key] = [(one.namespace, one.name) for one in candidates if one.uid in uids]
-    # A pod that nobody controls may be taken up by whoever selects it.
+    # A pod without a controller may be adopted by any owner that selects it.
     return mine if mine or uids else [(one.namespace, one.name) for one in candidates]
 
 
@@ -45,7 +45,7 @@ def owned(controller: Controller, owner: Object) -> list[Object]:
 
 
 def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] = lambda _: True) -> list[Object]:
-    """Return the pods that `owner` controls, after taking up those that fit and letting go of those that do not."""
+    """Return the pods that `owner` controls, after adopting matching ones and releasing the others."""
     kind, metadata, selector = controller.kind("", "Pod"), owner["metadata"], owner["spec"]["selector"]
     mine = []
     for snapshot in controller.context.store.table("pods").list(metadata["namespace"]):
@@ -68,7 +68,7 @@ def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] 
 
 
 def from_template(owner: Object, template: Any, name: str, **labels: str) -> Object:
-    """Make the pod that `owner` wants; a name that ends in a dash is the beginning of one."""
+    """Return a pod for `owner`; a name that ends in a dash is a prefix."""
     template = copy.deepcopy(template)
     metadata = template.get("metadata") or {}
     made = {
@@ -90,21 +90,21 @@ def is_going(pod: Object) -> bool:
 
 
 def has_ended(pod: Object) -> bool:
-    """Return whether the pod's containers will never run again."""
+    """Return whether the pod has finished."""
     return pod["status"].get("phase") in ("Failed", "Succeeded")
 
 
 def runs(pod: Object) -> bool:
-    """Return whether the pod runs and takes traffic."""
+    """Return whether the pod is running and ready."""
     return pod["status"].get("phase") == "Running" and is_true(pod, "Ready")
 
 
 def available_in(pod: Object, seconds: int) -> float:
-    """Return the seconds until a pod will have been ready for that long; 0 if it has, infinite if it is not ready."""
+    """Return the seconds until a pod has been ready for that long: 0 if it has, infinite if it is not ready."""
     if not runs(pod):
         return float("inf")
     if not seconds:
         return 0.0
     since = next(item for item in pod["status"]["conditions"] if item["type"] == "Ready").get("lastTransitionTime")
-    # Times of conditions have whole seconds, so the pod may look older than it is, but never by more than one.
+    # Times of conditions have whole seconds, so a pod may seem up to one second older than it is.
     return 0.0 if not since else max(times.epoch(since) + seconds - time.time(), 0.0)

@@ -25,7 +25,7 @@ _RETRY_SECONDS = 0.1
 
 
 class Controller(ABC):
-    """The frame. A subclass says which keys an event touches, and brings one key into order."""
+    """The base class. A subclass maps events to keys, and reconciles one key."""
 
     name = ""
 
@@ -36,7 +36,7 @@ class Controller(ABC):
         self._scheduled = False
 
     def start(self) -> None:
-        """Follow all commits, and look at what is stored already."""
+        """Follow all commits, and enqueue the stored objects."""
         self.context.store.listeners.append(self._enqueue_touched)
         for table in self.context.store.tables():
             for snapshot in table.list():
@@ -44,21 +44,21 @@ class Controller(ABC):
 
     @abstractmethod
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Return the keys that an event concerns; must be cheap."""
+        """Return the keys affected by an event; must be cheap."""
 
     @abstractmethod
     def reconcile(self, key: Key) -> None:
-        """Bring one key into order. A Failure is tried again in a moment."""
+        """Reconcile one key; a Failure is retried shortly."""
 
     def add(self, key: Key) -> None:
-        """Have a key looked at in the loop's next turn."""
+        """Enqueue a key for the loop's next turn."""
         self._dirty[key] = None
         if not self._scheduled:
             self._scheduled = True
             self.context.soon(self._process)
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Have a key looked at later."""
+        """Enqueue a key after a delay."""
         self.context.later(seconds, lambda: self.add(key))
 
     def _enqueue_touched(self, table: Table, event: Event) -> None:
@@ -66,7 +66,7 @@ class Controller(ABC):
             self.add(key)
 
     def _process(self) -> None:
-        """Handle a few keys and let the loop turn, so that clients are served in between."""
+        """Reconcile a few keys per turn of the loop, so that clients are served in between."""
         for _ in range(50):
             if not self._dirty:
                 self._scheduled = False
@@ -76,11 +76,11 @@ class Controller(ABC):
             try:
                 self.reconcile(key)
             except Failure as failure:
-                # A conflict or a name that is taken: what there is now is looked at again.
-                _log.debug("sandbox controller %s, %s: %s", self.name, key, failure.message)
+                # A conflict or a name in use: retry with the current state.
+                _log.debug("sandbox controller %s: retrying %s: %s", self.name, key, failure.message)
                 self.add_after(key, _RETRY_SECONDS)
             except Exception:  # noqa: BLE001 - one object must not end the controller
-                _log.exception("sandbox controller %s failed on %s", self.name, key)
+                _log.exception("sandbox controller %s: reconciling %s failed", self.name, key)
         self.context.soon(self._process)
 
     # the verbs
@@ -90,15 +90,15 @@ class Controller(ABC):
         return self.context.registry.builtin(group, kind)
 
     def table_kind(self, table: str) -> Kind | None:
-        """Find the kind whose objects a table holds."""
+        """Return a kind that is stored in a table."""
         return self.context.registry.of_table(table)
 
     def operation(self, verb: str, kind: Kind, namespace: str, name: str = "", subresource: str = "") -> Operation:
-        """Make an operation in this controller's name."""
+        """Return an operation of this controller."""
         return Operation(verb, kind, namespace, name, subresource, manager=f"sandbox-{self.name}")
 
     def read(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """Read an object; None if there is none."""
+        """Read an object; None if it is missing."""
         found = self.context.store.table(kind.table).get(namespace, name)
         return None if found is None else views.load(kind, found)
 
@@ -139,7 +139,7 @@ class Controller(ABC):
             "lastTimestamp": now,
             "count": 1,
         }
-        # An event that cannot be written, say in a namespace that goes, is of no consequence.
+        # Ignore an event that cannot be written, for example in a terminating namespace.
         with contextlib.suppress(Failure):
             self.create(self.kind("", "Event"), metadata["namespace"], body)
 

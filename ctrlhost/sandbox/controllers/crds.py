@@ -1,4 +1,4 @@
-"""What makes a CRD served: its names are resolve, it is established, and its objects go before it does."""
+"""The life cycle of CRDs: accept names, establish, and delete the objects before the CRD."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = logging.getLogger("ctrlhost.sandbox.crd_lifecycle")
 
 
 def changed(context: ServerContext, name: str) -> None:
-    """Serve what a stored CRD says, now, and go on with its life, and that of others that it holds up, in a moment."""
+    """Update the served kinds of a CRD now, and enqueue it and the CRDs that wait for its names."""
     snapshot = context.store.table(TABLE).get("", name)
     crd = None if snapshot is None else snapshot.decode()
     _serve(context, name, crd)
@@ -34,7 +34,7 @@ def changed(context: ServerContext, name: str) -> None:
 
 
 def start(context: ServerContext) -> None:
-    """Serve all stored CRDs, and continue their lives from now on."""
+    """Serve all stored CRDs, and reconcile CRDs from now on."""
     context.crd_changed = lambda name: changed(context, name)
     for snapshot in context.store.table(TABLE).list():
         changed(context, snapshot.name)
@@ -42,7 +42,7 @@ def start(context: ServerContext) -> None:
 
 
 def _object_gone(context: ServerContext, table: Table, event: Event) -> None:
-    """Go on with the deletion of a CRD whenever one of its objects goes."""
+    """Enqueue a CRD when one of its objects is deleted."""
     group, _, plural = table.name.partition("/")
     if event.new is None and "." in group:
         _enqueue(context, f"{plural}.{group}")
@@ -56,7 +56,7 @@ def _enqueue(context: ServerContext, name: str) -> None:
 
 
 def _serve(context: ServerContext, name: str, crd: Object | None) -> None:
-    """Bring the registry in line with a CRD, and end the watches of what is no longer served alike."""
+    """Update the registry for a CRD, and end the watches of changed versions."""
     before = context.registry.custom(name)
     shapes = {kind.custom.marker: kind.custom.shape for kind in before if kind.custom is not None}
     kinds = [] if crd is None else kinds_of(crd, shapes)
@@ -74,7 +74,7 @@ def _serve(context: ServerContext, name: str, crd: Object | None) -> None:
 
 
 def _process_pending(context: ServerContext) -> None:
-    """Take the CRDs that are due one step on; a step is a write, and a write makes its CRD due again."""
+    """Reconcile the pending CRDs by one write each; a write enqueues its CRD again."""
     pending = list(context.crds.pending)
     context.crds.pending.clear()
     for name in pending:
@@ -84,8 +84,8 @@ def _process_pending(context: ServerContext) -> None:
         try:
             _reconcile(context, snapshot.decode())
         except Failure as failure:
-            # One CRD that cannot be written must not hold up the others.
-            _log.warning("the sandbox could not go on with CRD %s: %s", name, failure.message)
+            # A CRD that cannot be written must not block the others.
+            _log.warning("sandbox: reconciling CRD %s failed: %s", name, failure.message)
 
 
 def _reconcile(context: ServerContext, crd: Object) -> None:
@@ -114,7 +114,7 @@ def _write_status(context: ServerContext, crd: Object) -> None:
 
 
 def _clean_up(context: ServerContext, crd: Object) -> None:
-    """Delete the objects of a CRD that is going; let it go once none is left."""
+    """Delete the objects of a terminating CRD; remove its finalizer once none is left."""
     metadata = crd["metadata"]
     if FINALIZER not in (metadata.get("finalizers") or ()):
         return

@@ -21,12 +21,12 @@ class GarbageCollector(Controller):
     name = "gc"
 
     def __init__(self, context: ServerContext) -> None:
-        """Start without knowing any dependent."""
+        """Create an empty index of dependents."""
         super().__init__(context)
         self._dependents: dict[str, set[str]] = {}
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at an object with owners, at one that is going, and at what depends on one that is gone."""
+        """Return objects with owners, terminating ones, and the dependents of deleted ones."""
         old, new = event.old, event.new
         keys: list[Key] = []
         before = set(old.owners) if old else set()
@@ -44,7 +44,7 @@ class GarbageCollector(Controller):
         return keys
 
     def reconcile(self, key: Key) -> None:
-        """Delete an object without living owners; finish one that waits for its dependents."""
+        """Delete an object without existing owners; finish one that waits for its dependents."""
         snapshot = self.context.store.uids.get(key[0])
         if snapshot is None:
             return
@@ -69,7 +69,7 @@ class GarbageCollector(Controller):
         for reference in references:
             owner = self._owner(snapshot, reference)
             if owner is None and not kind.namespaced and reference["uid"] in self.context.store.uids:
-                # A cluster-scoped object cannot be owned by a namespaced one; leave it alone.
+                # A cluster-scoped object cannot be owned by a namespaced one; ignore it.
                 return
             if owner is None:
                 dangling.append(reference)
@@ -87,7 +87,7 @@ class GarbageCollector(Controller):
             self.delete(kind, snapshot, "Background")
 
     def _owner(self, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
-        """Find the living owner: in the dependent's namespace or cluster-wide, with that very uid."""
+        """Find the existing owner: in the dependent's namespace or cluster-wide, with that uid."""
         owner = self.context.store.uids.get(reference["uid"])
         if owner is None:
             return None

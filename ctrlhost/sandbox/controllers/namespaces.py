@@ -1,4 +1,4 @@
-"""The life of namespaces: an account when they begin, an empty house before they end."""
+"""The life cycle of namespaces: a default account at creation; contents are deleted before the namespace."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class NamespaceController(Controller):
     name = "namespace"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a namespace that changes, and at the one that something goes from."""
+        """Return a changed namespace, and a terminating one whose contents changed."""
         if table.name == TABLE:
             return [(event.new.name,)] if event.new else []
         gone = event.old if event.new is None else None
-        # A finalizer that goes while another stays changes what the conditions say.
+        # Removing one of several finalizers changes the conditions.
         changed = event.new if event.old is not None and event.new is not None else None
         found = gone or changed
         if found is None or not found.namespace:
@@ -47,7 +47,7 @@ class NamespaceController(Controller):
         return snapshot is not None and is_terminating(snapshot)
 
     def reconcile(self, key: Key) -> None:
-        """Empty a terminating namespace and let it go; give an active one its account."""
+        """Empty and finalize a terminating namespace; create the account of an active one."""
         kind = self.kind("", "Namespace")
         namespace = self.read(kind, "", key[0])
         if namespace is None:
@@ -71,7 +71,7 @@ class NamespaceController(Controller):
             self.create(accounts, name, account)
 
     def _empty(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Delete everything in the namespace; says how much of what is left, and by which finalizers it is held."""
+        """Delete all contents; return the counts of remaining objects and of their finalizers."""
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}
         for kind in self.context.registry.tables().values():

@@ -1,6 +1,6 @@
-"""A scheduler and a kubelet that run nothing: pods are placed, start, become ready and end after the chosen delays.
+"""A scheduler and a kubelet that run nothing: pods are bound, start, become ready and stop after the chosen delays.
 
-Each can be switched off: then somebody else binds the pods, or says how they fare.
+Each can be disabled: then another client binds the pods, or writes their status.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class PodController(Controller):
     name = "kubelet"
 
     def __init__(self, context: ServerContext) -> None:
-        """Start with all addresses free."""
+        """Create empty allocations of addresses."""
         super().__init__(context)
         self._since: dict[tuple[str, str], float] = {}
         self._addresses: dict[str, str] = {}
         self._next = 1
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a pod that changed, and at all that wait when a node does."""
+        """Return a changed pod, and all unscheduled pods for a changed node."""
         if table.name == "nodes":
             pods = self.context.store.table("pods").list()
             return [(pod.namespace, pod.name) for pod in pods if b'"nodeName"' not in pod.raw]
@@ -50,7 +50,7 @@ class PodController(Controller):
         return [(found.namespace, found.name)] if found else []
 
     def reconcile(self, key: Key) -> None:
-        """Take one pod its next step, or come back when the step is due."""
+        """Advance a pod by one step, or enqueue it for when the step is due."""
         namespace, name = key
         kind = self.kind("", "Pod")
         pod = self.read(kind, namespace, name)
@@ -79,7 +79,7 @@ class PodController(Controller):
                 self._set_ready(pod, ready=wanted)
 
     def _due(self, pod: Object, step: str, delay: float, key: Key) -> bool:
-        """Return whether a step's delay is over; if not, come back then."""
+        """Return whether a step's delay is over; if not, enqueue the key for then."""
         mark = (pod["metadata"]["uid"], step)
         began = self._since.setdefault(mark, time.monotonic())
         left = began + delay - time.monotonic()
@@ -106,7 +106,7 @@ class PodController(Controller):
             return
 
     def _address(self, uid: str) -> str:
-        """Hand out the next address; one that was given back comes again last."""
+        """Return a pod's address, allocated if missing; freed ones are reused last."""
         if uid not in self._addresses:
             network = ipaddress.ip_network(self.context.options.pod_cidr)
             taken = set(self._addresses.values())

@@ -27,11 +27,11 @@ class ReplicaSetController(Controller):
     name = "replicaset"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a set that changed, and at the sets of a namespace whose pods did."""
+        """Return a changed set, and the sets affected by a changed pod."""
         return claims.touched(self, "apps/replicasets", table, event)
 
     def reconcile(self, key: Key) -> None:
-        """Bring the number of pods to what is wanted, and say how many there are."""
+        """Create or delete pods to match the replicas, and update the status."""
         kind, pods = self.kind("apps", "ReplicaSet"), self.kind("", "Pod")
         replica_set = self.read(kind, *key)
         if replica_set is None or "deletionTimestamp" in replica_set["metadata"]:
@@ -41,7 +41,7 @@ class ReplicaSetController(Controller):
         wanted = replica_set["spec"].get("replicas", 1)
         for _ in range(wanted - len(living)):
             living.append(self._create(replica_set))
-        # The youngest that are not ready go first.
+        # Delete the youngest that are not ready first.
         living.sort(key=lambda pod: (not is_true(pod, "Ready"), pod["metadata"]["creationTimestamp"]), reverse=True)
         for pod in living[: max(len(living) - wanted, 0)]:
             self.delete(pods, pod)
@@ -73,7 +73,7 @@ class ReplicaSetController(Controller):
 
 
 def share(value: Any, total: int, *, up: bool) -> int:
-    """Read a number or a percentage of `total`."""
+    """Parse a number or a percentage of `total`."""
     if isinstance(value, str) and value.endswith("%"):
         exact = int(value[:-1]) * total / 100
         return math.ceil(exact) if up else math.floor(exact)
@@ -86,7 +86,7 @@ class DeploymentController(Controller):
     name = "deployment"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a Deployment that changed, and at those of a namespace whose sets did."""
+        """Return a changed Deployment, and those of a namespace with a changed set."""
         found = event.new or event.old
         if found is None or table.name not in ("apps/deployments", "apps/replicasets"):
             return []
@@ -97,7 +97,7 @@ class DeploymentController(Controller):
         return [(found.namespace, found.name)]
 
     def reconcile(self, key: Key) -> None:
-        """Roll towards the set of the present template, within the strategy's bounds."""
+        """Roll towards the set of the current template, within the strategy's bounds."""
         kind = self.kind("apps", "Deployment")
         deployment = self.read(kind, *key)
         if deployment is None or "deletionTimestamp" in deployment["metadata"]:
@@ -115,7 +115,7 @@ class DeploymentController(Controller):
         self._report(kind, key)
 
     def _current(self, deployment: Object, name: str, current: Object | None, sets: list[Object]) -> Object:
-        """Return the set of the present template, with the newest revision."""
+        """Return the set of the current template, with the newest revision."""
         newest = max((_revision(one) for one in sets), default=0)
         kind = self.kind("apps", "ReplicaSet")
         if current is None:
@@ -127,7 +127,7 @@ class DeploymentController(Controller):
         revision = str(_revision(current))
         if annotations.get(REVISION) != revision:
             deployment["metadata"]["annotations"] = {**annotations, REVISION: revision}
-            # Through its status, so that the generation does not rise.
+            # A status write does not raise the generation.
             deployment.update(self.update(self.kind("apps", "Deployment"), deployment, "status"))
         return current
 
@@ -166,7 +166,7 @@ class DeploymentController(Controller):
         self._scale(current, max(min(wanted, wanted + surge - others), 0))
         available = (current.get("status") or {}).get("availableReplicas", 0)
         available += sum((one.get("status") or {}).get("availableReplicas", 0) for one in older)
-        # Pods that are not available may go at any time, the others only down to the bound.
+        # Unavailable pods may be deleted at any time, available ones only down to the bound.
         spare = available - (wanted - unavailable)
         for one in sorted(older, key=_revision):
             replicas = one["spec"].get("replicas", 0)
@@ -241,7 +241,7 @@ class DeploymentController(Controller):
 
 
 def _in_order(before: dict[str, Any], conditions: list[Object]) -> list[Object]:
-    """Leave conditions where they stood; those that changed go to the end."""
+    """Keep the order of conditions, with changed ones at the end."""
 
     def place(condition: Object) -> int:
         old = before.get(condition["type"])

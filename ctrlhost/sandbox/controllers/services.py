@@ -25,7 +25,7 @@ class ServiceController(Controller):
     name = "service"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a Service that changed, and at those of a namespace whose pods or slices did."""
+        """Return a changed Service, and those of a namespace with a changed pod or slice."""
         found = event.new or event.old
         if found is None or table.name not in ("services", "pods", "discovery.k8s.io/endpointslices"):
             return []
@@ -37,7 +37,7 @@ class ServiceController(Controller):
         return [(one.namespace, one.name) for one in self.context.store.table("services").list(found.namespace)]
 
     def reconcile(self, key: Key) -> None:
-        """Bring the slice and the balancer's address in line."""
+        """Update the slice and the load balancer's address."""
         service = self.read(self.kind("", "Service"), *key)
         if service is None or "deletionTimestamp" in service["metadata"]:
             return
@@ -128,7 +128,7 @@ class ServiceController(Controller):
 
 
 def _ports(spec: Any, pods: list[Object]) -> list[dict[str, Any]]:
-    """Return the ports as pods have them: a target by name is looked up in their containers."""
+    """Return the ports of the pods: named targets are looked up in their containers."""
     found = []
     for port in spec.get("ports") or ():
         target = port.get("targetPort", port["port"])

@@ -1,4 +1,4 @@
-"""The sandbox as a whole: its thread, its sockets, its first objects, its kubeconfig.
+"""The sandbox as a whole: its thread, sockets, initial objects and kubeconfig.
 
 Imports every other room; no other room imports it. Public: `server.Sandbox`.
 """

@@ -1,4 +1,4 @@
-"""Tokens for those who are not the administrator, so that a test can act as anybody."""
+"""Tokens for users other than the administrator, so that tests can act as any user."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
     from ctrlhost.sandbox.context import ServerContext
 
-#: No test runs longer; whoever wants a token that ends asks for one as a client does.
+#: Longer than any test; a token that expires can be requested like a client does.
 _SECONDS = 10 * 365 * 86_400
 
 
 def token_of_user(context: ServerContext, name: str, groups: Sequence[str]) -> str:
-    """Make a token for a user of that name in these groups, and in that of all who are known."""
+    """Create a token for a user in these groups and `system:authenticated`."""
     token = secrets.token_urlsafe(32)
     context.identity.add(token, User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED)))))
     return token
 
 
 def token_of_service_account(context: ServerContext, namespace: str, name: str) -> str:
-    """Make a token for a service account; LookupError if there is none."""
+    """Issue a token for a service account; LookupError if it is missing."""
     account = context.store.table("serviceaccounts").get(namespace, name)
     if account is None:
-        raise LookupError(f"there is no service account `{namespace}/{name}`")
+        raise LookupError(f"service account `{namespace}/{name}` not found")
     return context.tokens.issue(account, _SECONDS)[0]

@@ -1,4 +1,4 @@
-"""The end points that only tests need, under /sandbox/v1/: compact, reset, fault, stats."""
+"""The endpoints for tests, under /sandbox/v1/: compact, reset, fault, stats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_FAULTS = 1000
 
 
 class Fault(msgspec.Struct, forbid_unknown_fields=True):
-    """Requests that are to fail; an empty verb or resource fits any."""
+    """Requests to fail; an empty verb or resource matches any."""
 
     code: int
     verb: str = ""
@@ -30,7 +30,7 @@ class Fault(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Admin:
-    """Answers the end points, and keeps the faults that are still to come. Runs in the server's own thread."""
+    """Handles the endpoints, and keeps the pending faults. Runs in the server's own thread."""
 
     def __init__(self, context: ServerContext) -> None:
         """Act on `context`."""
@@ -38,7 +38,7 @@ class Admin:
         self._faults: list[Fault] = []
 
     def answer(self, request: Request, parts: list[str]) -> Response | None:
-        """Answer a request under /sandbox/; None if there is nothing of that name."""
+        """Handle a request under /sandbox/; None for an unknown path."""
         asked = (request.method, *parts)
         if asked == ("POST", "v1", "compact"):
             for table in self._context.store.tables():
@@ -55,22 +55,24 @@ class Admin:
         return Response(200, b"{}")
 
     def raise_fault(self, asked: Attributes) -> None:
-        """Raise the fault that is due for a request on a resource, if there is one."""
+        """Raise the next matching fault for a request on a resource, if any."""
         for fault in self._faults:
             if asked.resource and fault.verb in ("", asked.verb) and fault.resource in ("", asked.resource):
                 fault.times -= 1
                 if not fault.times:
                     self._faults.remove(fault)
                 retry = fault.retryAfterSeconds if fault.code in (429, 503) else None
-                raise Failure(fault.code, REASONS.get(fault.code, ""), "ordered by a test", retry_after=retry)
+                raise Failure(fault.code, REASONS.get(fault.code, ""), "injected by a test", retry_after=retry)
 
     def _add_fault(self, body: bytes) -> None:
         try:
             fault = msgspec.json.decode(body, type=Fault)
         except msgspec.MsgspecError as error:
-            raise bad_request(f"this is no fault: {error}") from error
+            raise bad_request(f"invalid fault: {error}") from error
         if not 400 <= fault.code <= 599 or fault.times < 1 or len(self._faults) >= _MAX_FAULTS:
-            raise bad_request("a fault has a code of 400 to 599 and hits at least once, and there are not too many")
+            raise bad_request(
+                "invalid fault: code must be 400 to 599, times at least 1, and too many faults must not be pending"
+            )
         self._faults.append(fault)
 
     def _stats(self) -> dict[str, object]:
@@ -81,7 +83,7 @@ class Admin:
 
 
 def reset(context: ServerContext) -> None:
-    """Remove everything that was not there at the start, at once: no finalizer is waited for; watchers are told."""
+    """Delete all objects but the initial ones at once, without waiting for finalizers; notify watchers."""
     kinds = context.registry.tables()
     for table in context.store.tables():
         kind = kinds.get(table.name)

@@ -1,4 +1,4 @@
-"""The roles that every cluster has, for the resources that the sandbox serves and those that manifests often name."""
+"""The default roles of a cluster, for the resources of the sandbox and others that manifests often name."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ _BOUND = {
     "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
     "system:service-account-issuer-discovery": ("system:serviceaccounts",),
 }
-#: Which role each of the three that people are given goes into besides.
+#: The role that each user-facing role is aggregated to.
 _INCLUDED = {"view": "edit", "edit": "admin", "admin": ""}
 
 
 def create_objects(context: ServerContext) -> None:
-    """Create the roles and bindings that are missing; what is there stays as it is."""
+    """Create missing roles and bindings; existing ones are unchanged."""
     for name, rules in _others().items():
         _create(context, "ClusterRole", name, rules=rules)
     for name, rules in (("view", _view()), ("edit", _edit()), ("admin", _admin())):

@@ -1,4 +1,4 @@
-"""To whom the sandbox may be open: the address it listens on, and whether anybody is asked for a token."""
+"""Checks of the address that the sandbox listens on, and of access without a token."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ctrlhost.errors import ConfigError
 
 
 def check_exposure(address: str, *, expose: bool, insecure_http: bool, rbac: bool) -> None:
-    """Refuse an address that others reach unless `expose` allows it, and RBAC where nobody is known: ConfigError."""
+    """Raise ConfigError for a non-loopback address without `expose`, and for RBAC without TLS."""
     if insecure_http and rbac:
-        raise ConfigError("RBAC needs to know who asks, and without TLS nobody is asked for a token")
+        raise ConfigError("RBAC needs authentication, and without TLS there are no tokens")
     try:
         loopback = ipaddress.ip_address(address).is_loopback
     except ValueError as error:
@@ -20,6 +20,6 @@ def check_exposure(address: str, *, expose: bool, insecure_http: bool, rbac: boo
 
 
 def hosts(address: str, port: int) -> tuple[str, frozenset[str]]:
-    """Return the host that URLs name, and all those that a request may name."""
+    """Return the host in URLs, and all hosts that requests may name."""
     shown = f"[{address}]" if ":" in address else address
     return f"{shown}:{port}", frozenset(f"{name}:{port}" for name in (shown, "127.0.0.1", "localhost", "[::1]"))

@@ -1,4 +1,4 @@
-"""The kubeconfig that lets a stock client in."""
+"""The kubeconfig for stock clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTEXT = "ctrlhost-sandbox"
 
 
 def write(path: Path, *, url: str, ca: str | None, token: str | None, namespace: str = "default") -> None:
-    """Write a kubeconfig for `url`, readable by its owner only, whole or not at all."""
+    """Write a kubeconfig for `url` atomically, readable by its owner only."""
     cluster: dict[str, str] = {"server": url}
     if ca is not None:
         cluster["certificate-authority-data"] = base64.b64encode(ca.encode()).decode()
@@ -26,7 +26,7 @@ def write(path: Path, *, url: str, ca: str | None, token: str | None, namespace:
         "current-context": CONTEXT,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    # mkstemp opens with mode 0600, so the token is never readable by others, not even for a moment.
+    # mkstemp opens with mode 0600, so the token is never readable by others.
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What is there from the start."""
+"""The initial objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _INITIAL = frozenset(
 
 
 def create_objects(context: ServerContext, port: int) -> None:
-    """Create what is missing of it, and start what keeps the server's own affairs going."""
+    """Create missing initial objects, and start the controllers."""
     _hold_addresses(context)
     for name in NAMESPACES:
         _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -50,7 +50,7 @@ def create_objects(context: ServerContext, port: int) -> None:
 
 
 def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
-    """Return whether an object is one of those that every sandbox has."""
+    """Return whether an object is an initial one."""
     inside, name = snapshot.namespace, snapshot.name
     if table == "serviceaccounts":
         return name == "default" and inside in NAMESPACES
@@ -68,7 +68,7 @@ def _create(context: ServerContext, obj: Object, namespace: str = "") -> bool:
 
 
 def _put(context: ServerContext, obj: Object, namespace: str, correct: Callable[[Object], None]) -> None:
-    """Create an object, or correct what an earlier run has left of it."""
+    """Create an object, or correct the one of an earlier run."""
     if _create(context, obj, namespace):
         return
     kind = context.registry.builtin(obj["apiVersion"].rpartition("/")[0], obj["kind"])
@@ -81,7 +81,7 @@ def _put(context: ServerContext, obj: Object, namespace: str, correct: Callable[
 
 
 def _hold_addresses(context: ServerContext) -> None:
-    """Note which addresses the stored Services hold."""
+    """Record the allocations of the stored Services."""
     for snapshot in context.store.table("services").list():
         hold(context, snapshot.decode())
 
@@ -130,7 +130,7 @@ def _node(context: ServerContext) -> None:
 
 
 def _kubernetes(context: ServerContext, port: int) -> None:
-    """The Service by which pods find the server."""
+    """Create the Service of the API server."""
     labels = {"component": "apiserver", "provider": "kubernetes"}
     ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
     service = {

@@ -42,15 +42,15 @@ T = TypeVar("T")
 
 
 class Sandbox:
-    """An embedded API server, for trying, developing and testing.
+    """An embedded API server for trials, development and tests.
 
-    `address` must be a loopback address unless `expose` is set. `data_dir` keeps the objects over restarts; without it
-    they live in memory. `kubeconfig` is where the kubeconfig goes, by default into a directory that `stop` removes.
+    `address` must be a loopback address unless `expose` is set. `data_dir` keeps the objects across restarts; else they
+    are in memory only. `kubeconfig` is the path of the kubeconfig, by default in a directory that `stop` removes.
     `insecure_http` serves without TLS and without a token. `controllers` names the built-in controllers that run: gc
     and namespace by default; on request deployment, replicaset, statefulset, daemonset, scheduler and kubelet (pods
     start and become ready), together called workloads, and endpointslice and loadbalancer, together called service.
-    `crd_conditions="external"` leaves judging the names of CRDs to a controller. With `rbac` Roles and bindings decide
-    what a client may do, else all may do everything. `audit_log` is a file to which every request is appended as an
+    `crd_conditions="external"` leaves accepting the names of CRDs to a controller. With `rbac` Roles and bindings
+    decide what a client may do; else all may do everything. Every request is appended to the file `audit_log` as an
     audit event. The other options are the fields of `Options`; delays are in seconds.
 
     Any thread may call the methods. Several sandboxes may run in one process.
@@ -71,7 +71,7 @@ class Sandbox:
         audit_log: Path | str | None = None,
         options: Options | None = None,
     ) -> None:
-        """Check what was asked for; nothing runs before `start`."""
+        """Check the arguments; `start` runs the server."""
         base = options or Options()
         crd_conditions = base.crd_conditions if crd_conditions is None else crd_conditions
         if crd_conditions not in ("builtin", "external"):
@@ -94,18 +94,18 @@ class Sandbox:
         self._failed: BaseException | None = None
         self._directory: Path | None = None
         self.url = ""
-        """Where it listens, once started."""
+        """The server's URL, once started."""
         self.ca = ""
-        """The authority's certificate as PEM; empty without TLS."""
+        """The CA certificate as PEM; empty without TLS."""
         self.token = ""
         """The administrator's bearer token; empty without TLS."""
         self.kubeconfig = Path()
-        """The kubeconfig that was written."""
+        """The path of the kubeconfig."""
 
     def start(self) -> Self:
-        """Start serving; returns itself back when it is ready. Raises OSError if the port is taken."""
+        """Start serving and return the sandbox once it is ready. Raises OSError if the port is in use."""
         if self._thread is not None:
-            raise RuntimeError("the sandbox runs already")
+            raise RuntimeError("the sandbox is already running")
         self._started.clear()
         self._failed = None
         self._thread = threading.Thread(target=self._run, name="ctrlhost-sandbox", daemon=True)
@@ -119,7 +119,7 @@ class Sandbox:
         return self
 
     def stop(self) -> None:
-        """End all streams, stop serving, remove the kubeconfig. Does nothing if it does not run."""
+        """End all streams, stop serving and remove the kubeconfig. Does nothing if it is not running."""
         thread, loop, stop = self._thread, self._loop, self._stop
         if thread is None or loop is None or stop is None:
             return
@@ -143,7 +143,7 @@ class Sandbox:
         self.stop()
 
     def revision(self, api_version: str, kind: str) -> int:
-        """Return the newest revision that was written to a resource, 0 if none was. Cheap, so tests can ask often."""
+        """Return the newest revision written to a resource, 0 if there is none. Cheap, so tests can call it often."""
         context = self._context
         if context is None:
             return 0
@@ -158,38 +158,38 @@ class Sandbox:
 
     @property
     def audit(self) -> list[AuditRecord]:
-        """The newest writes since the start, oldest first, those that were refused too: at most 10,000, or 16 MiB."""
+        """The newest writes since the start, oldest first, including refused ones: at most 10,000, or 16 MiB."""
         return self._audit.records()
 
     @property
     def at_rest(self) -> bool:
-        """Whether the server has no work of its own left that follows from what was written; delays do not count."""
+        """Whether the server has no pending work that follows from writes; delays do not count."""
         context = self._context
         return context is None or not context.pending_work
 
     def send_bookmarks(self) -> None:
-        """Tell every watcher of the newest revision now, as a real server does about once a minute.
+        """Send bookmarks of the newest revision now, as a real server does about once a minute.
 
-        For tests that wait until informers are current: one with a selector hears of other objects' changes only so.
-        Only watches that asked for bookmarks, and do not know, get one; it returns before they are sent.
+        For tests that wait until informers are current: one with a selector learns of other objects' changes only so.
+        Only watches that asked for bookmarks and lack the revision get one; it returns before they are sent.
         """
         self._of_each_watch(lambda watch: watch.catch_up())
 
     def drop_watches(self) -> None:
-        """End every watch now, as a server that restarts does; watchers come back with the version they have seen."""
+        """End every watch now, as at a restart; clients resume from the last version they have seen."""
         self._of_each_watch(lambda watch: watch.end())
 
     def kubeconfig_for(self, *, user: str = "", groups: Sequence[str] = (), service_account: str = "") -> Path:
-        """Write a kubeconfig for somebody who is not the administrator; it goes when the sandbox stops.
+        """Write a kubeconfig for a user other than the administrator; `stop` removes it.
 
-        Either `user`, who need not be known, in `groups`; or `service_account`, as `NAMESPACE/NAME`, which must be
-        there: LookupError if it is not. With RBAC either may do what bindings allow, and else everything.
+        Either `user`, any name, in `groups`; or `service_account`, as `NAMESPACE/NAME`, which must exist:
+        LookupError if it does not. With RBAC either may do what bindings allow, else everything.
         """
         namespace, slash, account = service_account.partition("/")
         if bool(user) == bool(slash) or (slash and not account):
-            raise ValueError("say for whom: either `user`, or `service_account` as `NAMESPACE/NAME`")
+            raise ValueError("either `user` or `service_account` (`NAMESPACE/NAME`) is required")
         if self._insecure:
-            raise RuntimeError("a sandbox without TLS knows nobody but the administrator")
+            raise RuntimeError("without TLS there is no user but the administrator")
         if slash:
             token = self._ask(lambda context: accounts.token_of_service_account(context, namespace, account))
         else:
@@ -199,21 +199,21 @@ class Sandbox:
         return path
 
     def rights_used(self, user: str) -> list[tuple[str, str, str]]:
-        """Return the rights that a user has made use of, as (group, resource, verb); RuntimeError without RBAC.
+        """Return the rights that a user has used, as (group, resource, verb); RuntimeError without RBAC.
 
-        A service account's user is `system:serviceaccount:NAMESPACE:NAME`. What roles grant beyond this was not needed.
+        A service account's user is `system:serviceaccount:NAMESPACE:NAME`. Other granted rights were not needed.
         """
         authorizer = self._authorizer
         if authorizer is None:
-            raise RuntimeError("the sandbox was made without RBAC, or has not been started")
-        # A sandbox that was stopped has nobody to ask, and nobody who changes anything.
+            raise RuntimeError("the sandbox has no RBAC, or was not started")
+        # A stopped sandbox has no thread, and no more changes.
         return authorizer.used_by(user) if self._context is None else self._ask(lambda _: authorizer.used_by(user))
 
     def _ask(self, question: Callable[[ServerContext], T]) -> T:
-        """Have the server's own thread answer."""
+        """Call `question` in the server's own thread."""
         context, loop = self._context, self._loop
         if context is None or loop is None:
-            raise RuntimeError("the sandbox does not run")
+            raise RuntimeError("the sandbox is not running")
         return ask(loop, lambda: question(context))
 
     def _of_each_watch(self, do: Callable[[Watch], None]) -> None:
@@ -225,7 +225,7 @@ class Sandbox:
             for watch in list(context.watches):
                 do(watch)
 
-        with contextlib.suppress(RuntimeError):  # The loop may be closed in this very moment.
+        with contextlib.suppress(RuntimeError):  # The loop may be closed concurrently.
             loop.call_soon_threadsafe(each)
 
     def _failure(self) -> BaseException | None:
@@ -234,9 +234,9 @@ class Sandbox:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that started it
+        except BaseException as error:  # noqa: BLE001 - it is raised in the starting thread
             if self._started.is_set():
-                _log.exception("the sandbox ended")
+                _log.exception("sandbox ended unexpectedly")
             else:
                 self._failed = error
         finally:

@@ -1,4 +1,4 @@
-"""Questions to the server's own thread from any other."""
+"""Calls into the server's own thread from any other."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _ANSWER_SECONDS = 10.0
 
 
 def ask(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> T:
-    """Have the thread of `loop` answer; TimeoutError after ten seconds, and whatever the question raises."""
+    """Call `question` in the thread of `loop`; TimeoutError after ten seconds, and any error that it raises."""
     answer: Future[T] = Future()
 
     def run() -> None:
         try:
             answer.set_result(question())
-        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that asked
+        except BaseException as error:  # noqa: BLE001 - it is raised in the calling thread
             answer.set_exception(error)
 
     loop.call_soon_threadsafe(run)

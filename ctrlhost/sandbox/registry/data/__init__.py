@@ -1,1 +1,1 @@
-"""Tables that are generated, and what generates them."""
+"""Generated tables and their generator."""

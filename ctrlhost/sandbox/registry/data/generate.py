@@ -2,7 +2,7 @@
 
     python -m ctrlhost.sandbox.registry.data.generate "$(go env GOMODCACHE)/k8s.io" v0.36.3 > types.json
 
-For every type that a served kind reaches it lists the fields by their JSON name as `[type, protobuf number, flags]`.
+For every type used by a served kind it lists the fields by their JSON name as `[type, protobuf number, flags]`.
 Types are scalars, names of other types, or one of the two behind `[]` or `{}`. Flags: `p` pointer, `w` always written,
 `z` left out when zero, `i` inlined, `m=KEY` merge key, `m` merged list of scalars, `r` keys are retained, `l=set`,
 `l=atomic`, `l=map:KEYS`, `a` atomic map or struct, `q` required.
@@ -34,7 +34,7 @@ PACKAGES = {
     "policy": "api@{v}/policy/v1",
     "apiextensions": "apiextensions-apiserver@{v}/pkg/apis/apiextensions/v1",
 }
-#: Types that no kind reaches by itself: bodies of sub-resources, and what stands in a CRD.
+#: Types that no kind uses by itself: bodies of sub-resources, and the schemas of CRDs.
 OTHERS = (
     "meta.DeleteOptions",
     "core.Binding",
@@ -66,7 +66,7 @@ FIELD = re.compile(r"^\t(?:(\w+) )?\s*([*\[\]\w.]+)\s+`(.*)`")
 
 
 def parse(package: str, path: Path, types: dict[str, Any], aliases: dict[str, str]) -> None:
-    """Read the structs and the named scalars of one file."""
+    """Parse the structs and the named scalars of one file."""
     markers: list[str] = []
     struct: dict[str, Any] | None = None
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -133,7 +133,7 @@ def add_field(package: str, struct: dict[str, Any], go: str, tags: dict[str, str
 
 
 def resolve(package: str, go: str) -> str:
-    """Name a Go type as the table does."""
+    """Return the table's name of a Go type."""
     if go == "[]byte":
         return "bytes"
     if go.startswith("[]"):
@@ -151,7 +151,7 @@ def resolve(package: str, go: str) -> str:
 
 
 def flatten(name: str, aliases: dict[str, str]) -> str:
-    """Replace named scalars, lists and maps by what they are."""
+    """Replace named scalars, lists and maps by their types."""
     prefix = ""
     while name.startswith(("[]", "{}")):
         prefix, name = prefix + name[:2], name[2:]
