@@ -87,10 +87,8 @@ def bind(context: ServerContext, operation: Operation, node: str) -> None:
         raise status.conflict("pods/binding", "", operation.name, why)
     pod["spec"]["nodeName"] = node
     conditions = [item for item in pod["status"].get("conditions") or () if item["type"] != "PodScheduled"]
-    conditions.append(
-        {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": times.now()}
-    )
-    pod["status"]["conditions"] = conditions
+    now = {"lastProbeTime": None, "lastTransitionTime": times.now()}
+    pod["status"]["conditions"] = [*conditions, {"type": "PodScheduled", "status": "True", **now}]
     operation.subresource = "binding"
     writes.replace(context, operation, snapshot, old, pod)
 

@@ -117,18 +117,14 @@ def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause
     for key, value in annotations.items():
         size += len(key.encode()) + len(value.encode())
         if not is_qualified(key.lower()):
-            causes.append(
-                invalid_value(
-                    "metadata.annotations", key, "name part must consist of alphanumeric characters, '-', '_' or '.'"
-                )
-            )
+            text = "name part must consist of alphanumeric characters, '-', '_' or '.'"
+            causes.append(invalid_value("metadata.annotations", key, text))
     if size > MAX_ANNOTATIONS:
         causes.append(too_long("metadata.annotations", MAX_ANNOTATIONS))
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         if not is_qualified(finalizer):
-            causes.append(
-                invalid_value(f"metadata.finalizers[{index}]", finalizer, "name part must be a qualified name")
-            )
+            where, text = f"metadata.finalizers[{index}]", "name part must be a qualified name"
+            causes.append(invalid_value(where, finalizer, text))
         elif "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion", "kubernetes"):
             warnings.append(
                 f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name to avoid accidental '
@@ -136,9 +132,8 @@ def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause
             )
     causes += _owner_causes(metadata, warnings)
     if metadata.get("generation", 0) < 0:
-        causes.append(
-            invalid_value("metadata.generation", metadata["generation"], "must be greater than or equal to 0")
-        )
+        text = "must be greater than or equal to 0"
+        causes.append(invalid_value("metadata.generation", metadata["generation"], text))
     return causes
 
 
@@ -149,13 +144,11 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
     controllers = 0
     for owner in owners:
         # The field names have no index, as in a real server's messages.
-        for member in ("apiVersion", "kind", "name", "uid"):
-            if not owner.get(member):
-                causes.append(
-                    invalid_value(
-                        f"metadata.ownerReferences.{member}", owner.get(member, ""), f"{member} must not be empty"
-                    )
-                )
+        causes += [
+            invalid_value(f"metadata.ownerReferences.{member}", owner.get(member, ""), f"{member} must not be empty")
+            for member in ("apiVersion", "kind", "name", "uid")
+            if not owner.get(member)
+        ]
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
             causes.append(forbidden_field("metadata.ownerReferences", "Event is disallowed from being an owner"))
         controllers += owner.get("controller") is True
@@ -167,9 +160,8 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
         else:
             unique.append(owner)
     if controllers > 1:
-        causes.append(
-            invalid_value("metadata.ownerReferences", len(owners), "Only one reference can have Controller set to true")
-        )
+        text = "Only one reference can have Controller set to true"
+        causes.append(invalid_value("metadata.ownerReferences", len(owners), text))
     if len(unique) != len(owners):
         metadata["ownerReferences"] = unique
     return causes

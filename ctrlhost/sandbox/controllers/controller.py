@@ -89,10 +89,6 @@ class Controller(ABC):
         """Return a built-in kind."""
         return self.context.registry.builtin(group, kind)
 
-    def table_kind(self, table: str) -> Kind | None:
-        """Return a kind that is stored in a table."""
-        return self.context.registry.of_table(table)
-
     def operation(self, verb: str, kind: Kind, namespace: str, name: str = "", subresource: str = "") -> Operation:
         """Return an operation of this controller."""
         return Operation(verb, kind, namespace, name, subresource, manager=f"sandbox-{self.name}")

@@ -48,7 +48,7 @@ class GarbageCollector(Controller):
         snapshot = self.context.store.uids.get(key[0])
         if snapshot is None:
             return
-        kind = self.table_kind(snapshot.table)
+        kind = self.context.registry.of_table(snapshot.table)
         if kind is None:
             return
         obj = views.load(kind, snapshot)
@@ -97,7 +97,7 @@ class GarbageCollector(Controller):
         found = []
         for dependent in sorted(self._dependents.get(uid, ())):
             snapshot = self.context.store.uids.get(dependent)
-            kind = None if snapshot is None else self.table_kind(snapshot.table)
+            kind = None if snapshot is None else self.context.registry.of_table(snapshot.table)
             if kind is not None and snapshot is not None:
                 found.append((kind, snapshot))
         return found

@@ -106,14 +106,7 @@ class NamespaceController(Controller):
         for name, (reason, message) in texts.items():
             known = before.get(name)
             since = known["lastTransitionTime"] if known and known["status"] == values[name] else times.now()
-            conditions.append(
-                {
-                    "type": name,
-                    "status": values[name],
-                    "lastTransitionTime": since,
-                    "reason": reason,
-                    "message": message,
-                }
-            )
+            entry = {"type": name, "status": values[name], "lastTransitionTime": since}
+            conditions.append({**entry, "reason": reason, "message": message})
         namespace["status"] = {"phase": "Terminating", "conditions": conditions}
         self.update(self.kind("", "Namespace"), namespace, "status")

@@ -45,9 +45,8 @@ class ReplicaSetController(Controller):
         living.sort(key=lambda pod: (not is_true(pod, "Ready"), pod["metadata"]["creationTimestamp"]), reverse=True)
         for pod in living[: max(len(living) - wanted, 0)]:
             self.delete(pods, pod)
-            self.event(
-                replica_set, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}", "replicaset-controller"
-            )
+            text = f"Deleted pod: {pod['metadata']['name']}"
+            self.event(replica_set, "SuccessfulDelete", text, "replicaset-controller")
         self._report(replica_set, living[max(len(living) - wanted, 0) :])
 
     def _create(self, replica_set: Object) -> Object:
@@ -102,8 +101,7 @@ class DeploymentController(Controller):
         deployment = self.read(kind, *key)
         if deployment is None or "deletionTimestamp" in deployment["metadata"]:
             return
-        uid = deployment["metadata"]["uid"]
-        sets = [one for one in self.listed(self.kind("apps", "ReplicaSet"), key[0]) if controller_of(one) == uid]
+        sets = self._sets(deployment)
         name = f"{key[1]}-{template_hash(deployment['spec']['template'])}"
         current = next((one for one in sets if one["metadata"]["name"] == name), None)
         older = [one for one in sets if one["metadata"]["name"] != name]
@@ -113,6 +111,11 @@ class DeploymentController(Controller):
         elif current is not None:
             self._scale(current, deployment["spec"].get("replicas", 1))
         self._report(kind, key)
+
+    def _sets(self, deployment: Object) -> list[Object]:
+        metadata = deployment["metadata"]
+        sets = self.listed(self.kind("apps", "ReplicaSet"), metadata["namespace"])
+        return [one for one in sets if controller_of(one) == metadata["uid"]]
 
     def _current(self, deployment: Object, name: str, current: Object | None, sets: list[Object]) -> Object:
         """Return the set of the current template, with the newest revision."""
@@ -192,8 +195,7 @@ class DeploymentController(Controller):
         deployment = self.read(kind, *key)
         if deployment is None:
             return
-        uid = deployment["metadata"]["uid"]
-        sets = [one for one in self.listed(self.kind("apps", "ReplicaSet"), key[0]) if controller_of(one) == uid]
+        sets = self._sets(deployment)
         name = f"{key[1]}-{template_hash(deployment['spec']['template'])}"
         total = {field: _sum(sets, field) for field in ("replicas", "readyReplicas", "availableReplicas")}
         updated = _sum([one for one in sets if one["metadata"]["name"] == name], "replicas")

@@ -154,20 +154,9 @@ def _node(type_name: str) -> Shape:
     return Shape("object", type_name, fields=target.fields, atomic=target.atomic, inlined=target.inlined)
 
 
-PACKAGES = {
-    "": "core",
-    "apps": "apps",
-    "networking.k8s.io": "networking",
-    "coordination.k8s.io": "coordination",
-    "discovery.k8s.io": "discovery",
-    "events.k8s.io": "events",
-    "rbac.authorization.k8s.io": "rbac",
-    "authorization.k8s.io": "authorization",
-    "authentication.k8s.io": "authentication",
-    "autoscaling": "autoscaling",
-    "policy": "policy",
-    "apiextensions.k8s.io": "apiextensions",
-}
+_GROUPS = """apps networking.k8s.io coordination.k8s.io discovery.k8s.io events.k8s.io rbac.authorization.k8s.io
+authorization.k8s.io authentication.k8s.io autoscaling policy apiextensions.k8s.io"""
+PACKAGES = {"": "core", **{group: group.partition(".")[0] for group in _GROUPS.split()}}
 
 
 def of_kind(group: str, kind: str) -> Shape | None:

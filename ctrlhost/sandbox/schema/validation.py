@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import operator
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -78,24 +79,21 @@ def _object_causes(schema: Schema, value: dict[str, Any], path: str, old: Any) -
         if name not in value:
             causes.append(status.required(_join(path, name)))
     if schema.get(EMBEDDED):
-        causes += _embedded_causes(value, path)
+        missing = [name for name in ("apiVersion", "kind") if not value.get(name)]
+        causes += [status.required(_join(path, name), "must not be empty") for name in missing]
     declared, rest = properties(schema), additional(schema)
     for name, item in value.items():
         if (child := declared.get(name, rest)) is not None:
             causes += validate(child, item, _join(path, name), before.get(name, ABSENT))
-    size = len(value)
-    if (limit := schema.get("maxProperties")) is not None and size > limit:
-        causes.append(Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", path))
-    if (limit := schema.get("minProperties")) is not None and size < limit:
-        causes.append(status.invalid_value(path, size, f"{path} in body should have at least {limit} properties"))
-    return causes
+    return causes + _size_causes(schema, len(value), path, "Properties")
 
 
-def _embedded_causes(value: dict[str, Any], path: str) -> list[Cause]:
+def _size_causes(schema: Schema, size: int, path: str, what: str) -> list[Cause]:
     causes = []
-    for name in ("apiVersion", "kind"):
-        if not value.get(name):
-            causes.append(status.required(_join(path, name), "must not be empty"))
+    if (limit := schema.get(f"max{what}")) is not None and size > limit:
+        causes.append(Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", path))
+    if (limit := schema.get(f"min{what}")) is not None and size < limit:
+        causes.append(status.invalid_value(path, size, f"{path} in body should have at least {limit} {what.lower()}"))
     return causes
 
 
@@ -108,11 +106,7 @@ def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> list[
         for index, item in enumerate(value):
             was = before.get(_key(item, keys), ABSENT) if keys else ABSENT
             causes += validate(items, item, f"{path}[{index}]", was)
-    size = len(value)
-    if (limit := schema.get("maxItems")) is not None and size > limit:
-        causes.append(Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", path))
-    if (limit := schema.get("minItems")) is not None and size < limit:
-        causes.append(status.invalid_value(path, size, f"{path} in body should have at least {limit} items"))
+    causes += _size_causes(schema, len(value), path, "Items")
     kind = schema.get("x-kubernetes-list-type")
     if kind in ("set", "map"):
         seen: set[str] = set()
@@ -150,16 +144,11 @@ def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
 
 def _number_causes(schema: Schema, value: float, path: str) -> list[Cause]:
     causes = []
-    if (limit := schema.get("maximum")) is not None:
-        strict = schema.get("exclusiveMaximum")
-        if value > limit or (strict and value == limit):
-            words = "less than" if strict else "less than or equal to"
-            causes.append(status.invalid_value(path, value, f"{path} in body should be {words} {limit:g}"))
-    if (limit := schema.get("minimum")) is not None:
-        strict = schema.get("exclusiveMinimum")
-        if value < limit or (strict and value == limit):
-            words = "greater than" if strict else "greater than or equal to"
-            causes.append(status.invalid_value(path, value, f"{path} in body should be {words} {limit:g}"))
+    for name, beyond, words in (("Maximum", operator.gt, "less than"), ("Minimum", operator.lt, "greater than")):
+        limit, strict = schema.get(name.lower()), schema.get(f"exclusive{name}")
+        if limit is not None and (beyond(value, limit) or (strict and value == limit)):
+            rule = words if strict else f"{words} or equal to"
+            causes.append(status.invalid_value(path, value, f"{path} in body should be {rule} {limit:g}"))
     if (step := schema.get("multipleOf")) and abs(value / step - round(value / step)) > 1e-9:
         causes.append(status.invalid_value(path, value, f"{path} in body should be a multiple of {step:g}"))
     bits = {"int32": 31, "int64": 63}.get(schema.get("format") or "")
@@ -173,28 +162,16 @@ def _combined_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
     causes: list[Cause] = []
     for part in schema.get("allOf") or ():
         causes += validate(part, value, path)
-    if any_of := schema.get("anyOf"):
-        tried = [validate(part, value, path) for part in any_of]
-        if all(tried):
-            causes += _fewest(tried)
-            causes.append(
-                status.invalid_value(path, value, f"{path} in body must validate at least one schema (anyOf)")
-            )
-    if one_of := schema.get("oneOf"):
-        tried = [validate(part, value, path) for part in one_of]
-        if sum(not failed for failed in tried) != 1:
-            causes += _fewest(tried)
-            causes.append(
-                status.invalid_value(path, value, f"{path} in body must validate one and only one schema (oneOf)")
-            )
+    for name, words in (("anyOf", "at least one schema"), ("oneOf", "one and only one schema")):
+        tried = [validate(part, value, path) for part in schema.get(name) or ()]
+        fitting = sum(not failed for failed in tried)
+        if tried and (not fitting or (name == "oneOf" and fitting > 1)):
+            nearest = min(tried, key=len)
+            causes += nearest
+            causes.append(status.invalid_value(path, value, f"{path} in body must validate {words} ({name})"))
     if (negated := schema.get("not")) and not validate(negated, value, path):
         causes.append(status.invalid_value(path, value, f"{path} in body must not validate the schema (not)"))
     return causes
-
-
-def _fewest(tried: list[list[Cause]]) -> list[Cause]:
-    """Return the causes of the alternative with the fewest."""
-    return min(tried, key=lambda causes: len(causes))  # noqa: PLW0108 - `len` accepts too many types for the key
 
 
 _patterns: dict[str, Pattern] = {}

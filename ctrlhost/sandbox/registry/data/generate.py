@@ -19,19 +19,22 @@ from typing import Any
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from ctrlhost.sandbox.schema.shapes import PACKAGES as GROUPS
 
+_NAMES = [
+    "core",
+    "apps",
+    "networking",
+    "coordination",
+    "discovery",
+    "events",
+    "rbac",
+    "authorization",
+    "authentication",
+    "autoscaling",
+    "policy",
+]
 PACKAGES = {
     "meta": "apimachinery@{v}/pkg/apis/meta/v1",
-    "core": "api@{v}/core/v1",
-    "apps": "api@{v}/apps/v1",
-    "networking": "api@{v}/networking/v1",
-    "coordination": "api@{v}/coordination/v1",
-    "discovery": "api@{v}/discovery/v1",
-    "events": "api@{v}/events/v1",
-    "rbac": "api@{v}/rbac/v1",
-    "authorization": "api@{v}/authorization/v1",
-    "authentication": "api@{v}/authentication/v1",
-    "autoscaling": "api@{v}/autoscaling/v1",
-    "policy": "api@{v}/policy/v1",
+    **{name: f"api@{{v}}/{name}/v1" for name in _NAMES},
     "apiextensions": "apiextensions-apiserver@{v}/pkg/apis/apiextensions/v1",
 }
 #: Types that no kind uses by itself: bodies of sub-resources, and the schemas of CRDs.
