@@ -8,7 +8,6 @@ from typing import Any
 from ctrlhost.sandbox.apimachinery.status import (
     Cause,
     Failure,
-    duplicate,
     forbidden_field,
     invalid_value,
     required,
@@ -164,17 +163,6 @@ def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
         causes.append(invalid_value("metadata.ownerReferences", len(owners), text))
     if len(unique) != len(owners):
         metadata["ownerReferences"] = unique
-    return causes
-
-
-def unique_causes(values: list[Any], field: str) -> list[Cause]:
-    """Find duplicate values."""
-    seen: list[Any] = []
-    causes = []
-    for index, value in enumerate(values):
-        if value in seen:
-            causes.append(duplicate(f"{field}[{index}]", value))
-        seen.append(value)
     return causes
 
 

@@ -11,7 +11,6 @@ from ctrlhost.sandbox.apimachinery.objects import at
 from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 LabelTest = Callable[[Mapping[str, str]], bool]
-FieldTest = Callable[[Mapping[str, str]], bool]
 
 _TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|=|!|,|\(|\)|>|<)|([^ \t\r\n=!,()<>]+)|$)")
 _INT = re.compile(r"[+-]?\d{1,19}", re.ASCII)

@@ -33,11 +33,6 @@ class Accepted:
     form: str = ""
     version: str = "v1"
 
-    @property
-    def content_type(self) -> str:
-        """Return the answer's Content-Type."""
-        return JSON if self.media == JSON else self.media
-
 
 _FORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 

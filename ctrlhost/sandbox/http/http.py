@@ -19,8 +19,6 @@ from ctrlhost.sandbox.http.channel import Channel
 from ctrlhost.sandbox.http.messages import Handler, NotYet, Query, Request, Response, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ctrlhost.sandbox.http.channel import Outbox
 
 MAX_HEADERS = 64 * 1024
@@ -289,8 +287,3 @@ def _head(status: int, headers: list[tuple[str, str]], *, keep_alive: bool) -> b
     if not keep_alive:
         lines.append("Connection: close")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
-
-
-def listener(handler: Handler, connections: dict[Connection, None], outbox: Outbox) -> Callable[[], Connection]:
-    """Make connections for `loop.create_server`."""
-    return lambda: Connection(handler, connections, outbox)

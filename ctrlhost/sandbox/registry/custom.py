@@ -72,7 +72,6 @@ def _kind(
     warning = ""
     if version.get("deprecated"):
         warning = version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
-    list_kind = names.get("listKind") or f"{kind}List"
     marker = f"{version['name']}:{content_hash(msgspec.json.encode(schema))}"
     shape = shapes.get(marker)
     if shape is None:
@@ -87,7 +86,7 @@ def _kind(
         namespaced=spec["scope"] == "Namespaced",
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
-        list_kind=list_kind,
+        list_kind=names.get("listKind") or f"{kind}List",
         verbs=tuple(verb for verb in _VERBS if not terminating or verb not in _WRITES),
         subresources=tuple(listed),
         scale=scale,
@@ -106,7 +105,6 @@ def _kind(
             tuple(version.get("additionalPrinterColumns") or ()),
             warning,
             terminating,
-            list_kind,
             marker,
         ),
     )

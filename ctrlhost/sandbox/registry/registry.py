@@ -54,7 +54,6 @@ class CustomVersion:
     warning: str = ""
     """Sent with every response of a deprecated version."""
     terminating: bool = False
-    list_kind: str = ""
     marker: str = ""
     """Changes with the schema: objects written under another one are pruned and defaulted on read."""
 

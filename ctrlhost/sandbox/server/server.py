@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -21,7 +22,7 @@ from ctrlhost.sandbox.context import Options, ServerContext, choose_controllers
 from ctrlhost.sandbox.http import tls
 from ctrlhost.sandbox.http.channel import Outbox
 from ctrlhost.sandbox.http.connections import close, sweep
-from ctrlhost.sandbox.http.http import Connection, listener
+from ctrlhost.sandbox.http.http import Connection
 from ctrlhost.sandbox.http.tls_layer import layered
 from ctrlhost.sandbox.server import accounts, seed
 from ctrlhost.sandbox.server import kubeconfig as kubeconfig_file
@@ -270,7 +271,7 @@ class Sandbox:
         app = App(context, tokens=tokens, audit=self._audit, admin=admin)
         connections: dict[Connection, None] = {}
         tls_context = None if certificates is None else certificates.server_context()
-        plain = listener(app, connections, Outbox(loop))
+        plain = partial(Connection, app, connections, Outbox(loop))
         make = plain if tls_context is None else layered(tls_context, plain)
         server = await loop.create_server(make, self._address, self._port, backlog=1024)
         port = server.sockets[0].getsockname()[1]
