@@ -76,10 +76,7 @@ class _Crds(BuiltinStrategy):
     def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
         return True
 
-    def created(self, context: ServerContext, obj: Object) -> None:
-        context.crd_changed(obj["metadata"]["name"])
-
-    def updated(self, context: ServerContext, obj: Object, old: Object) -> None:
+    def stored(self, context: ServerContext, obj: Object, old: Object | None) -> None:
         context.crd_changed(obj["metadata"]["name"])
 
     def deleted(self, context: ServerContext, obj: Object) -> None:

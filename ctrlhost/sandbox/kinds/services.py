@@ -157,11 +157,9 @@ class _Services(BuiltinStrategy):
                 causes.append(status.invalid_value(f"spec.ports[{index}].nodePort", node_port, text))
         return causes
 
-    def created(self, context: ServerContext, obj: Object) -> None:
-        hold(context, obj)
-
-    def updated(self, context: ServerContext, obj: Object, old: Object) -> None:
-        release(context, old)
+    def stored(self, context: ServerContext, obj: Object, old: Object | None) -> None:
+        if old is not None:
+            release(context, old)
         hold(context, obj)
 
     def deleted(self, context: ServerContext, obj: Object) -> None:

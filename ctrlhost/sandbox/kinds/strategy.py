@@ -52,11 +52,8 @@ class Strategy:
         """Return the causes why the object is invalid, except for metadata."""
         return []
 
-    def created(self, context: ServerContext, obj: Object) -> None:
-        """Called after a creation."""
-
-    def updated(self, context: ServerContext, obj: Object, old: Object) -> None:
-        """Called after an update."""
+    def stored(self, context: ServerContext, obj: Object, old: Object | None) -> None:
+        """Called after a creation or an update."""
 
     def deleted(self, context: ServerContext, obj: Object) -> None:
         """Called after a deletion."""

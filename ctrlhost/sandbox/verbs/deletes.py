@@ -89,7 +89,7 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
     strategy.begin_deletion(context, obj)
     if not operation.dry_run:
         store(context, operation.kind, obj)
-        strategy.updated(context, obj, old)
+        strategy.stored(context, obj, old)
     return _answer(operation, obj, gone=False)
 
 

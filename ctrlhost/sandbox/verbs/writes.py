@@ -95,7 +95,7 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     if operation.dry_run:
         return WriteResult(201, obj)
     snapshot = store(context, kind, obj)
-    strategy.created(context, obj)
+    strategy.stored(context, obj, None)
     return WriteResult(201, obj, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
 
 
@@ -205,7 +205,7 @@ def replace(
     if operation.dry_run:
         return WriteResult(200, obj)
     stored = store(context, kind, obj)
-    strategy.updated(context, obj, old)
+    strategy.stored(context, obj, old)
     return WriteResult(200, obj, stored.raw if views.is_stored_form(kind, stored) else None)
 
 
