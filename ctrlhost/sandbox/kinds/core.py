@@ -115,18 +115,13 @@ class _Secrets(_Data):
         return (obj.get("type", ""), _count(obj), created(obj))
 
     def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
-        self._merge(obj)
+        """Merge stringData into data."""
+        if text := obj.pop("stringData", None):
+            data = obj.setdefault("data", {})
+            data |= {key: base64.b64encode(value.encode()).decode() for key, value in text.items()}
 
     def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
-        self._merge(obj)
-
-    @staticmethod
-    def _merge(obj: Object) -> None:
-        text = obj.pop("stringData", None)
-        if text:
-            data = obj.setdefault("data", {})
-            for key, value in text.items():
-                data[key] = base64.b64encode(value.encode()).decode()
+        self.prepare_create(context, operation, obj)
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         causes = super().causes(context, operation, obj, old)
