@@ -1,11 +1,11 @@
 # ctrlhost with all bundled plugins: `docker build -t ctrlhost .`, then `docker run ctrlhost run --plugins hostname,naming`.
-# Nothing in the image is written to at run time, no user is root, and no shell is called.
+# At run time nothing writes to the image, no process is root, and nothing calls a shell.
 
 FROM rust:1.90-slim-bookworm AS wheels
 RUN apt-get update && apt-get install --yes --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY requirements requirements
-# The versions that the tests ran with; what is built here has no hashes, so those stay behind.
+# The versions that the tests ran with. Wheels built here have no hashes, so the hashes are removed.
 RUN sed -E '/^ +--hash/d; s/ \\$//' requirements/dev.txt > /constraints.txt \
     && python3 -m venv /build \
     && /build/bin/pip install --no-cache-dir --constraint /constraints.txt maturin hatchling
@@ -21,7 +21,7 @@ RUN for plugin in plugins/*/; do \
 FROM python:3.13-slim-bookworm AS installed
 COPY --from=wheels /constraints.txt /constraints.txt
 COPY --from=wheels /wheels /wheels
-# Compiled here, since there is no writing it down later.
+# Compile now: the image is read-only later.
 RUN python -m venv /opt/ctrlhost \
     && /opt/ctrlhost/bin/pip install --no-cache-dir --constraint /constraints.txt --compile /wheels/*.whl \
     && /opt/ctrlhost/bin/pip uninstall --yes pip
@@ -29,7 +29,7 @@ RUN python -m venv /opt/ctrlhost \
 FROM python:3.13-slim-bookworm
 COPY --from=installed /opt/ctrlhost /opt/ctrlhost
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
-# A number, so that `runAsNonRoot` can be checked.
+# A number, so that Kubernetes can check `runAsNonRoot`.
 USER 65532:65532
 EXPOSE 8484
 ENTRYPOINT ["/opt/ctrlhost/bin/ctrlhost"]

@@ -13,7 +13,7 @@ UV := $(shell command -v uv 2>/dev/null)
 PLUGINS := $(wildcard plugins/*/pyproject.toml examples/*/pyproject.toml)
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml -not -path '*/target/*' 2>/dev/null)
 
-# uv is several times faster where it is installed; pip does the same job from the same lock file.
+# Use uv if it is installed: it is several times faster. pip does the same from the same lock file.
 ifdef UV
 CREATE := $(UV) venv --quiet --allow-existing --seed --python $(PYTHON) $(VENV)
 INSTALL := VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet
@@ -22,8 +22,8 @@ CREATE := $(PYTHON) -m venv $(VENV)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-# What a host imports. uv leaves its bytecode to the first run, and where none is written then, as in containers that set
-# PYTHONDONTWRITEBYTECODE, compiling is half of every start.
+# What a host imports. uv leaves compiling to the first run. In containers that set PYTHONDONTWRITEBYTECODE nothing is
+# written then, and compiling takes half of every start.
 RUNTIME := anyio click cryptography h11 httptools idna msgspec pluggy prometheus_client starlette structlog typing_extensions.py urllib3 uvicorn yaml
 
 .PHONY: help venv
@@ -75,30 +75,30 @@ test-rust:
 loom: ## Explore the interleavings of the queue's core, up to a bound
 	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom
 
-# Tests mostly wait: `make test WORKERS=2` takes little more than half the time on two cores, with servers for each process.
+# Tests mostly wait: on two cores `make test WORKERS=2` takes little more than half the time. Each process has its own servers.
 WORKERS ?= 1
 
-# Where bitcoind can not be had its tests are skipped, and say so; in CI that is a failure.
+# Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
 test-python: venv $(CONTROLPLANE) $(CLIENTS)
 	@tests/bitcoind/fetch >/dev/null || test -z "$$CI"
 	$(PYTEST) --quiet $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 
-# A build of the interpreter without the lock; `make test-free-threaded FREE_THREADED=…` takes another one.
+# A free-threaded interpreter; `make test-free-threaded FREE_THREADED=…` uses another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)
 .PHONY: test-free-threaded
-test-free-threaded: ## The tests of queue, FIFO, store and informer's core on a free-threaded Python, where one is installed
+test-free-threaded: ## The tests of `_core` on a free-threaded Python, if one is installed
 ifeq ($(FREE_THREADED),)
 	@echo "no free-threaded Python (python3.14t or python3.13t) is installed; nothing was tested on one"
 else
 	$(MAKE) VENV=.venv-free-threaded PYTHON=$(FREE_THREADED) PROFILE=dev .venv-free-threaded/.core
 	PYTHON_GIL=$(shell $(FREE_THREADED) -c 'import sysconfig; print(1 - (sysconfig.get_config_var("Py_GIL_DISABLED") or 0))') \
-	  .venv-free-threaded/bin/python -m pytest --quiet tests/unit -k "workqueue or delta_fifo or indexer or shared_informer"
+	  .venv-free-threaded/bin/python -m pytest --quiet tests/unit/core
 endif
 
-test-fast: venv ## The tests that need neither the real control plane nor a wheel, under a minute
+test-fast: venv ## The tests without the real control plane and wheels, under a minute
 	$(PYTEST) --quiet tests/unit plugins/*/tests -k "not kube-apiserver"
 
-bitcoind: ## Get bitcoind for the end-to-end tests, from Debian's packages into .cache
+bitcoind: ## Fetch bitcoind for the end-to-end tests, from Debian's packages into .cache
 	@tests/bitcoind/fetch
 
 controlplane-build: $(CONTROLPLANE) $(CLIENTS)
@@ -118,7 +118,7 @@ lint: venv ## Formatting, lint, types, import layers, stubs
 	$(BIN)/lint-imports
 	$(BIN)/python -m mypy.stubtest ctrlhost._core --allowlist tests/stubtest-allowlist.txt
 
-format: venv ## Rewrite the sources as the formatters want them
+format: venv ## Format the sources
 	cargo fmt
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -139,7 +139,7 @@ bench: venv $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SH
 	$(BIN)/python -m pytest benches --benchmark-enable --timeout 900 $(if $(SHORT),--short)
 
 docs: venv ## Write the generated parts of docs/reference
-	$(BIN)/python tests/unit/test_reference_docs.py
+	$(BIN)/python tests/docs/test_reference.py
 
 lock: ## Renew the lock file of the Python environment
 	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header \

@@ -1,4 +1,4 @@
-"""Fixtures that the tests of ctrlhost and of the bundled plugins share."""
+"""Fixtures shared by the tests of ctrlhost and of the bundled plugins."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
-    from tests.control_plane import ControlPlane, KubeApiserver, SandboxControlPlane
+    from tests.support.control_plane import ControlPlane, KubeApiserver, SandboxControlPlane
 
 _namespaces = itertools.count(1)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """With `-n`, hand tests out in groups that share servers."""
-    from tests.distribution import Groups
+    """With `-n`, distribute tests in groups that share servers."""
+    from tests.support.distribution import Groups
 
     return Groups(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `-n`, begin with what takes long."""
+    """With `-n`, begin with the slow tests."""
     if hasattr(config, "workerinput"):
-        from tests.distribution import place
+        from tests.support.distribution import place
 
         items.sort(key=lambda item: place(item.nodeid))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With `-n`, write captured text so that it can go from process to process: some tests log lone surrogates."""
+    """With `-n`, escape captured text so that it can cross processes: some tests log lone surrogates."""
     report = yield
     report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
     return report
@@ -42,8 +42,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session")
 def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
-    """The one real kube-apiserver of the session; a test that kills or compacts one starts its own."""
-    from tests.control_plane import WRITES, KubeApiserver, require_kube_apiserver
+    """Run the session's real kube-apiserver; a test that kills or compacts one starts its own."""
+    from tests.support.control_plane import WRITES, KubeApiserver, require_kube_apiserver
 
     require_kube_apiserver()
     with KubeApiserver(tmp_path_factory.mktemp("kube-apiserver"), audit=[WRITES]) as server:
@@ -52,8 +52,8 @@ def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApi
 
 @pytest.fixture(scope="session")
 def sandbox_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxControlPlane]:
-    """The one sandbox of the session that the end-to-end tests share, each in its own namespace."""
-    from tests.control_plane import SandboxControlPlane
+    """Run the session's sandbox for the end-to-end tests, which each use their own namespace."""
+    from tests.support.control_plane import SandboxControlPlane
 
     server = SandboxControlPlane(tmp_path_factory.mktemp("sandbox"))
     yield server
@@ -62,7 +62,7 @@ def sandbox_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(params=["sandbox", "kube-apiserver"])
 def control_plane(request: pytest.FixtureRequest) -> ControlPlane:
-    """Each API server that the end-to-end tests run on, in turn."""
+    """Return each API server of the end-to-end tests in turn."""
     fixture = "sandbox_control_plane" if request.param == "sandbox" else "kube_apiserver"
     server: ControlPlane = request.getfixturevalue(fixture)
     return server
@@ -70,7 +70,7 @@ def control_plane(request: pytest.FixtureRequest) -> ControlPlane:
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> str:
-    """A namespace of the test's own on the server under test."""
+    """Create a namespace for the test on the server under test."""
     name = f"test-{next(_namespaces)}"
     control_plane.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return name
@@ -78,8 +78,8 @@ def namespace(control_plane: ControlPlane) -> str:
 
 @pytest.fixture
 def own_kube_apiserver(tmp_path: Path) -> Iterator[KubeApiserver]:
-    """A kube-apiserver for one test, which may kill, pause or compact it."""
-    from tests.control_plane import KubeApiserver, require_kube_apiserver
+    """Run a kube-apiserver for one test, which may kill, pause or compact it."""
+    from tests.support.control_plane import KubeApiserver, require_kube_apiserver
 
     require_kube_apiserver()
     with KubeApiserver(tmp_path / "kube-apiserver") as server:

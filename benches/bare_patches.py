@@ -1,10 +1,9 @@
-"""A client that does nothing but patch the status of Ingresses, over so many connections; a process of its own.
+"""A client that only patches the status of Ingresses, over a given number of connections, in its own process.
 
     python -m benches.bare_patches ctrlhost|http.client KUBECONFIG CONNECTIONS IP < NAMES
 
-It prints the seconds of processor time that sending took, without the start of the interpreter. With `ctrlhost` it is
-the client that plugins have, without cache, queue or watch. With `http.client` it is Python's own, and requests that
-were made ready before the first one goes out: as little as Python can do.
+It prints the seconds of processor time of sending, without the start of the interpreter. `ctrlhost` is the client that
+plugins have, without cache, queue or watch. `http.client` is Python's own with prepared requests: the least possible.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Names = list[tuple[str, str]]
 
 
 def with_ctrlhost(kubeconfig: str, status: dict[str, Any]) -> Callable[[Names], None]:
-    """Send with a client of ctrlhost, which all threads share."""
+    """Send with one client of ctrlhost that all threads share."""
     import ctrlhost
 
     client = ctrlhost.Client.load(kubeconfig).derive(field_manager=MANAGER)
@@ -68,7 +67,7 @@ def with_http_client(kubeconfig: str, status: dict[str, Any]) -> Callable[[Names
 
 
 def main() -> None:
-    """Patch the Ingresses `name uid` of the standard input."""
+    """Patch the Ingresses that standard input lists as `name uid`."""
     which, kubeconfig, connections, ip = sys.argv[1:]
     names = [(name, uid) for name, uid in (line.split() for line in sys.stdin)]
     make = with_ctrlhost if which == "ctrlhost" else with_http_client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benches.ratios import PAGE, Ratios
+from benches.headline import with_headline
+from benches.ratios import PAGE, README, Ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,8 +23,10 @@ _ratios = pytest.StashKey[Ratios]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--short`, the run of CI: smaller sizes, and the page in the docs is left alone."""
-    parser.addoption("--short", action="store_true", help="smaller sizes; do not rewrite docs/benchmarks.md")
+    """Add `--short`, the run of CI: smaller sizes, and no change of the docs."""
+    parser.addoption(
+        "--short", action="store_true", help="smaller sizes; do not rewrite docs/benchmarks.md and the README"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,7 +42,7 @@ def ratios(pytestconfig: pytest.Config) -> Ratios:
 
 @pytest.fixture(scope="session")
 def go_peers(ratios: Ratios) -> Callable[..., dict[str, float]]:
-    """Run one of the Go peers and give its figures; none, with a note, where they are not built."""
+    """Run one of the Go peers and return its figures; if they are not built, add a note and return none."""
 
     def run(*arguments: str) -> dict[str, float]:
         if not PEERS.exists():
@@ -55,7 +59,7 @@ def go_peers(ratios: Ratios) -> Callable[..., dict[str, float]]:
 def go_queue(go_peers: Callable[..., dict[str, float]]) -> Callable[[str], float]:
     """Measure one figure of client-go's or controller-runtime's queue, seconds per operation; 0 without the peers.
 
-    Each bench asks for its own right beside its own measurement: a machine's speed drifts within a run.
+    Each bench runs its peer beside its own measurement, because a machine's speed drifts within a run.
     """
 
     def run(figure: str) -> float:
@@ -66,7 +70,7 @@ def go_queue(go_peers: Callable[..., dict[str, float]]) -> Callable[[str], float
 
 @pytest.fixture(scope="session")
 def stub_pods() -> Callable[..., object]:
-    """Start a stub server with so many pods and events, sent at a pace or all at once; gives its URL in a context."""
+    """Return a context manager that runs a stub server and returns its URL; events come at a pace or all at once."""
 
     @contextmanager
     def start(pods: int, events: int, pace: int = 0) -> Iterator[str]:
@@ -91,7 +95,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for line in ratios.over_budget():
         terminalreporter.write_line(f"over budget: {line}", red=True)
     if not ratios.short:
-        PAGE.write_text(ratios.page(), encoding="utf-8")
+        PAGE.write_text(page := ratios.page(), encoding="utf-8")
+        # A run of some suites, or without the Go peers, lacks rows: the README keeps the figures that it has.
+        with contextlib.suppress(KeyError):
+            README.write_text(with_headline(README.read_text(encoding="utf-8"), page), encoding="utf-8")
 
 
 @pytest.hookimpl(trylast=True)

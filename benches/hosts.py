@@ -1,4 +1,4 @@
-"""A host with one controller that does nothing, until it has reconciled so many pods; a process of its own.
+"""A host with one no-op controller, until it has reconciled a number of pods, in its own process.
 
     python -m benches.hosts ctrlhost|kopf KUBECONFIG PODS
 
@@ -23,13 +23,13 @@ LIMIT = 300.0
 
 
 def started() -> float:
-    """Read when this process started, in seconds of the monotonic clock."""
+    """Return when this process started, in seconds of the monotonic clock."""
     ticks = int(Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Seen:
-    """The pods that were reconciled, and the moment when all were."""
+    """The reconciled pods, and an event for when all are."""
 
     def __init__(self, wanted: int) -> None:
         self._wanted, self._keys, self._lock = wanted, set[tuple[str, str]](), threading.Lock()
@@ -43,9 +43,9 @@ class Seen:
 
 
 def ctrlhost_host(kubeconfig: str, seen: Seen) -> None:
-    """Ours, through the host, with the default number of workers."""
+    """Run ctrlhost's host with the default number of workers."""
     import ctrlhost
-    from ctrlhost.host import Host
+    from ctrlhost.host.host import Host
 
     def reconcile(_: ctrlhost.Context, request: ctrlhost.Request) -> None:
         seen.add(request.namespace, request.name)
@@ -85,7 +85,7 @@ def main() -> None:
     seen = Seen(int(sys.argv[3]))
     MEASURED[sys.argv[1]](sys.argv[2], seen)
     taken = time.clock_gettime(time.CLOCK_BOOTTIME) - started()
-    # Not getrusage: its peak includes that of the process this one was started from.
+    # Not getrusage: its peak includes that of the parent process.
     peak = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) * 1024  # type: ignore[index]
     print(json.dumps({"complete": seen.all.is_set(), "seconds": taken, "peak_bytes": peak}), flush=True)
     os._exit(0)

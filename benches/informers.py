@@ -2,8 +2,8 @@
 
     python -m benches.informers ctrlhost|official|kopf|latency|latency-beside|idle URL EVENTS
 
-Prints the seconds of the first list, the events per second after it and the resident bytes per pod, as JSON; or what an
-event waits for its reconcile; or what informers cost that hear nothing.
+Prints the seconds of the first list, the events per second after it and the resident bytes per pod, as JSON; or the
+latency from event to reconcile; or the cost of idle informers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LIMIT = 600.0
 
 
 def resident_bytes() -> int:
-    """Read the resident set of this process."""
+    """Return the resident set of this process."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def peak_bytes() -> int:
-    """Read the largest resident set that this process has had."""
+    """Return the peak resident set of this process."""
     (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
 
@@ -44,7 +44,7 @@ def report(pods: int, listed: float, events: int, followed: float, grown: int) -
 
 
 def ctrlhost_informer(url: str, events: int) -> dict[str, float]:
-    """Ours: keys go to a queue in Rust, no Python handler; the queue's adds and the newest version tell the end."""
+    """Run ctrlhost's informer: keys go to a queue in Rust, without a Python handler."""
     import ctrlhost
     from benches.stub_pods import FIRST_REVISION
     from ctrlhost.workqueue import WorkQueue
@@ -72,13 +72,13 @@ def ctrlhost_informer(url: str, events: int) -> dict[str, float]:
 
 
 def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float]:
-    """Measure the time from an event's sending to the start of its reconcile; `beside` a thread that only computes."""
+    """Measure the time from sending an event to the start of its reconcile, optionally `beside` a computing thread."""
     import types
 
     import ctrlhost
     from benches.stub_pods import FIRST_REVISION
-    from ctrlhost.host import Host
-    from ctrlhost.settings import HostSettings
+    from ctrlhost.config.settings import HostSettings
+    from ctrlhost.host.host import Host
 
     times: list[int] = []
     busy = True
@@ -124,7 +124,7 @@ def reconcile_latency(url: str, events: int, *, beside: bool) -> dict[str, float
 
 
 def idle_informers(url: str, events: int) -> dict[str, float]:
-    """Measure the processor time of 50 informers that hear nothing, each with a queue and two handlers in Python."""
+    """Measure the processor time of 50 idle informers, each with a queue and two Python handlers."""
     import ctrlhost
     from ctrlhost.workqueue import WorkQueue
 
@@ -219,7 +219,7 @@ MEASURED: dict[str, Callable[[str, int], dict[str, float]]] = {
 def main() -> None:
     """Measure the informer that the arguments name."""
     print(json.dumps(MEASURED[sys.argv[1]](sys.argv[2], int(sys.argv[3]))), flush=True)
-    # Daemon threads of the peers may still read from their watches; there is nothing left to save.
+    # Daemon threads of the peers may still read from their watches; nothing needs saving.
     sys.stdout.flush()
     import os
 

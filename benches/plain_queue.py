@@ -43,7 +43,7 @@ class PlainQueue:
             self._failures.pop(key, None)
 
     def done(self, key: str) -> None:
-        """Say that the key is processed; one that was added meanwhile is queued again."""
+        """Mark the key as processed; queue it again if it was added meanwhile."""
         with self._condition:
             self._processing.discard(key)
             if key in self._dirty:

@@ -1,4 +1,4 @@
-"""What a queued key takes beyond its Python object; a process of its own, since an allocator remembers what was freed.
+"""The memory of a queued key beyond its Python object, in its own process, since an allocator keeps freed memory.
 
     python -m benches.queue_memory str|Request KEYS
 
@@ -17,7 +17,7 @@ from ctrlhost.workqueue import WorkQueue
 
 
 def main() -> None:
-    """Queue as many keys as the arguments say, all made before the first reading."""
+    """Queue the number of keys in the arguments, all created before the first reading."""
     kind, count = sys.argv[1], int(sys.argv[2])
     requests = [Request(f"deployment-{number:06d}", f"namespace-{number % 20:02d}") for number in range(count)]
     keys: list[Any] = [f"{one.namespace}/{one.name}" for one in requests] if kind == "str" else list(requests)

@@ -1,4 +1,4 @@
-"""What the benches found: each figure beside its peers', the table of ratios, and the budget they must keep."""
+"""The figures of a run beside those of the peers, the table of ratios, and the budget."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from benches.plots import draw
 
 BUDGET = Path(__file__).parent / "budget.toml"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+README = Path(__file__).parent.parent / "README.md"
 PYTHON_PEERS = ("kubernetes", "kopf")
 
 
@@ -28,7 +29,7 @@ class Figure:
 
     @property
     def key(self) -> str:
-        """Give the name under which the budget knows this figure."""
+        """Return the name of this figure in the budget."""
         return f"{self.suite}: {self.name}"
 
 
@@ -46,12 +47,12 @@ class Ratios:
         self.figures.append(Figure(suite, name, unit, ours, named))
 
     def note(self, text: str) -> None:
-        """Record something a reader of the figures must know, such as a peer that could not run here."""
+        """Record a note for readers of the figures, such as a peer that could not run."""
         if text not in self.notes:
             self.notes.append(text)
 
     def over_budget(self) -> list[str]:
-        """Name each figure whose ratio to a peer, or whose amount itself, is worse than the budget allows."""
+        """Return a line for each figure whose ratio or amount exceeds the budget."""
         budget = tomllib.loads(BUDGET.read_text(encoding="utf-8"))
         found = []
         for figure in self.figures:
@@ -67,7 +68,7 @@ class Ratios:
         return found
 
     def table(self) -> str:
-        """Give the ratios as a Markdown table, a row for each peer of each figure."""
+        """Return the ratios as a Markdown table with a row for each peer of each figure."""
         lines = ["| suite | measured | ctrlhost | peer | | ratio |", "|--|--|--:|--|--:|--:|"]
         for figure in self.figures:
             ours = _amount(figure.ours, figure.unit)
@@ -81,7 +82,7 @@ class Ratios:
         return "\n".join(lines)
 
     def page(self) -> str:
-        """Give the page for the docs: machine, versions, the table."""
+        """Return the page for the docs: machine, versions, the table."""
         peers = ", ".join(f"{name} {version(name)}" for name in PYTHON_PEERS)
         about = [
             "# Benchmarks",

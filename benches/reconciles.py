@@ -1,8 +1,8 @@
-"""A host with a controller of four workers that does nothing, fed as informers feed it; a process of its own.
+"""A host with a no-op controller of four workers, fed as by informers, in its own process.
 
     python -m benches.reconciles REQUESTS
 
-Prints the median of five rounds, in seconds per request, as JSON. Metrics are on, the log says warnings only.
+Prints the median of five rounds, in seconds per request, as JSON. Metrics are on, the log level is warning.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 import ctrlhost
-from ctrlhost.host import Host
+from ctrlhost.config.settings import HostSettings
+from ctrlhost.host.host import Host
 from ctrlhost.sandbox import Sandbox
-from ctrlhost.settings import HostSettings
 
 WORKERS = 4
 ROUNDS = 5
@@ -35,17 +35,17 @@ class Noop:
 
     @ctrlhost.hookimpl
     def ctrlhost_setup(self, plugin: ctrlhost.PluginContext) -> None:
-        """Register the controller; nothing of its kind exists, so that all its work comes from here."""
+        """Register the controller; no object of its kind exists, so this process makes all its work."""
         plugin.add_controller("noop", self.reconcile, ctrlhost.For("v1", "ConfigMap"), workers=WORKERS)
 
     def reconcile(self, _: ctrlhost.Context, __: ctrlhost.Request) -> None:
-        """Count, in one step that no other thread can come between."""
+        """Count in one atomic step."""
         if next(self._seen) == self.wanted:
             self.all.set()
 
 
 def main() -> None:
-    """Measure as many requests as the argument says."""
+    """Measure the number of requests in the argument."""
     requests = [
         ctrlhost.Request(f"deployment-{number:06d}", f"namespace-{number % 20:02d}")
         for number in range(int(sys.argv[1]))

@@ -1,6 +1,6 @@
-"""The load for the benches of the sandbox: raw HTTP over TLS, with next to no cost of its own.
+"""The load for the benches of the sandbox: raw HTTP over TLS, at almost no cost of its own.
 
-Every figure is taken on any API server, so that the sandbox and kube-apiserver do the same job in the same run.
+It works on any API server, so the sandbox and kube-apiserver do the same job in the same run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class Server(Protocol):
-    """What a bench needs of a server."""
+    """A server under load."""
 
     url: str
     kubeconfig: Path
@@ -47,13 +47,13 @@ class Server(Protocol):
 
 @dataclass
 class SandboxProcess:
-    """A sandbox in a process of its own, as `ctrlhost sandbox` runs it."""
+    """A sandbox in its own process, as `ctrlhost sandbox` runs it."""
 
     url: str
     kubeconfig: Path
     pid: int
     seconds: float
-    """From the start of the interpreter to the line that says it is ready."""
+    """Seconds from the start of the interpreter to the line with the URL."""
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def sandbox(directory: Path, *, on_disk: bool = False) -> Iterator[SandboxProces
 
 
 def memory(pid: int) -> int:
-    """Give the bytes that a process keeps resident now."""
+    """Return the resident bytes of a process."""
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
@@ -91,7 +91,7 @@ class Access:
         self.headers = f"Host: {parts.netloc}\r\nAccept: application/json\r\n"
         if "token" in user:
             self.headers += f"Authorization: Bearer {user['token']}\r\n"
-        # What is measured is the server; both are this machine's own.
+        # The bench measures the server; both are on this machine.
         self.context = ssl.create_default_context()
         self.context.check_hostname = False
         self.context.verify_mode = ssl.CERT_NONE
@@ -118,7 +118,7 @@ class Line:
         self._file = self._socket.makefile("rb")
 
     def write(self, request: bytes) -> int:
-        """Send a request and read its whole answer; gives the status."""
+        """Send a request, read its whole answer and return the status."""
         self._socket.sendall(request)
         status, length, chunked = int(self._file.readline().split()[1]), 0, False
         while (line := self._file.readline().lower()) != b"\r\n":
@@ -139,7 +139,7 @@ class Line:
 
 
 def config_map(number: int) -> dict[str, Any]:
-    """A ConfigMap of about 1 KB."""
+    """Return a ConfigMap of about 1 KB."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -149,7 +149,7 @@ def config_map(number: int) -> dict[str, Any]:
 
 
 def created_pod(number: int) -> dict[str, Any]:
-    """A pod of the stub server's make, without the parts that a server refuses on create."""
+    """Return a pod of the stub server without the fields that a server refuses on create."""
     made: dict[str, Any] = dict(pod(number, FIRST_REVISION))
     kept = {key: made["metadata"][key] for key in ("name", "labels", "annotations")}
     containers = [one | {"resources": {"limits": {"memory": "8Gi"}}} for one in made["spec"]["containers"]]
@@ -160,7 +160,7 @@ def created_pod(number: int) -> dict[str, Any]:
 def create(
     server: Server, path: str, count: int, make: Callable[[int], dict[str, Any]], writers: int = 16, first: int = 0
 ) -> float:
-    """Create so many objects from so many connections at once; gives the seconds that it took."""
+    """Create objects over several connections at once and return the seconds."""
     access = Access(server)
     requests = [access.request("POST", path, json.dumps(make(first + number)).encode()) for number in range(count)]
     lines = [Line(access) for _ in range(writers)]
@@ -186,7 +186,7 @@ def create(
 
 
 def list_seconds(server: Server, path: str) -> float:
-    """Give the seconds from a list's request to the last byte of its answer."""
+    """Return the seconds from the request of a list to the last byte of its answer."""
     access = Access(server)
     line = Line(access)
     began = time.perf_counter()
@@ -197,12 +197,12 @@ def list_seconds(server: Server, path: str) -> float:
 
 
 def watch_latencies(server: Server, watchers: int, per_second: int, seconds: float) -> list[float]:
-    """Write at a steady pace under so many watches; gives for each event at each watch how late it came, in seconds."""
+    """Write at a steady pace under several watches; return the delay of each event at each watch, in seconds."""
     return asyncio.run(_watch_latencies(Access(server), watchers, int(per_second * seconds), 1 / per_second))
 
 
 class _Watcher(asyncio.Protocol):
-    """Notes when each event came; the writer is alone, so the n-th event is the n-th write's."""
+    """Records when each event arrived; there is one writer, so the n-th event is that of the n-th write."""
 
     def __init__(self, request: bytes) -> None:
         self._request = request
@@ -241,7 +241,7 @@ async def _watch_latencies(access: Access, watchers: int, writes: int, pause: fl
         await loop.run_in_executor(None, line.write, access.request("POST", CONFIG_MAPS, body))
     deadline = time.perf_counter() + 30
     while any(len(watcher.arrived) < writes for watcher in found) and time.perf_counter() < deadline:  # noqa: ASYNC110
-        # A watcher must do next to nothing for each event, so it tells nobody.
+        # A watcher must do almost nothing for each event, so it notifies nothing.
         await asyncio.sleep(0.01)
     for transport, _ in made:
         transport.abort()

@@ -1,10 +1,10 @@
-"""A stub API server, a process of its own, that lists pods and streams updates of them as fast as a socket takes them.
+"""A stub API server in its own process that lists pods and streams updates as fast as the socket accepts them.
 
     python -m benches.stub_pods PODS EVENTS [PACE]
 
-It prints its URL, then serves `GET /api/v1/pods` in pages and, for a watch, EVENTS modifications round the pods. They
-are about 5 KB of JSON and differ as real ones do: names, uids, times, environment, side cars, managed fields. With PACE
-it sends so many events each second, and each has the annotation `sent`, the nanoseconds of the monotonic clock.
+It prints its URL, then serves `GET /api/v1/pods` in pages and, for a watch, EVENTS modifications. Pods are about 5 KB
+of JSON and differ like real ones: names, uids, times, environment, side cars, managed fields. PACE is the number of
+events per second; each has the annotation `sent`, in nanoseconds of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DISCOVERY = {
 
 
 def pod(number: int, revision: int) -> dict[str, object]:
-    """Build pod `number` as the server holds it at `revision`."""
+    """Return pod `number` at `revision`."""
     rng = random.Random(number)
     app = f"app-{number % 97}"
     name = f"{app}-{rng.randrange(16**9):09x}-{rng.randrange(36**5):05d}"
@@ -134,7 +134,7 @@ def pod(number: int, revision: int) -> dict[str, object]:
 
 
 def container(rng: random.Random, name: str) -> dict[str, object]:
-    """Build one container with an environment of its own."""
+    """Return one container with its own environment."""
     return {
         "name": name,
         "image": f"registry.example/{name}:{rng.randrange(40)}.{rng.randrange(10)}",
@@ -155,7 +155,7 @@ def container(rng: random.Random, name: str) -> dict[str, object]:
 
 
 class StubServer:
-    """Lists and watches pods whose bytes were made before the first client came."""
+    """Lists and watches pods whose bytes exist before the first client connects."""
 
     def __init__(self, pods: int, events: int, pace: float = 0.0) -> None:
         self._pace = pace
@@ -164,7 +164,7 @@ class StubServer:
         self._chunks = []
         lines: list[bytes] = []
         for step in range(events):
-            # A change of a pod: its version and its restart counts, the rest as it was.
+            # A change of a pod: its version and its restart counts.
             changed = self._items[step % pods].replace(
                 b'"resourceVersion":"%d"' % (FIRST_REVISION - pods + step % pods),
                 b'"resourceVersion":"%d"' % (FIRST_REVISION + 1 + step),
@@ -179,7 +179,7 @@ class StubServer:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def serve(self) -> None:
-        """Answer every connection on a thread of its own, for ever."""
+        """Answer each connection on its own thread, forever."""
         while True:
             connection, _ = self._listener.accept()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -209,7 +209,7 @@ class StubServer:
         if url.path in DISCOVERY:
             _send(connection, 200, msgspec.json.encode(DISCOVERY[url.path]))
         elif url.path != "/api/v1/pods":
-            _send(connection, 404, _status(404, "NotFound", "there are only pods here"))
+            _send(connection, 404, _status(404, "NotFound", "this server has only pods"))
         elif query.get("watch", "") in ("1", "true", "True"):
             if query.get("sendInitialEvents") == "true":
                 message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
@@ -232,11 +232,11 @@ class StubServer:
         elif revision <= FIRST_REVISION:
             for chunk in self._chunks:
                 connection.sendall(chunk)
-        # Quiet from here on; the client ends the connection.
+        # No more events; the client ends the connection.
         connection.recv(1)
 
     def _send_at_pace(self, connection: socket.socket) -> None:
-        """Send each event when its time has come, stamped with that moment."""
+        """Send each event when it is due, stamped with that time."""
         begun = time.monotonic() + 1.0
         for step, line in enumerate(self._chunks):
             while (early := begun + step / self._pace - time.monotonic()) > 0:
@@ -258,7 +258,7 @@ def _send(connection: socket.socket, status: int, body: bytes) -> None:
 
 
 def main() -> None:
-    """Serve the pods and events that the arguments ask for."""
+    """Serve the pods and events of the arguments."""
     server = StubServer(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) if len(sys.argv) > 3 else 0.0)
     print(server.url, flush=True)
     server.serve()

@@ -53,7 +53,7 @@ def once(job: Callable[[], object]) -> float:
 
 
 def test_watch_frames_into_the_cache(benchmark: BenchmarkFixture, ratios: Ratios, frames: bytes) -> None:
-    """Bytes of a watch to cached, indexed objects; the peers only make their objects and keep them in a dict."""
+    """Turn the bytes of a watch into cached, indexed objects; the peers only build objects and keep them in a dict."""
     lines = frames.splitlines()
 
     def ours() -> None:
@@ -89,7 +89,7 @@ def test_watch_frames_into_the_cache(benchmark: BenchmarkFixture, ratios: Ratios
 def test_delta_fifo(
     benchmark: BenchmarkFixture, ratios: Ratios, pods: list[dict[str, Any]], go_peers: Callable[..., dict[str, float]]
 ) -> None:
-    """Add, update and pop each object once, through the Python face."""
+    """Add, update and pop each object once, from Python."""
     objects = [Object(one) for one in pods]
 
     def ours() -> None:

@@ -21,7 +21,7 @@ FIFO_KEYS = 100_000
 
 @pytest.fixture(scope="module")
 def build() -> None:
-    """Compile the benches before the first measurement, so that no peer is measured beside a compiler."""
+    """Compile the benches before the first measurement, so that no compiler runs beside a peer."""
     benches = ["--bench", "queue", "--bench", "delta_fifo"]
     command = ["cargo", "bench", "--quiet", "--locked", "--package", "ctrlhost-core", *benches, "--no-run"]
     subprocess.run(command, cwd=PROJECT, check=True)
@@ -29,7 +29,7 @@ def build() -> None:
 
 @pytest.fixture
 def criterion(build: None, tmp_path: Path) -> Callable[[str, str, str], float]:
-    """Run one benchmark of a bench file and give the median of its samples in seconds per iteration."""
+    """Run one benchmark of a bench file and return the median of its samples, in seconds per iteration."""
 
     def run(bench: str, group: str, name: str) -> float:
         command = ["cargo", "bench", "--quiet", "--locked", "--package", "ctrlhost-core", "--bench", bench, "--"]

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from benches.ratios import Ratios
-    from tests.control_plane import KubeApiserver
+    from tests.support.control_plane import KubeApiserver
 
 WRITERS = 16
 
 
 def fill(server: KubeApiserver, count: int) -> None:
-    """Create so many pods of the stub server's make, without the parts that a server refuses on create."""
+    """Create pods like the stub server's, without the fields that a server refuses on create."""
     client = server.client
 
     def create(number: int) -> None:
@@ -84,7 +84,7 @@ def test_every_pod_once(
 
 
 def test_reconciles_that_do_nothing(ratios: Ratios, go_peers: Callable[..., dict[str, float]]) -> None:
-    """100,000 requests through four workers: context, metrics and queue, and a reconciler that only counts."""
+    """Run 100,000 requests through four workers: context, metrics, queue, and a reconciler that only counts."""
     command = [sys.executable, "-m", "benches.reconciles", "100000"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=300)
     peer = go_peers("reconciles").get("reconcile", 0.0)

@@ -1,4 +1,4 @@
-"""A changed address on every Ingress of a kube-apiserver, against a client that does nothing but send the requests."""
+"""A new address on every Ingress of a kube-apiserver, against a client that only sends the requests."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.control_plane import KubeApiserver, require_kube_apiserver
-from tests.e2e.host_process import HostProcess
+from tests.support.control_plane import KubeApiserver, require_kube_apiserver
+from tests.support.host_process import HostProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ INGRESS = ("networking.k8s.io/v1", "Ingress")
 CONNECTIONS = 8
 ROUNDS = 3
 LIMIT = 300.0
-#: Every write of a status, without its body.
+#: The audit rule for writes of a status, without their bodies.
 AUDIT = [{"level": "Metadata", "verbs": ["patch", "update"], "resources": [{"group": INGRESS[0][:-3]}]}]
 SETTINGS = {
     "envoy-service-namespace": '"default"',
@@ -48,7 +48,7 @@ def server(tmp_path: Path) -> Iterator[KubeApiserver]:
 
 
 class Cluster:
-    """Ingresses of ours and of somebody else's, the Service that ours follow, and what the server was asked."""
+    """Ingresses of two classes, the Service that ours follow, and the server's audit log."""
 
     def __init__(self, server: KubeApiserver, count: int, others: int) -> None:
         self.server = server
@@ -79,13 +79,13 @@ class Cluster:
         return [one for one in self.server.audited() if one["stage"] == "ResponseComplete"]
 
     def written(self, count: int, cause: Callable[[], None]) -> list[dict[str, Any]]:
-        """Wait until so many Ingresses were written once because of this, and give those writes."""
+        """Wait until a number of Ingresses were written after a step, and return these writes."""
         before, deadline = len(self.writes()), time.monotonic() + LIMIT
         with (self.server.directory / "audit.log").open("rb") as log:
             log.seek(0, os.SEEK_END)
             cause()
             seen, rest = 0, b""
-            # Seldom, and only what is new: what looks takes its time from what is looked at.
+            # Rarely, and only new lines: reading takes time from the measured processes.
             while seen < count:
                 assert time.monotonic() < deadline, f"{seen} of {count} were written"
                 time.sleep(0.2)
@@ -98,14 +98,14 @@ class Cluster:
 
 
 def seconds(writes: list[dict[str, Any]]) -> float:
-    """How long a write took on the whole, from the first request's arrival to the last one's answer."""
+    """Return the time per write, from the arrival of the first request to the answer of the last one."""
     first = min(datetime.fromisoformat(one["requestReceivedTimestamp"]) for one in writes)
     last = max(datetime.fromisoformat(one["stageTimestamp"]) for one in writes)
     return (last - first).total_seconds() / len(writes)
 
 
 def processor_time(host: HostProcess) -> float:
-    """Give the seconds of processor time that a host has taken so far."""
+    """Return the processor time of a host so far, in seconds."""
     fields = Path(f"/proc/{host.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -120,7 +120,7 @@ def current(host: HostProcess, count: int) -> bool:
 
 
 def bare(which: str, cluster: Cluster, ip: str, taken: list[float]) -> None:
-    """Have a bare client give this address to every Ingress that is not ours, and note its processor time."""
+    """Write this address to every other Ingress with a bare client, and record its processor time."""
     done = subprocess.run(
         [sys.executable, "-m", "benches.bare_patches", which, str(cluster.server.kubeconfig), str(CONNECTIONS), ip],
         check=True,
@@ -134,7 +134,7 @@ def bare(which: str, cluster: Cluster, ip: str, taken: list[float]) -> None:
 
 
 def settle(host: HostProcess, count: int) -> None:
-    """Wait until the host has seen all that it wrote."""
+    """Wait until the host has seen all its writes."""
     deadline = time.monotonic() + LIMIT
     while not current(host, count):
         assert time.monotonic() < deadline, host.get("/metrics")[1]
@@ -155,7 +155,7 @@ def test_a_changed_address_on_every_ingress(benchmark: BenchmarkFixture, ratios:
             ours.append(seconds(cluster.written(count, lambda turn=turn: cluster.assign(f"203.0.113.{turn + 10}"))))
             settle(host, count)
             processor["host"].append((processor_time(host) - before) / count)
-            # The watch stays open, so all have a server with one watcher; the host takes no time from the others.
+            # The watch stays open, so every client has a server with one watcher; the host does not slow the others.
             host.signal(signal.SIGSTOP)
             for number, which in enumerate(theirs):
                 ip = f"203.0.113.{turn * 2 + number + 100}"
@@ -171,7 +171,7 @@ def test_a_changed_address_on_every_ingress(benchmark: BenchmarkFixture, ratios:
         benchmark.pedantic(measure, rounds=1)
     before = len(cluster.writes())
     with start(server) as host:
-        host.wait_for_log("0 statuses are to be written")
+        host.wait_for_log("enqueued 0 statuses to write")
         settle(host, count)
         host.signal(signal.SIGTERM)
         assert host.wait() == 0

@@ -12,7 +12,7 @@ import pytest
 
 from benches.plain_queue import PlainQueue
 from ctrlhost import Request
-from ctrlhost.queue_metrics import QueueCollector
+from ctrlhost.host.queue_metrics import QueueCollector
 from ctrlhost.workqueue import WorkQueue
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def burst(queue: WorkQueue, all_keys: list[str]) -> None:
 def seconds(
     benchmark: BenchmarkFixture, job: Callable[[Any, Any], None], make: Callable[[], Any], all_keys: Any
 ) -> float:
-    """Time the job on a fresh queue each round; the median in seconds."""
+    """Time the job on a new queue each round and return the median in seconds."""
     benchmark.pedantic(job, setup=lambda: ((make(), all_keys), {}), rounds=ROUNDS, warmup_rounds=1)
     median: float = benchmark.stats.stats.median
     return median
@@ -115,7 +115,7 @@ def test_cycle(
 
 
 def test_floor_of_a_cycle(benchmark: BenchmarkFixture, ratios: Ratios) -> None:
-    """Four calls across the border that find nothing to do: what a cycle cannot cost less than."""
+    """Make four calls across the border that find nothing to do: the lower limit of a cycle."""
 
     def job(queue: WorkQueue, all_keys: list[str]) -> None:
         forget = queue.forget
@@ -157,14 +157,14 @@ def test_burst_with_priorities(benchmark: BenchmarkFixture, ratios: Ratios, go_q
 
 @pytest.mark.parametrize("kind", ["str", "Request"])
 def test_memory_of_queued_keys(ratios: Ratios, kind: str) -> None:
-    """What a queue with metrics takes for each queued key, beyond the Python objects."""
+    """Measure the memory of a queued key in a queue with metrics, beyond the Python objects."""
     command = [sys.executable, "-m", "benches.queue_memory", kind, str(MEMORY_KEYS)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=120)
     ratios.add("queue", f"memory of a queued {kind} key", "B", json.loads(done.stdout)["bytes_per_key"])
 
 
 def test_scrape_of_a_hundred_queues(benchmark: BenchmarkFixture, ratios: Ratios) -> None:
-    """Collect the metrics of 100 queues that each have seen work; the text format is the metrics library's own."""
+    """Collect the metrics of 100 used queues in the text format of the metrics library."""
     collector, used = QueueCollector(), [named() for _ in range(100)]
     for work_queue in used:
         work_queue.add_many(keys(10))
@@ -174,7 +174,7 @@ def test_scrape_of_a_hundred_queues(benchmark: BenchmarkFixture, ratios: Ratios)
 
 
 def test_snapshot_of_100_000_keys(benchmark: BenchmarkFixture, ratios: Ratios) -> None:
-    """A consistent picture of a queue for the debug page, while nobody else may use the queue."""
+    """Take a consistent snapshot of a queue for the debug page, while the queue is locked."""
     work_queue = named()
     work_queue.add_many(keys(BURST))
     benchmark.pedantic(work_queue.snapshot, rounds=ROUNDS, warmup_rounds=1)

@@ -10,14 +10,14 @@ import pytest
 
 from benches import sandboxes
 from benches.ratios import Ratios
-from tests.control_plane import KubeApiserver, require_kube_apiserver
+from tests.support.control_plane import KubeApiserver, require_kube_apiserver
 
 SUITE = "sandbox"
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory, ratios: Ratios) -> Iterator[KubeApiserver]:
-    """The real server, whose start is measured too; it keeps the pods of one bench for the next."""
+    """Start the real server and measure its start; it keeps the pods of one bench for the next."""
     require_kube_apiserver()
     began = time.perf_counter()
     with KubeApiserver(tmp_path_factory.mktemp("real")) as server:
@@ -29,7 +29,7 @@ server_seconds = [0.0]
 
 
 def test_start(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
-    """From the start of the process to ready, and what it holds then."""
+    """Measure the time from the start of the process to ready, and the memory then."""
     seconds, resident = [], []
     for number in range(3):
         directory = tmp_path / str(number)
@@ -43,7 +43,7 @@ def test_start(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("on_disk", [False, True], ids=["in memory", "in SQLite"])
 def test_writes(ratios: Ratios, real: KubeApiserver, tmp_path: Path, on_disk: bool) -> None:
-    """Creations of ConfigMaps of 1 KB from 16 connections."""
+    """Create ConfigMaps of 1 KB over 16 connections."""
     count = 1_000 if ratios.short else 4_000
     path, make = sandboxes.CONFIG_MAPS, sandboxes.config_map
     first = 100_000 * (1 + on_disk)
@@ -57,7 +57,7 @@ def test_writes(ratios: Ratios, real: KubeApiserver, tmp_path: Path, on_disk: bo
 
 
 def test_watches(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
-    """200 watches of one kind and 50 writes each second: how late the 99th of 100 events comes."""
+    """Measure the 99th percentile of the delay of events, with 200 watches of a kind and 50 writes per second."""
     watchers, seconds = (50, 3.0) if ratios.short else (200, 10.0)
     with sandboxes.sandbox(tmp_path) as server:
         ours = sorted(sandboxes.watch_latencies(server, watchers, 50, seconds))
@@ -67,7 +67,7 @@ def test_watches(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
 
 
 def test_lists(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
-    """A list of all pods as JSON, and the memory that they take."""
+    """List all pods as JSON, and measure their memory."""
     count = 1_000 if ratios.short else 10_000
     with sandboxes.sandbox(tmp_path) as server:
         sandboxes.create(server, sandboxes.PODS, count, sandboxes.created_pod)
@@ -82,7 +82,7 @@ def test_lists(ratios: Ratios, real: KubeApiserver, tmp_path: Path) -> None:
 
 
 def test_many_pods(ratios: Ratios, tmp_path: Path) -> None:
-    """The memory of a sandbox with 100,000 pods, or a tenth of them in the short run."""
+    """Measure the memory of a sandbox with 100,000 pods, or 10,000 in the short run."""
     count = 10_000 if ratios.short else 100_000
     with sandboxes.sandbox(tmp_path) as server:
         for first in range(0, count, 5_000):

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.clock import Clock
-    from ctrlhost.context import Context
-    from ctrlhost.controller_handle import ControllerHandle
+    from ctrlhost.controller.context import Context
+    from ctrlhost.controller.handle import ControllerHandle
+    from ctrlhost.controller.sources import Every, For, Owns, Watches
     from ctrlhost.duration import Duration
     from ctrlhost.errors import (
         AlreadyExists,
@@ -48,15 +49,13 @@ if TYPE_CHECKING:
         UndeclaredRead,
         UnsupportedMediaType,
     )
-    from ctrlhost.expectations import Expectations
     from ctrlhost.hookspecs import hookimpl
     from ctrlhost.informers import Informer, InformerFactory, Owner
-    from ctrlhost.mappings import ByIndex, ByLabel
+    from ctrlhost.informers.mappings import ByIndex, ByLabel
+    from ctrlhost.own_writes.expectations import Expectations
     from ctrlhost.permissions import Permission
-    from ctrlhost.plugin_context import PluginContext
-    from ctrlhost.request import Request
-    from ctrlhost.result import Result
-    from ctrlhost.sources import Every, For, Owns, Watches
+    from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.request import Request, Result
 
 __all__ = [
     "AlreadyExists",
@@ -121,20 +120,20 @@ _HOMES = {
     "ApiError": "ctrlhost.errors",
     "AsyncClient": "ctrlhost.client",
     "BadRequest": "ctrlhost.errors",
-    "ByIndex": "ctrlhost.mappings",
-    "ByLabel": "ctrlhost.mappings",
+    "ByIndex": "ctrlhost.informers.mappings",
+    "ByLabel": "ctrlhost.informers.mappings",
     "Client": "ctrlhost.client",
     "Clock": "ctrlhost.clock",
     "ConfigError": "ctrlhost.errors",
     "Conflict": "ctrlhost.errors",
-    "Context": "ctrlhost.context",
-    "ControllerHandle": "ctrlhost.controller_handle",
+    "Context": "ctrlhost.controller.context",
+    "ControllerHandle": "ctrlhost.controller.handle",
     "CtrlhostError": "ctrlhost.errors",
     "Duration": "ctrlhost.duration",
-    "Every": "ctrlhost.sources",
-    "Expectations": "ctrlhost.expectations",
+    "Every": "ctrlhost.controller.sources",
+    "Expectations": "ctrlhost.own_writes.expectations",
     "Expired": "ctrlhost.errors",
-    "For": "ctrlhost.sources",
+    "For": "ctrlhost.controller.sources",
     "Forbidden": "ctrlhost.errors",
     "Informer": "ctrlhost.informers",
     "InformerFactory": "ctrlhost.informers",
@@ -147,15 +146,15 @@ _HOMES = {
     "Object": "ctrlhost.cache",
     "PartialObject": "ctrlhost.errors",
     "Owner": "ctrlhost.informers",
-    "Owns": "ctrlhost.sources",
+    "Owns": "ctrlhost.controller.sources",
     "Permission": "ctrlhost.permissions",
-    "PluginContext": "ctrlhost.plugin_context",
+    "PluginContext": "ctrlhost.plugin.context",
     "PluginError": "ctrlhost.errors",
     "PluginLoadError": "ctrlhost.errors",
     "PluginNotFound": "ctrlhost.errors",
     "Request": "ctrlhost.request",
     "RequestTooLarge": "ctrlhost.errors",
-    "Result": "ctrlhost.result",
+    "Result": "ctrlhost.request",
     "RetryAfter": "ctrlhost.errors",
     "ServerError": "ctrlhost.errors",
     "Stale": "ctrlhost.errors",
@@ -165,7 +164,7 @@ _HOMES = {
     "Unauthorized": "ctrlhost.errors",
     "UndeclaredRead": "ctrlhost.errors",
     "UnsupportedMediaType": "ctrlhost.errors",
-    "Watches": "ctrlhost.sources",
+    "Watches": "ctrlhost.controller.sources",
     "conditions": "ctrlhost.conditions",
     "finalizers": "ctrlhost.finalizers",
     "hookimpl": "ctrlhost.hookspecs",

@@ -16,15 +16,15 @@ _T = TypeVar("_T")
 class _Monotonic(Protocol):
     def now(self) -> float: ...
 
-# What stands for an object where one is handed in.
+# What callers may pass as an object.
 _RawObject: TypeAlias = Object | Mapping[str, Any] | bytes | str
 _IndexerFunc: TypeAlias = Callable[[Object], Iterable[str] | None] | str
-_PredicateLike: TypeAlias = Predicate | Measured | Callable[[Object | None, Object | None], bool]
+_PredicateLike: TypeAlias = Predicate | CallbackMetrics | Callable[[Object | None, Object | None], bool]
 _Notification: TypeAlias = tuple[
     Literal["add", "update", "delete"], Object | DeletedFinalStateUnknown | None, Object | None, bool
 ]
 
-# What the consumer of a delta FIFO believes to exist.
+# The objects that the consumer of a delta FIFO knows.
 class _KnownObjects(Protocol):
     def list_keys(self) -> Iterable[str]: ...
     def get_by_key(self, key: str, /) -> Object | Mapping[str, Any] | None: ...
@@ -119,16 +119,8 @@ class WorkQueue:
     def shut_down_with_drain(self, timeout: float | None = None) -> bool: ...
     def __len__(self) -> int: ...
 
-def queue_metrics() -> list[
-    tuple[
-        str,
-        tuple[int, int, int, int],
-        tuple[list[tuple[int, int]], int | None],
-        tuple[list[int], float],
-        tuple[list[int], float],
-        tuple[float, float, float, int],
-    ]
-]: ...
+# A row for each named queue: "name", and the fields that `ctrlhost.host.queue_metrics` has families for.
+def queue_metrics() -> list[dict[str, Any]]: ...
 
 @final
 class OwnerReference:
@@ -146,7 +138,7 @@ class OwnerReference:
     def block_owner_deletion(self) -> bool: ...
     def __hash__(self) -> int: ...
 
-# A read-only mapping over an object inside a cached object; parses what is asked for. Copying deeply gives a dict.
+# A read-only mapping over an object inside a cached object; parses lazily. A deep copy is a dict.
 @final
 class MapView(Mapping[str, Any]):
     def __getitem__(self, key: str, /) -> Any: ...
@@ -161,7 +153,7 @@ class MapView(Mapping[str, Any]):
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: object) -> dict[str, Any]: ...
 
-# A read-only sequence over a list inside a cached object. Copying deeply gives a list.
+# A read-only sequence over a list inside a cached object. A deep copy is a list.
 @final
 class ListView(Sequence[Any]):
     @overload
@@ -176,10 +168,10 @@ class ListView(Sequence[Any]):
     def __deepcopy__(self, _memo: object) -> list[Any]: ...
 
 # One object as the server sent it, without `metadata.managedFields`; immutable, a read-only mapping. The attributes
-# are read without parsing the body. What is absent is "", 0, None or empty.
+# are read without parsing the body. Absent fields are "", 0, None or empty.
 @final
 class Object(Mapping[str, Any]):
-    # From JSON bytes or text, a mapping, or another Object. ValueError: no JSON object, or no metadata.name.
+    # From JSON bytes or text, a mapping, or another Object. ValueError: not a JSON object, or metadata.name is missing.
     def __new__(cls, raw: _RawObject) -> Self: ...
     @property
     def api_version(self) -> str: ...
@@ -208,7 +200,7 @@ class Object(Mapping[str, Any]):
     def owner_references(self) -> tuple[OwnerReference, ...]: ...
     @property
     def finalizers(self) -> tuple[str, ...]: ...
-    # Only a part of the object is cached: to_dict raises PartialObject, since writing it back would erase the rest.
+    # Whether only a part of the object is cached: to_dict raises PartialObject: written back, it would erase the rest.
     @property
     def partial(self) -> bool: ...
     def __getitem__(self, key: str, /) -> Any: ...
@@ -218,19 +210,19 @@ class Object(Mapping[str, Any]):
     def values(self) -> list[Any]: ...  # type: ignore[override]
     def items(self) -> list[tuple[str, Any]]: ...  # type: ignore[override]
     def get(self, key: str, default: Any = None) -> Any: ...
-    # `default` for anything missing or null on the way; positions in lists are ints.
+    # Return `default` if anything on the way is missing or null; positions in lists are ints.
     def get_path(self, *path: str | int, default: Any = None) -> Any: ...
-    # A fresh, mutable, deep copy with apiVersion and kind.
+    # Return a fresh, mutable, deep copy with apiVersion and kind.
     def to_dict(self) -> dict[str, Any]: ...
     def to_json(self) -> bytes: ...
-    # A typed object through `msgspec`; raises msgspec.ValidationError where the object does not fit.
+    # Convert to a typed object with `msgspec`; raises msgspec.ValidationError where the object does not fit.
     def decode(self, type: type[_T]) -> _T: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: object) -> Self: ...
     @staticmethod
     def _restore(text: bytes, partial: bool) -> Object: ...
 
-# The tombstone: the object vanished while nobody watched. `object` is the last state known, which may be stale.
+# A tombstone: the object disappeared while no watch was running. `object` is its last known state, maybe stale.
 @final
 class DeletedFinalStateUnknown:
     def __new__(cls, key: str, object: _RawObject | None = None) -> Self: ...
@@ -250,8 +242,8 @@ class Delta:
     @property
     def object(self) -> Object | DeletedFinalStateUnknown: ...
 
-# What happened to each key since it was last handed out; keys in the order in which they first changed. The calls that
-# take objects raise KeyFuncError if the key function fails, and have changed nothing then.
+# A queue of the changes of each key since it was last handed out; keys in the order in which they first changed. Calls
+# that take objects raise KeyFuncError, and change nothing, if the key function fails.
 @final
 class DeltaFIFO:
     def __new__(
@@ -266,13 +258,13 @@ class DeltaFIFO:
     def update(self, obj: _RawObject) -> None: ...
     # Ignored if the key is neither queued nor known.
     def delete(self, obj: _RawObject | DeletedFinalStateUnknown) -> None: ...
-    # Make `objs` all that there is: tombstones for what is queued or known beside them.
+    # Replace the whole content with `objs`: other queued or known objects get a tombstone.
     def replace(self, objs: Iterable[_RawObject], resource_version: str) -> None: ...
-    # A `Sync` for each known object that has nothing queued.
+    # Queue a `Sync` for each known object without queued deltas.
     def resync(self) -> None: ...
-    # Hand the deltas of the next key, oldest first, to `process(deltas, is_in_initial_list)` and return them. No lock
-    # is held meanwhile; a second pop waits. What `process` raises is raised; the key is not queued again.
-    # queue.Empty after `timeout` seconds; Closed when closed and empty.
+    # Pass the deltas of the next key, oldest first, to `process(deltas, is_in_initial_list)` and return them. No lock
+    # is held meanwhile; a second pop waits. Exceptions of `process` are raised; the key is not requeued. queue.Empty
+    # after `timeout` seconds; Closed when closed and empty.
     def pop(self, process: Callable[[list[Delta], bool], object], timeout: float | None = None) -> list[Delta]: ...
     def has_synced(self) -> bool: ...
     def close(self) -> None: ...
@@ -283,11 +275,11 @@ class DeltaFIFO:
     def list_keys(self) -> list[str]: ...
     def __len__(self) -> int: ...
 
-# Under which values an object stands, by namespace: the index that an Indexer has unless told otherwise.
+# The default index of an Indexer: by namespace.
 def namespace_index(object: _RawObject) -> list[str]: ...
 
 # The last known state of each object, with secondary indexes. An indexer is a callable `Object -> Iterable[str] | None`
-# or a path such as "spec.rules[*].host", which is evaluated without Python. KeyError: no index of that name.
+# or a path such as "spec.rules[*].host", which is evaluated without Python. KeyError: unknown index.
 @final
 class Indexer:
     def __new__(
@@ -307,35 +299,35 @@ class Indexer:
     def list_keys(self) -> builtins.list[str]: ...
     # Readers see the old or the new content, never a mixture.
     def replace(self, objs: Iterable[_RawObject], resource_version: str | None = None) -> None: ...
-    # Nothing: a resync is the queue's business.
+    # Do nothing: a store has no handlers.
     def resync(self) -> None: ...
-    # ("add" | "update" | "delete", obj) in order under one lock. TransactionError if keys could not be told.
+    # Apply ("add" | "update" | "delete", obj) in order under one lock. TransactionError: keys could not be computed.
     def transaction(self, operations: Iterable[tuple[str, _RawObject]]) -> None: ...
-    # The objects that share a value of that index with `obj`, which need not be stored.
+    # Return the objects that share a value of that index with `obj`, which need not be stored.
     def index(self, name: str, obj: _RawObject) -> builtins.list[Object]: ...
     def by_index(self, name: str, value: str) -> builtins.list[Object]: ...
     def index_keys(self, name: str, value: str) -> builtins.list[str]: ...
     def list_index_func_values(self, name: str) -> builtins.list[str]: ...
-    # Complete when the call returns. ValueError: there is an index of one of the names; nothing was added.
+    # Add indexes, complete when the call returns. ValueError: one of the names is taken; none was added.
     def add_indexers(self, indexers: Mapping[str, _IndexerFunc]) -> None: ...
     @property
     def indexers(self) -> tuple[str, ...]: ...
-    # How often an index function failed; the object is then found under no value of that index.
+    # How often an index function failed; the object is then missing from that index.
     @property
     def index_errors(self) -> int: ...
     @property
     def transform_errors(self) -> int: ...
-    # Of the last object written, list or bookmark; no comparison.
+    # The version of the last write, list or bookmark to arrive; versions are not compared.
     @property
     def resource_version(self) -> str: ...
     def bookmark(self, resource_version: str) -> None: ...
-    # Bytes that the objects take.
+    # The approximate size of the objects in bytes.
     @property
     def memory(self) -> int: ...
     def __len__(self) -> int: ...
     def __contains__(self, key: object, /) -> bool: ...
 
-# The owner that a handler enqueues: by group and kind, in any version; only the controller unless told otherwise.
+# The owner that a handler enqueues: by group and kind, in any version; only the controlling one by default.
 @final
 class Owner:
     def __new__(cls, api_version: str, kind: str, *, controller: bool = True, cluster_scoped: bool = False) -> Self: ...
@@ -348,7 +340,7 @@ class Owner:
     @property
     def cluster_scoped(self) -> bool: ...
 
-# What a label names: an object in the same namespace, in the one that the label `namespace` names, or in none.
+# The object that a label names: in the same namespace, in the one that the label `namespace` names, or in none.
 @final
 class ByLabel:
     def __new__(cls, name: str, *, namespace: str | None = None, cluster_scoped: bool = False) -> Self: ...
@@ -359,14 +351,14 @@ class ByLabel:
     @property
     def cluster_scoped(self) -> bool: ...
 
-# The objects that an index has under the key of the one that changed.
+# The objects that an index lists under the key of the changed object.
 @final
 class ByIndex:
     def __new__(cls, indexer: Indexer, index: str) -> Self: ...
 
-# A predicate or map function whose calls are counted; `seconds` has the wait for the interpreter in it.
+# A predicate or map function whose calls are counted; `seconds` includes the wait for the interpreter.
 @final
-class Measured:
+class CallbackMetrics:
     def __new__(cls, func: Callable[..., Any]) -> Self: ...
     @property
     def function(self) -> Callable[..., Any]: ...
@@ -377,8 +369,8 @@ class Measured:
     @property
     def errors(self) -> int: ...
 
-# A condition on a change, looked at without Python. Adds and deletes pass the ready-made ones; None stands for the
-# state that there is not.
+# A condition on a change, evaluated without Python. Adds and deletes, where one state is None, pass the ready-made
+# ones.
 @final
 class Predicate:
     @staticmethod
@@ -421,25 +413,25 @@ class ListMeta:
     @property
     def count(self) -> int: ...
 
-# The body of an HTTP/1.1 answer while it arrives: takes its framing off. For one thread; it must not be asked anything
-# while another one receives.
+# The body of an HTTP/1.1 response while it arrives; removes the framing. For one thread: no call may be made while
+# another thread receives.
 @final
 class Body:
-    # `length` counts where it is not chunked; None: the end of the connection is the end of the body.
+    # `length` applies if the body is not chunked; None: the body ends with the connection.
     def __new__(cls, *, chunked: bool, length: int | None = None) -> Self: ...
-    # Whether all of it came.
+    # Whether the whole body has arrived.
     @property
     def done(self) -> bool: ...
-    # Give the payload in a piece of the connection, cut anywhere. ValueError: the framing is broken.
+    # Return the payload in a piece of the connection, cut anywhere. ValueError: the framing is invalid.
     def feed(self, piece: bytes) -> bytes: ...
-    # The connection ended. ValueError: too early.
+    # Note the end of the connection. ValueError: the body is incomplete.
     def end(self) -> None: ...
-    # Read from a duplicate of this socket from now on; False where that can not be done.
+    # Read from a duplicate of this socket from now on; return False where that is not possible.
     def take_socket(self, fd: int) -> bool: ...
     # Close the duplicate.
     def drop_socket(self) -> None: ...
-    # Give the next payload off the socket, b"" at the end. TimeoutError after `idle` seconds of silence; OSError;
-    # ValueError: cut, or the framing is broken. Not on Windows.
+    # Return the next payload from the socket, b"" at the end. TimeoutError after `idle` seconds of silence; OSError;
+    # ValueError: the body is incomplete, or the framing is invalid. Not on Windows.
     def receive(self, idle: float) -> bytes: ...
 
 @final
@@ -449,30 +441,29 @@ class WatchProgress:
     def events(self) -> int: ...
     @property
     def bookmarks(self) -> int: ...
-    # Of these, those that say nothing about initial events.
+    # Of these, those without the annotation for initial events.
     @property
     def plain_bookmarks(self) -> int: ...
-    # Frames left out since no cache can hold what they say; `last_skip` in the stats says why.
+    # Frames that no cache can hold; `last_skip` in the stats has the reason.
     @property
     def skipped(self) -> int: ...
-    # To go on from, after this piece.
+    # Where to continue after this piece.
     @property
     def resource_version(self) -> str: ...
     @property
     def initial_events_end(self) -> bool: ...
-    # The Status of an ERROR frame; what follows it was not read.
+    # The Status of an ERROR frame; later frames are unread.
     @property
     def error(self) -> dict[str, Any] | None: ...
-    # What ended the stream after that, where it was followed: DecodeError, OSError, ValueError (the framing) or
-    # TimeoutError.
+    # The error that ended a followed stream after that: DecodeError, OSError, ValueError (framing) or TimeoutError.
     @property
     def failed(self) -> Exception | None: ...
 
-# The engine of one informer: bytes in, store up to date, handlers told. One thread feeds and processes; every other
-# call may come from any thread. It has no thread of its own. Nothing here holds the interpreter while it works.
+# The engine of one informer: takes bytes, updates the store, notifies handlers. One thread feeds and processes; every
+# other call may come from any thread. It has no thread of its own. No call holds the interpreter while it works.
 @final
 class SharedInformer:
-    # `reads`: None keeps whole objects, "metadata" only that, paths ("spec.rules", "status") that much more.
+    # `reads`: None keeps whole objects, "metadata" only metadata, paths ("spec.rules", "status") these fields, too.
     # `transform` must keep name, namespace, uid and resource version. `resync` in seconds, 0 for never.
     def __new__(
         cls,
@@ -487,36 +478,36 @@ class SharedInformer:
         max_object_bytes: int = ...,
         resync: float | None = 0.0,
     ) -> Self: ...
-    # Stage a list: drops what was staged before. `abort_list` gives it up; the store stays as it was.
+    # Stage a list and drop earlier staged objects. `abort_list` discards it; the store stays as it was.
     def begin_list(self) -> None: ...
     def abort_list(self) -> None: ...
-    # Bytes of one list page, cut anywhere. DecodeError: the page is malformed.
+    # Take bytes of one list page, cut anywhere. DecodeError: the page is malformed.
     def feed_list(self, chunk: bytes) -> None: ...
-    # `feed_list` of a piece of a body with its framing. ValueError: the framing is broken.
+    # Do `feed_list` with a piece of a body with its framing. ValueError: the framing is invalid.
     def list_piece(self, body: Body, piece: bytes) -> None: ...
-    # The same with what comes off the body's socket, for `linger` seconds or until the page ends. TimeoutError after
-    # `idle` seconds of silence; OSError. Not on Windows.
+    # Do the same from the body's socket, for `linger` seconds or until the page ends. TimeoutError after `idle` seconds
+    # of silence; OSError. Not on Windows.
     def list_socket(self, body: Body, idle: float, linger: float) -> None: ...
-    # The page is complete; the next one may follow. DecodeError: it was cut, or is no list (`error.status`).
+    # End a complete page; another may follow. DecodeError: it is incomplete, or not a list (`error.status`).
     def end_page(self) -> ListMeta: ...
-    # Make what is staged the whole content. `process` then tells handlers of the difference: tombstones for what
-    # vanished, nothing for what did not change.
+    # Replace the whole content with the staged objects. `process` then notifies handlers of the difference: tombstones
+    # for missing objects, nothing for unchanged ones.
     def replace(self, resource_version: str) -> None: ...
-    # Bytes of a watch stream, cut anywhere; frames end with a newline. Between `begin_list` and `replace` the objects
-    # are staged, for streaming lists. DecodeError: a frame is malformed; those before it were taken.
+    # Take bytes of a watch stream, cut anywhere; frames end with a newline. Between `begin_list` and `replace` the
+    # objects are staged, for streaming lists. DecodeError: a frame is malformed; those before it were taken.
     def feed_watch(self, chunk: bytes) -> WatchProgress: ...
-    # `feed_watch` and `process` in one, of a piece of a body with its framing.
+    # Do `feed_watch` and `process` with a piece of a body with its framing.
     def follow(self, body: Body, piece: bytes) -> WatchProgress: ...
-    # The same with what comes off the body's socket: until something is to be said, or for `linger` seconds while there
-    # are only events for queues. TimeoutError in `failed` after `idle` seconds of silence. Not on Windows.
+    # Do the same from the body's socket: until there is something to report, or for `linger` seconds while there are
+    # only events for queues. TimeoutError in `failed` after `idle` seconds of silence. Not on Windows.
     def follow_socket(self, body: Body, idle: float, linger: float) -> WatchProgress: ...
-    # The stream ended. DecodeError: in the middle of a frame.
+    # Note the end of the stream. DecodeError: it ended in the middle of a frame.
     def end_watch(self) -> WatchProgress: ...
-    # Bring the store up to date and tell the handlers; gives the number of keys.
+    # Update the store and notify the handlers; return the number of keys.
     def process(self) -> int: ...
     # Add requests to a queue. `mapping`: "object", an Owner, ByLabel, ByIndex, or a callable Object ->
-    # Iterable[Request], called for the old and the new state. What is cached already is told as the first list is: with
-    # `low_priority`, as resyncs. Gives a handle. Closed: the informer was stopped.
+    # Iterable[Request], called for the old and the new state. Cached objects are added like those of the first list and
+    # resyncs: with `low_priority`. Returns a handle. Closed: the informer was stopped.
     def enqueue_to(
         self,
         queue: Any,
@@ -524,7 +515,7 @@ class SharedInformer:
         | Owner
         | ByLabel
         | ByIndex
-        | Measured
+        | CallbackMetrics
         | Callable[[Object], Iterable[tuple[str, str, str]] | None]
         | None = None,
         *,
@@ -533,20 +524,20 @@ class SharedInformer:
         low_priority: int | None = ...,
         resync: float | None = None,
     ) -> int: ...
-    # Buffer notifications. `resync`: None whenever the informer resyncs, 0 never, else seconds.
-    # `every_change` keeps all of them, however far behind the handler is.
+    # Add a buffer of notifications. `resync`: None whenever the informer resyncs, 0 never, else seconds. `every_change`
+    # keeps all of them, however far behind the handler is.
     def add_listener(self, resync: float | None = None, *, every_change: bool = False) -> Listener: ...
-    # Unknown handles are no error. A callback that runs goes on; what is buffered is dropped.
+    # Ignores unknown handles. A running callback continues; buffered notifications are dropped.
     def remove_handler(self, handle: int | Listener) -> None: ...
     @property
     def handler_count(self) -> int: ...
-    # Queue a resync for the handlers whose period has passed; `process` then tells them. Gives whether there were any.
+    # Queue a resync for the handlers whose period has passed, which `process` then notifies; return whether any had.
     def resync(self) -> bool: ...
-    # How often to ask for a resync, in seconds; 0 for never. A handler with a shorter period, added before the start,
+    # How often to call `resync`, in seconds; 0 for never. A handler with a shorter period, added before the start,
     # shortens it.
     @property
     def resync_check_period(self) -> float: ...
-    # For good: no handler can be added any more, listeners are closed.
+    # Stop for good: close listeners and refuse new handlers.
     def stop(self) -> None: ...
     @property
     def started(self) -> bool: ...
@@ -556,27 +547,27 @@ class SharedInformer:
     def indexer(self) -> Indexer: ...
     @property
     def resource(self) -> str: ...
-    # The store holds the first list and the handlers were told of all of it. Never false again afterwards.
+    # Whether the store holds the first list and handlers were notified of all of it. Stays true.
     @property
     def has_synced(self) -> bool: ...
     @property
     def last_resource_version(self) -> str: ...
-    # Counts since the start, and `last_skip`: why the last object was left out.
+    # Return counts since the start, and `last_skip`: why the last object was skipped.
     def stats(self) -> dict[str, Any]: ...
 
-# Notifications for one handler in Python, in order. When many wait, those of one object are merged.
+# Notifications for one Python handler, in order. When many are pending, those of one object are merged.
 @final
 class Listener:
-    # The next notifications as (kind, old, new, is_initial): ("add", None, new, …), ("update", old, new, False),
-    # ("delete", last state or tombstone, None, False). Empty after `timeout` seconds. Closed: the listener was removed.
-    # Asking again says that the batch before is handled.
+    # Return the next notifications as (kind, old, new, is_initial): ("add", None, new, …), ("update", old, new, False),
+    # ("delete", last state or tombstone, None, False); none after `timeout` seconds. Closed: the listener was removed.
+    # Each call marks the batch before as handled.
     def next(self, timeout: float | None = None, max_items: int = 1000) -> list[_Notification]: ...
-    # The batch that was handed out last is handled.
+    # Mark the last batch as handled.
     def done(self) -> None: ...
     def close(self) -> None: ...
     @property
     def closed(self) -> bool: ...
-    # The informer is synced, and this handler is done with every object of the first list.
+    # Whether the informer is synced and this handler has handled every object of the first list.
     @property
     def has_synced(self) -> bool: ...
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from ctrlhost.permissions import Permission
-    from ctrlhost.plugin_context import PluginContext
+    from ctrlhost.plugin.context import PluginContext
 
 PROJECT = "ctrlhost"
 

@@ -1,8 +1,8 @@
-"""Informers and a work queue without the host: print every ConfigMap of a namespace as it comes and changes.
+"""Informers and a work queue without the host: print every ConfigMap of a namespace when it appears or changes.
 
     python -m examples.library NAMESPACE [COUNT]
 
-Ends after COUNT keys; without it, at Ctrl-C.
+Ends after COUNT keys, by default at Ctrl-C.
 """
 
 from __future__ import annotations

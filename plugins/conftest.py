@@ -1,4 +1,4 @@
-"""The plugins' tests run with the rights that `ctrlhost manifests` prints, and remember which of them were used."""
+"""Run the plugins' tests with the rights that `ctrlhost manifests` prints, and record which ones they use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Right = tuple[str, str, str]
 
 @dataclass
 class Rights:
-    """What the hosts of one plugin were granted, and what they used."""
+    """The rights that the hosts of one plugin got and used."""
 
     granted: set[Right] = field(default_factory=set)
     used: set[Right] = field(default_factory=set)
@@ -26,13 +26,13 @@ class Rights:
 
 @pytest.fixture(scope="session")
 def rights_of_plugins() -> dict[str, Rights]:
-    """The rights by the folder of the plugin, as far as tests have run."""
+    """Return the rights by the plugin's folder, for the tests that have run."""
     return defaultdict(Rights)
 
 
 @pytest.fixture
 def ctrlhost_least_privilege() -> bool:
-    """Yes: a right that a plugin does not ask for makes its tests fail."""
+    """Return True: a plugin's tests fail if it lacks a right."""
     return True
 
 
@@ -40,13 +40,13 @@ def ctrlhost_least_privilege() -> bool:
 def ctrlhost_host(
     ctrlhost_host: Any, request: pytest.FixtureRequest, rights_of_plugins: dict[str, Rights]
 ) -> Iterator[Any]:
-    """Start hosts as ever, and see at the end which of their rights they have used."""
+    """Start hosts as usual, and record at the end which rights they used."""
     hosts: list[HostUnderTest] = []
 
     def start_host(*plugins: object, **options: Any) -> HostUnderTest:
         server = options.get("sandbox")
         if server is not None and not server.rbac:
-            # A test whose sandbox has no roles is about something else.
+            # The sandbox of this test does not enforce rights.
             options.setdefault("least_privilege", False)
         host: HostUnderTest = ctrlhost_host(*plugins, **options)
         hosts.append(host)

@@ -22,7 +22,7 @@ def command(plugins: tuple[str, ...], config: Path | None, assignments: tuple[st
 
     Without --plugins those of all plugins that are installed.
     """
-    from ctrlhost.plugins import PluginManager, installed_plugins
+    from ctrlhost.supervisor.loader import PluginManager, installed_plugins
 
     settings = gather(config, assignments, plugins=names(plugins)).host()
     manager = PluginManager()

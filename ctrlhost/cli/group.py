@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
         name = args[0]
         command = self.get_command(ctx, name)
         if command is None:
-            from ctrlhost.plugins import installed_plugins
+            from ctrlhost.supervisor.loader import installed_plugins
 
             near = difflib.get_close_matches(name, [*COMMANDS, *installed_plugins()], n=1)
             ctx.fail(f"there is no command `{name}`" + (f"; did you mean `{near[0]}`?" if near else ""))
@@ -49,7 +49,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
-        from ctrlhost.plugins import installed_plugins
+        from ctrlhost.supervisor.loader import installed_plugins
 
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
 
 
 def _plugin_commands(name: str) -> click.Group | None:
-    from ctrlhost.plugins import PluginManager, installed_plugins
+    from ctrlhost.supervisor.loader import PluginManager, installed_plugins
 
     if name not in installed_plugins():
         return None

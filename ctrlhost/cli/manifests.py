@@ -38,7 +38,7 @@ def command(
     events. Nothing is asked of a cluster.
     """
     from ctrlhost import __version__
-    from ctrlhost.manifests import Deployed, load_plugins, manifests
+    from ctrlhost.manifests.manifests import Deployed, load_plugins, manifests
 
     configuration = gather(
         config,

@@ -18,8 +18,8 @@ def command(crd: IO[str], version: str | None) -> None:
     """
     import yaml
 
+    from ctrlhost.authoring.models import models_of
     from ctrlhost.errors import ConfigError
-    from ctrlhost.typed_models import models_of
 
     try:
         documents = [one for one in yaml.safe_load_all(crd) if one is not None]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctrlhost.namespaces import LABEL
+from ctrlhost.selectors.namespaces import LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
     from ctrlhost.sandbox import Sandbox
 
 PLUGINS = click.option(
@@ -69,7 +69,7 @@ def gather(config: Path | None, assignments: tuple[str, ...], **flags: Any) -> C
     """Read all settings; `flags` are the host's own that have an option."""
     import os
 
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
 
     return Configuration.gather(config, os.environ, assignments, flags)
 
@@ -117,7 +117,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def make_sandbox(chosen: dict[str, Any]) -> Sandbox:
     """Make the sandbox that the options describe; ConfigError if they make no sense."""
     from ctrlhost.sandbox import Options, Sandbox
-    from ctrlhost.server import parse_address
+    from ctrlhost.server.listener import parse_address
 
     host, port = parse_address(chosen["sandbox_addr"], "--sandbox-addr")
     more: dict[str, Any] = {}

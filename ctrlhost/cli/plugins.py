@@ -12,7 +12,7 @@ def command(check: bool) -> int:
 
     Nothing is imported unless --check asks for it.
     """
-    from ctrlhost.plugins import installed_plugins
+    from ctrlhost.supervisor.loader import installed_plugins
 
     rows = [("NAME", "VERSION", "DISTRIBUTION", "STATUS")]
     failed = False
@@ -35,7 +35,7 @@ def command(check: bool) -> int:
 
 def _problem(name: str) -> str:
     from ctrlhost.errors import PluginError
-    from ctrlhost.plugins import PluginManager
+    from ctrlhost.supervisor.loader import PluginManager
 
     try:
         PluginManager().load(name)

@@ -15,7 +15,7 @@ from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
     from ctrlhost.sandbox import Sandbox
 
 
@@ -64,13 +64,13 @@ def command(
     settings = configuration.host()
     _check_sandbox(settings.sandbox, kubeconfig, context)
     if not settings.plugins:
-        from ctrlhost.plugins import installed_plugins
+        from ctrlhost.supervisor.loader import installed_plugins
 
         known = ", ".join(installed_plugins()) or "none"
         raise click.UsageError(f"no plugin is named; say which with `--plugins NAME,NAME` (installed: {known})")
     _check_installed(settings.plugins)
 
-    from ctrlhost import logs
+    from ctrlhost.host import logs
 
     if can_draw(sys.stderr) and settings.log_format != "json":
         logs.configure(settings.log_level, settings.log_format, cast("TextIO", CurrentStderr()))
@@ -102,14 +102,14 @@ def _check_sandbox(wanted: bool, kubeconfig: str | None, context: str | None) ->
 
 def _check_installed(names: tuple[str, ...]) -> None:
     """Refuse a plugin that is not installed before anything is imported or started."""
-    from ctrlhost.plugins import check_installed
+    from ctrlhost.supervisor.loader import check_installed
 
     for name in names:
         check_installed(name)
 
 
 def _run(configuration: Configuration, sandbox: Sandbox | None) -> int:
-    from ctrlhost.host import Host
+    from ctrlhost.host.host import Host
 
     host = Host(configuration=configuration, sandbox=sandbox)
     with ExitStack() as stack:

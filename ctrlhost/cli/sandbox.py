@@ -28,7 +28,7 @@ def command(**chosen: Any) -> int:
     It is for trying, developing and testing, not for production. One line `kubeconfig: PATH` on stdout says that it
     can be used, and how.
     """
-    from ctrlhost import logs
+    from ctrlhost.host import logs
 
     logs.configure()
     stop = threading.Event()

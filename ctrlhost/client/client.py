@@ -5,20 +5,20 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from ctrlhost.client.caller import Caller
-from ctrlhost.client.calls import Calls, OnWrite
-from ctrlhost.client.connection import Connection, from_configuration, from_url
-from ctrlhost.client.kubeconfig import load_connection
-from ctrlhost.client.metrics import ClientMetrics
+from ctrlhost.client.requests import Calls, OnWrite
+from ctrlhost.client.retry import Caller
 from ctrlhost.client.target import content_of, delete_options
-from ctrlhost.client.urllib3_transport import Urllib3Transport
 from ctrlhost.errors import NotFound
+from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
+from ctrlhost.kubeconfig.load import load_connection
+from ctrlhost.transport.metrics import ClientMetrics
+from ctrlhost.transport.urllib3_transport import Urllib3Transport
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ctrlhost.client.transport import Query, Transport
+    from ctrlhost.transport.interface import Query, Transport
 
 PatchType = Literal["merge", "json", "strategic"]
 Propagation = Literal["Foreground", "Background", "Orphan"]

@@ -10,15 +10,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from ctrlhost.client.answers import decode_object
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.errors import ApiError, NotFound, TransportError
-from ctrlhost.first_use import learn
+from ctrlhost.transport.responses import decode_object
+from ctrlhost.typed_json import learn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ctrlhost.client.transport import Transport
+    from ctrlhost.transport.interface import Transport
 
 _PLAIN = re.compile(r"[a-zA-Z0-9._~-]+").fullmatch
 USUAL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

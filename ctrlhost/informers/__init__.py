@@ -6,9 +6,9 @@ from ctrlhost.informers.factory import InformerFactory
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.lister import Lister
-from ctrlhost.informers.options import BackoffOptions, ReflectorOptions
 from ctrlhost.informers.owner import Owner
-from ctrlhost.informers.status import InformerStatus
+from ctrlhost.reflector.options import BackoffOptions, ReflectorOptions
+from ctrlhost.reflector.status import InformerStatus
 
 __all__ = [
     "BackoffOptions",

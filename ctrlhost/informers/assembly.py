@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.informers.following import Following
 from ctrlhost.informers.informer import Informer
-from ctrlhost.informers.part import Part
-from ctrlhost.informers.parts import Parts
-from ctrlhost.namespaces import NamespaceSelector
+from ctrlhost.informers.namespace_follower import Following
+from ctrlhost.informers.namespace_informer import Part
+from ctrlhost.informers.namespace_informers import Parts
+from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.options import ReflectorOptions
-    from ctrlhost.informers.part import Scope
+    from ctrlhost.informers.namespace_informer import Scope
+    from ctrlhost.reflector.options import ReflectorOptions
 
 
 class Assembly:

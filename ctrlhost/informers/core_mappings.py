@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers.mappings import ByLabel
 from ctrlhost.informers.owner import Owner
-from ctrlhost.mappings import ByLabel
 
 if TYPE_CHECKING:
     from ctrlhost.client import Client

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ctrlhost.informers.part import Scope
-from ctrlhost.informers.selection import selection_within
-from ctrlhost.namespaces import NamespaceSelector, read
+from ctrlhost.informers.namespace_informer import Scope
+from ctrlhost.informers.narrowing import selection_within
+from ctrlhost.selectors.namespaces import NamespaceSelector, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ctrlhost.client.resources import Resources
-    from ctrlhost.informers.part import Reads
-    from ctrlhost.informers.selection import Selection
+    from ctrlhost.informers.namespace_informer import Reads
+    from ctrlhost.informers.narrowing import Selection
 
 
 class Declarations:

@@ -16,7 +16,7 @@ from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
     from ctrlhost._core import Listener
-    from ctrlhost.informers.costs import HandlerCost
+    from ctrlhost.informers.callback_metrics import HandlerCost
 
 log = logging.getLogger(__name__)
 
@@ -179,17 +179,3 @@ def _passes(passes: Callable[[Any], bool], obj: Any) -> bool:
     if isinstance(obj, DeletedFinalStateUnknown):
         return obj.object is None or passes(obj.object)
     return obj is not None and passes(obj)
-
-
-def handler_name(*functions: Any) -> str:
-    """Give a readable name for a handler from the functions it is made of; never fails."""
-    for function in functions:
-        if function is None:
-            continue
-        named = getattr(function, "__func__", function)
-        inner = getattr(named, "func", named)
-        module, name = getattr(inner, "__module__", None), getattr(inner, "__qualname__", None)
-        if name is None:
-            module, name = type(inner).__module__, type(inner).__qualname__
-        return f"{module}.{name}" if module else str(name)
-    return "an empty handler"

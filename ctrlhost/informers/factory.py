@@ -14,12 +14,12 @@ from ctrlhost.informers.assembly import Assembly
 from ctrlhost.informers.declarations import Declarations, normal_reads, normal_scope, union
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
-from ctrlhost.informers.options import ReflectorOptions
-from ctrlhost.informers.part import Reads, Scope, Transform
+from ctrlhost.informers.namespace_informer import Reads, Scope, Transform
+from ctrlhost.informers.narrowing import selection_within
 from ctrlhost.informers.resync import Resyncer
-from ctrlhost.informers.selection import selection_within
 from ctrlhost.informers.view import View
-from ctrlhost.namespaces import NamespaceSelector
+from ctrlhost.reflector.options import ReflectorOptions
+from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ class InformerFactory:
         self._kinds: KindWatch | None = None
         self._resyncer = Resyncer(clock, self._parts)
         #: A collector for prometheus-client.
-        self.metrics = InformerMetrics(self)
+        self.metrics = InformerMetrics(self.informers)
 
     def declare(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.informers.costs import FunctionCost
+    from ctrlhost.informers.callback_metrics import FunctionCost
 
 
 class Handle:

@@ -6,14 +6,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers.check import Difference, check_parts
+from ctrlhost.informers.callback_metrics import HandlerCost, handler_name, measured
 from ctrlhost.informers.core_mappings import mapping_in_core
-from ctrlhost.informers.core_predicates import in_core
-from ctrlhost.informers.costs import HandlerCost, measured
-from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration, handler_name
+from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.lister import Lister
+from ctrlhost.informers.predicates import in_core
 from ctrlhost.informers.status_report import status_of, worst_state
+from ctrlhost.informers.verify import Difference, check_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Indexer
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.costs import FunctionCost
-    from ctrlhost.informers.following import Following
-    from ctrlhost.informers.lister import UnionIndexer
-    from ctrlhost.informers.part import Part, Scope
-    from ctrlhost.informers.parts import Parts
-    from ctrlhost.informers.status import InformerStatus, State
-    from ctrlhost.informers.view import ViewIndexer
+    from ctrlhost.informers.callback_metrics import FunctionCost
+    from ctrlhost.informers.indexers import UnionIndexer, ViewIndexer
+    from ctrlhost.informers.namespace_follower import Following
+    from ctrlhost.informers.namespace_informer import Part, Scope
+    from ctrlhost.informers.namespace_informers import Parts
+    from ctrlhost.reflector.status import InformerStatus, State
     from ctrlhost.workqueue import WorkQueue
 
 _FIRST_LISTS = -100

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client.resources import Resources
     from ctrlhost.informers.informer import Informer
-    from ctrlhost.informers.part import Scope
+    from ctrlhost.informers.namespace_informer import Scope
 
 log = logging.getLogger(__name__)
 

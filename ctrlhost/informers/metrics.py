@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.informers.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client.core import Metric
 
-    from ctrlhost.informers.factory import InformerFactory
     from ctrlhost.informers.informer import Informer
 
 _COST = ["use", "function"]
@@ -21,9 +20,9 @@ _STATES = ("waiting", "listing", "watching", "reconnecting", "stopped")
 class InformerMetrics:
     """A collector for prometheus-client: reads the informers at each scrape, and costs nothing in between."""
 
-    def __init__(self, factory: InformerFactory) -> None:
-        """Report the informers of one factory."""
-        self._factory = factory
+    def __init__(self, informers: Callable[[], Iterable[Informer]]) -> None:
+        """Report what `informers` returns at each scrape."""
+        self._informers = informers
 
     def collect(self) -> Iterator[Metric]:
         """Give the metrics of this moment."""
@@ -69,7 +68,7 @@ class InformerMetrics:
                 (CounterMetricFamily, "ctrlhost_handler_errors", "Those of the calls that failed.", _COST),
             )
         }
-        for informer in self._factory.informers():
+        for informer in self._informers():
             # A view counts with the informer that it looks through.
             if not isinstance(informer, View):
                 self._add(families, informer)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.part import Part
+    from ctrlhost.informers.namespace_informer import Part
 
 log = logging.getLogger(__name__)
 

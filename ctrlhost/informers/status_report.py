@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.informers.status import InformerStatus, State
-from ctrlhost.namespaces import NamespaceSelector
+from ctrlhost.reflector.status import InformerStatus, State
+from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from ctrlhost.informers.informer import Informer

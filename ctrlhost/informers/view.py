@@ -4,82 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.informers.indexers import ViewIndexer
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.lister import Lister
 
 if TYPE_CHECKING:
-    import builtins
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
-    from ctrlhost.cache import Indexer, Object
     from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
     from ctrlhost.informers.handle import Handle
-    from ctrlhost.informers.lister import UnionIndexer
-    from ctrlhost.informers.part import Scope
-    from ctrlhost.informers.selection import Selection
-    from ctrlhost.informers.status import InformerStatus
-
-
-class ViewIndexer:
-    """The chosen part of an indexer. Its indexes are kept in the wider one, under names of their own."""
-
-    def __init__(self, wide: Indexer | UnionIndexer | ViewIndexer, selection: Selection, name: str) -> None:
-        """Read from `wide` what `selection` chooses."""
-        self._wide = wide
-        self._selection = selection
-        self._suffix = f" of {name}"
-
-    def _name(self, name: str) -> str:
-        return name if name == "namespace" else name + self._suffix
-
-    def _chosen(self, objects: Iterable[Object]) -> builtins.list[Object]:
-        return [each for each in objects if self._selection.selects(each)]
-
-    def add_indexers(self, indexers: Mapping[str, Callable[[Object], Iterable[str] | None]]) -> None:
-        """Add index functions."""
-        self._wide.add_indexers({self._name(name): function for name, function in indexers.items()})
-
-    def get_by_key(self, key: str) -> Object | None:
-        """Give the object of a key, None if there is none."""
-        found = self._wide.get_by_key(key)
-        return found if found is not None and self._selection.selects(found) else None
-
-    def get(self, obj: Any) -> Object | None:
-        """Give the object that has the same key."""
-        found = self._wide.get(obj)
-        return found if found is not None and self._selection.selects(found) else None
-
-    def list(self) -> builtins.list[Object]:
-        """Give all objects."""
-        namespaces = self._selection.namespaces
-        if namespaces is None:
-            return self._chosen(self._wide.list())
-        return [each for one in namespaces for each in self._chosen(self._wide.by_index("namespace", one))]
-
-    def list_keys(self) -> builtins.list[str]:
-        """Give all keys."""
-        return [each.key for each in self.list()]
-
-    def index(self, name: str, obj: Any) -> builtins.list[Object]:
-        """Give the objects that share a value of the index with `obj`."""
-        return self._chosen(self._wide.index(self._name(name), obj))
-
-    def by_index(self, name: str, value: str) -> builtins.list[Object]:
-        """Give the objects that the index has under a value; KeyError for an unknown index."""
-        return self._chosen(self._wide.by_index(self._name(name), value))
-
-    def index_keys(self, name: str, value: str) -> builtins.list[str]:
-        """Give their keys."""
-        return [each.key for each in self.by_index(name, value)]
-
-    def list_index_func_values(self, name: str) -> builtins.list[str]:
-        """Give all values that the index has."""
-        values = self._wide.list_index_func_values(self._name(name))
-        return [value for value in values if self.by_index(name, value)]
-
-    def __len__(self) -> int:
-        """Count the objects."""
-        return len(self.list())
+    from ctrlhost.informers.namespace_informer import Scope
+    from ctrlhost.informers.narrowing import Selection
+    from ctrlhost.reflector.status import InformerStatus
 
 
 class View(Informer):

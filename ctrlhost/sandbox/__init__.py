@@ -1,8 +1,9 @@
 """An embedded API server that serves a stock kubectl.
 
-Only `cli` and `testing` import it, inside functions; each name is imported when it is first asked for. Rooms, from the
-top: `server`, `controllers`, `api`, `verbs`, `kinds`, the module `context`, then `auth`, `crds` and `patch`, `encoding`
-and `registry`, `http`, `schema` and `storage`, and `apimachinery`; each imports only rooms below it.
+Imports `errors` and `_core`. Public: the names in `__all__`, imported at first use; only `cli` and `testing` import
+them, inside functions. Rooms, from the top: `server`, `controllers`, `api`, `verbs`, `kinds`, the module `context`,
+then `auth`, `crds` and `patch`, `encoding` and `registry`, `http`, `schema` and `storage`, and `apimachinery`; each
+imports only rooms below it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _HOMES = {"AuditRecord": "auth.audit", "Options": "context", "Sandbox": "server.
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
+    """Import a public name at its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

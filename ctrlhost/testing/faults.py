@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ctrlhost.client import Stream, StreamTimeouts, Transport
-    from ctrlhost.client.transport import Query
+    from ctrlhost.transport.interface import Query
 
 VERBS = ("get", "list", "watch", "create", "replace", "apply", "patch", "delete", "delete_collection")
 #: Requests of the host itself, which a fault hits only when it names their resource.

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import Client
 from ctrlhost.clock import SystemClock
-from ctrlhost.configuration import Configuration
-from ctrlhost.host import Host
-from ctrlhost.settings import HostSettings
+from ctrlhost.config.load import Configuration
+from ctrlhost.config.settings import HostSettings
+from ctrlhost.host.host import Host
 from ctrlhost.testing.faults import Faults, FaultyTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ctrlhost.clock import Clock
-    from ctrlhost.controller import Controller
-    from ctrlhost.events import EventRecorder
+    from ctrlhost.controller.controller import Controller
+    from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.fault_proxy import FaultProxy
     from ctrlhost.testing.least_privilege import LimitedAccount

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from ctrlhost.manifests import crds_of, load_plugins, roles_of
+from ctrlhost.manifests.manifests import crds_of, load_plugins, roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from ctrlhost.client import Client
-    from ctrlhost.configuration import Configuration
+    from ctrlhost.config.load import Configuration
+    from ctrlhost.config.settings import HostSettings
     from ctrlhost.sandbox import Sandbox
-    from ctrlhost.settings import HostSettings
 
 _serial = itertools.count(1)
 

@@ -1,1 +1,1 @@
-"""A toy kubelet that runs the pods of a bitcoin network, as real daemons or as fake ones."""
+"""A toy kubelet that runs the pods of a bitcoin network, with real or fake daemons."""

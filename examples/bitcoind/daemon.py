@@ -1,4 +1,4 @@
-"""Real bitcoind processes on loopback addresses, one network of them per machine address."""
+"""Real bitcoind processes on loopback addresses."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ import tempfile
 from collections import deque
 from pathlib import Path
 
-from ctrlhost_bitcoin.rpc import Credentials, RpcTarget
+from ctrlhost_bitcoin.rpc.client import Credentials, RpcTarget
 
 FETCHED = Path(__file__).parents[2] / ".cache" / "bitcoind" / "bitcoind"
 RPC_PORT, P2P_PORT = 18443, 18444
 
 
 def find_bitcoind() -> Path:
-    """Give the program: `$BITCOIND`, the one of the path, or the one that `make bitcoind` got.
+    """Return the program: `$BITCOIND`, the one on the path, or that of `make bitcoind`.
 
-    FileNotFoundError where there is none, or where the loopback network has one address only; it says what to do.
+    FileNotFoundError, with a hint, if it is missing, or if the loopback network has only one address.
     """
     if not sys.platform.startswith("linux"):
         raise FileNotFoundError("only Linux answers on all addresses of 127.0.0.0/8")
     named = os.environ.get("BITCOIND") or shutil.which("bitcoind")
     program = Path(named) if named else FETCHED
     if not program.exists():
-        raise FileNotFoundError(f"there is no {program}: `make bitcoind` gets one, or name yours in $BITCOIND")
+        raise FileNotFoundError(f"{program} is missing: run `make bitcoind`, or set $BITCOIND")
     return program
 
 
 class Addresses:
-    """Loopback addresses that no other process of the tests uses; the one that was free for longest comes first."""
+    """Loopback addresses that no other test process uses; the one free for longest comes first."""
 
     def __init__(self) -> None:
-        """Choose a network by this process's id."""
+        """Choose a network by the id of this process."""
         pid = os.getpid()
         network = f"127.{1 + pid % 250}.{1 + pid // 250 % 250}"
         self._free = deque(f"{network}.{host}" for host in range(10, 251))
 
     def take(self, wanted: str | None = None) -> str:
-        """Take an address; a certain one only if it is free."""
+        """Take an address; `wanted` only if it is free."""
         if wanted is None:
             return self._free.popleft()
         self._free.remove(wanted)
         return wanted
 
     def give_back(self, address: str) -> None:
-        """Let an address be taken again, after all that are free now."""
+        """Return an address; it comes after all that are free now."""
         self._free.append(address)
 
 
 class Bitcoind:
-    """A daemon on regtest with a data directory of its own; ended by its pid, with the block at the latest."""
+    """A regtest daemon with its own data directory."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class Bitcoind:
 
     @property
     def runs(self) -> bool:
-        """Whether the process has not ended."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     @property
     def log(self) -> str:
-        """What it has printed."""
+        """Its output so far."""
         return self._log.read_text(errors="replace")
 
     def hang(self) -> None:
@@ -118,15 +118,15 @@ class Bitcoind:
         self._process.send_signal(signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Ask it to end, which takes it about a second."""
+        """Terminate it, which takes about a second."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End it at once, and wait until it has ended."""
+        """Kill it and wait until it has ended."""
         self._process.kill()
         self._process.wait(10)
 
     def close(self) -> None:
-        """End it at once, whatever its state, and remove its data."""
+        """Kill it in any state, and remove its data."""
         self.kill()
         self._directory.cleanup()

@@ -1,10 +1,10 @@
-"""Fake daemons in the place of processes, for where there is no bitcoind."""
+"""Fake daemons in place of processes, for machines without bitcoind."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost_bitcoin.rpc import Credentials, RpcTarget
+from ctrlhost_bitcoin.rpc.client import Credentials, RpcTarget
 from ctrlhost_bitcoin.testing.daemon import Silent
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FakeProcess:
-    """A fake daemon that is started and ended like a process."""
+    """A fake daemon with the interface of a process."""
 
     log = ""
 
@@ -20,7 +20,7 @@ class FakeProcess:
         self, daemons: FakeDaemons, host: str, *, user: str, password: str, rpc_port: int, p2p_port: int
     ) -> None:
         """Start a fake daemon at the address `host`."""
-        del p2p_port  # nobody listens there: a link to a node is there if the node is
+        del p2p_port  # no fake daemon listens there: a link to a node exists if the node does
         self.host = host
         self.target = RpcTarget(host, rpc_port, Credentials(user, password))
         self._daemons = daemons
@@ -29,7 +29,7 @@ class FakeProcess:
 
     @property
     def runs(self) -> bool:
-        """Whether it was not ended."""
+        """Whether it is running."""
         return self._runs
 
     def hang(self) -> None:
@@ -41,15 +41,15 @@ class FakeProcess:
         self._daemon.behave()
 
     def terminate(self) -> None:
-        """End it."""
+        """Stop it."""
         self.kill()
 
     def kill(self) -> None:
-        """End it."""
+        """Stop it."""
         if self._runs:
             self._runs = False
             self._daemons.down(self._daemon)
 
     def close(self) -> None:
-        """End it."""
+        """Stop it."""
         self.kill()

@@ -1,7 +1,7 @@
 """A toy kubelet: turns the pods of one namespace into daemons on loopback addresses.
 
-Who makes the pods, a StatefulSet controller or a test, is not its business. It places them on a node that does not
-exist, so that a deletion leaves them terminating until their process has ended, as on a real one.
+A StatefulSet controller or a test creates the pods. The kubelet places them on a node that does not exist, so that a
+deletion leaves them terminating until their process has ended, as on a real one.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from ctrlhost_bitcoin.rpc import RpcClient
+from ctrlhost_bitcoin.rpc.client import RpcClient
 
 import ctrlhost
 from ctrlhost.cache import DeletedFinalStateUnknown
 from examples.bitcoind.pod import ToyPod
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ctrlhost.cache import Object
     from examples.bitcoind.daemon import Addresses
     from examples.bitcoind.process import Starter
@@ -28,14 +26,14 @@ _LIMIT = 30.0
 
 
 class ToyKubelet:
-    """Runs until the end of the block, and leaves no process behind. Attributes may be set at any time."""
+    """Runs until the end of the block, and ends all its processes. Attributes may be set at any time."""
 
     def __init__(self, client: ctrlhost.Client, namespace: str, start: Starter, addresses: Addresses) -> None:
-        """Watch the pods of `namespace`; `start` makes their processes, each at one of `addresses`."""
+        """Watch the pods of `namespace`; `start` starts their processes, each at one of `addresses`."""
         self.client, self.namespace = client, namespace
         self.start_process, self.addresses = start, addresses
         self.password: str | None = None
-        """What daemons take for their password instead of what their environment says."""
+        """The password of the daemons, in place of that in their environment."""
         self.next_address: str | None = None
         """The address of the pod that starts next."""
         self.rpc = RpcClient(timeout=1.0)
@@ -46,7 +44,7 @@ class ToyKubelet:
         self._factory = ctrlhost.InformerFactory(client)
 
     def pod(self, name: str) -> ToyPod:
-        """Give the newest pod of a name that has a process, waiting for it. TimeoutError if none has one in 30 s."""
+        """Wait for the newest pod of a name with a process, and return it. TimeoutError after 30 s."""
         deadline = time.monotonic() + _LIMIT
         while time.monotonic() < deadline:
             with self._lock:
@@ -57,12 +55,12 @@ class ToyKubelet:
         raise TimeoutError(f"no process of {name} within {_LIMIT:g} s")
 
     def pods(self) -> dict[str, ToyPod]:
-        """Give the pods that have a process, by name."""
+        """Return the pods that have a process, by name."""
         with self._lock:
             return {one.name: one for one in self._pods.values() if one.runs}
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start to watch."""
         informer = self._factory.informer("v1", "Pod", namespaces=[self.namespace])
         informer.add_handler(
             on_add=lambda pod, _: self._see(pod), on_update=lambda _, pod: self._see(pod), on_delete=self._lose
@@ -71,10 +69,8 @@ class ToyKubelet:
         assert self._factory.wait_for_sync(_LIMIT)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End every process, and fail with what went wrong in any pod's thread."""
+    def __exit__(self, *_: object) -> None:
+        """End all processes, and fail with the errors of the pods' threads."""
         self._factory.stop()
         with self._lock:
             self._stopping = True
@@ -103,6 +99,6 @@ class ToyKubelet:
             lost.abandon()
 
     def forget(self, pod: ToyPod) -> None:
-        """Called by a pod that has ended."""
+        """Remove a pod that has ended; called by the pod."""
         with self._lock:
             self._pods.pop(pod.uid, None)

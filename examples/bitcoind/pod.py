@@ -1,4 +1,4 @@
-"""One pod of the toy kubelet: its process, and what its status says of it."""
+"""One pod of the toy kubelet: its process and its status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin.rpc_errors import RpcFailure
+from ctrlhost_bitcoin.rpc.errors import RpcFailure
 
 import ctrlhost
 
@@ -27,18 +27,18 @@ _NODE = "toy-node"
 
 
 class ToyPod:
-    """A pod that is placed, started, probed every 100 ms, started again when it ends, and ended when it is deleted.
+    """A pod that is placed, started, probed every 100 ms, restarted when it ends, and ended when it is deleted.
 
-    The knobs may be used from any thread; everything else happens in the pod's own.
+    The controls may be used from any thread; everything else runs in the pod's own thread.
     """
 
     def __init__(self, kubelet: ToyKubelet, pod: Object) -> None:
-        """Take a pod as it was first seen; `start` begins."""
+        """Prepare a new pod; `start` runs it."""
         self.name, self.uid = pod.name, pod.uid
         self.frozen = False
-        """Keeps the readiness that the status reports as it is."""
+        """Keeps the reported readiness unchanged."""
         self.stays_down = False
-        """Keeps a process that ended from being started again."""
+        """Prevents the restart of a process that ended."""
         self.address = ""
         self.restarts = 0
         self.ready = False
@@ -52,7 +52,7 @@ class ToyPod:
 
     @property
     def daemon(self) -> Process:
-        """The process of the moment."""
+        """The current process."""
         assert self._daemon is not None
         return self._daemon
 
@@ -62,43 +62,43 @@ class ToyPod:
         return self._daemon is not None and self._daemon.runs
 
     def kill(self, *, stays_down: bool = False) -> None:
-        """Kill the process, which is started again in place unless it stays down."""
+        """Kill the process, which restarts in place unless it stays down."""
         self.stays_down = stays_down
         self.daemon.kill()
         self._wake.set()
 
     def come_back(self) -> None:
-        """Let a process that stayed down start again."""
+        """Restart a process that stayed down."""
         self.stays_down = False
         self._wake.set()
 
     def hang(self) -> None:
-        """Stop the process without ending it; the pod stays as ready as it was."""
+        """Suspend the process; the pod keeps its readiness."""
         self.frozen = True
         self.daemon.hang()
 
     def resume(self) -> None:
-        """Let a process that hangs go on."""
+        """Continue a suspended process."""
         self.daemon.resume()
         self.frozen = False
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
+        """Run the pod in a thread of its own."""
         self._thread.start()
 
     def see(self, pod: Object) -> None:
-        """Take the pod as it is now."""
+        """Update the pod's object."""
         self._pod = pod
         if pod.deletion_timestamp is not None:
             self._wake.set()
 
     def abandon(self) -> None:
-        """End with the process, and tell the server nothing."""
+        """End the process without a request to the server."""
         self._abandoned = True
         self._wake.set()
 
     def join(self) -> None:
-        """Wait for the end."""
+        """Wait for the thread to end."""
         self._thread.join(30)
 
     @property
@@ -115,7 +115,7 @@ class ToyPod:
             if self._terminating and not self._abandoned:
                 self._terminate()
         except ctrlhost.NotFound:
-            # Deleted with no time to end in.
+            # Deleted without a grace period.
             pass
         except Exception as error:  # noqa: BLE001 - reported when the kubelet ends
             if not self._abandoned:
@@ -136,7 +136,7 @@ class ToyPod:
             "POST", path, body=json.dumps(binding).encode(), headers=headers
         )
         if answer.status == 404 or (answer.status == 403 and b"NamespaceTerminating" in answer.body):
-            raise ctrlhost.NotFound(f"there is no pod {self.name}")
+            raise ctrlhost.NotFound(f"pod {self.name} is gone")
         assert answer.status in (201, 409), answer
         wanted, self._kubelet.next_address = self._kubelet.next_address, None
         self.address = self._kubelet.addresses.take(wanted)
@@ -177,7 +177,7 @@ class ToyPod:
         self._report(ready=False)
 
     def _environment(self) -> dict[str, str] | None:
-        """Give what `envFrom` brings, None where a Secret that is required is missing."""
+        """Return the variables of `envFrom`; None if a required Secret is missing."""
         found: dict[str, str] = {}
         for source in self._pod["spec"]["containers"][0].get("envFrom") or ():
             reference = source["secretRef"]
@@ -209,7 +209,7 @@ class ToyPod:
         )
 
     def _report(self, *, ready: bool, waiting: str = "") -> None:
-        """Write the status; a frozen pod stays as ready as it was."""
+        """Write the status; a frozen pod keeps its readiness."""
         if not self.frozen:
             self.ready = ready
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,1 +1,1 @@
-"""`make demo`: all bundled plugins on the sandbox, with example objects, and what came of them."""
+"""`make demo`: all bundled plugins on the sandbox, with example objects and their results."""

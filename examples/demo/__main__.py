@@ -1,9 +1,9 @@
-"""Runs the demo.
+"""The demo.
 
     python -m examples.demo [--keep]
 
-Everything goes through the command line and the API server, as it would for you: the host is `ctrlhost run`, the
-objects are the files in plugins/*/examples, and what is shown is read back from the server.
+It uses only the command line and the API server, as you would: the host is `ctrlhost run`, the objects are the files in
+plugins/*/examples, and the demo reads what it shows from the server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
         pass
     finally:
         code = host.stop() if host.process.poll() is None else host.process.returncode
-    print(f"stopped with exit code {code}. To go on by hand: make demo KEEP=1", flush=True)
+    print(f"stopped with exit code {code}. To continue by hand: make demo KEEP=1", flush=True)
     raise SystemExit(code)
 
 

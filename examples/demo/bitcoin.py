@@ -1,4 +1,4 @@
-"""A network of bitcoin daemons: real ones where there is a bitcoind, else fake ones."""
+"""A network of bitcoin daemons: real ones if bitcoind is installed, otherwise fake ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin.rpc import RpcFailure
+from ctrlhost_bitcoin.rpc.errors import RpcFailure
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
@@ -26,7 +26,7 @@ _ANYONE_CAN_SPEND = "raw(51)#8lvh9jxk"
 
 @contextmanager
 def kubelet(client: ctrlhost.Client) -> Iterator[tuple[ToyKubelet, bool]]:
-    """Run the pods of the network, and tell whether with real daemons; says which."""
+    """Run the pods of the network; print and return whether the daemons are real."""
     try:
         program = find_bitcoind()
     except FileNotFoundError as missing:
@@ -42,20 +42,20 @@ def kubelet(client: ctrlhost.Client) -> Iterator[tuple[ToyKubelet, bool]]:
 
 
 def network(client: ctrlhost.Client) -> dict[str, Any]:
-    """Give the network's status."""
+    """Return the network's status."""
     status: dict[str, Any] = (client.find(*NETWORK, NAME, NAMESPACE) or {}).get("status") or {}
     return status
 
 
 def is_up(client: ctrlhost.Client, nodes: int) -> bool:
-    """Tell whether so many nodes are ready and linked."""
+    """Return whether `nodes` nodes are ready and linked."""
     conditions = {one["type"]: one for one in network(client).get("conditions") or ()}
     ready = conditions.get("Ready") or {}
     return ready.get("status") == "True" and network(client).get("readyReplicas") == nodes
 
 
 def show_nodes(client: ctrlhost.Client, running: ToyKubelet) -> None:
-    """Print each node with whom it dialled, as its daemon tells."""
+    """Print each node with its outbound peers, as its daemon reports them."""
     table = {}
     for node in network(client)["nodes"]:
         daemon = running.pod(node["nodeName"]).daemon
@@ -65,7 +65,7 @@ def show_nodes(client: ctrlhost.Client, running: ToyKubelet) -> None:
 
 
 def mine(running: ToyKubelet) -> None:
-    """Mine a block on one daemon and find it on all: the proof that they are one network."""
+    """Mine a block on one daemon and find it on all: they are one network."""
     pods = running.pods()
     first = pods[f"{NAME}-sts-0"]
     (block,) = running.rpc.call(first.daemon.target, "generatetodescriptor", 1, _ANYONE_CAN_SPEND)
@@ -82,9 +82,9 @@ def mine(running: ToyKubelet) -> None:
 
 
 def demonstrate(client: ctrlhost.Client) -> None:
-    """A network that comes up, grows and goes."""
+    """Create, grow and delete a network."""
     folder = "plugins/bitcoin/examples"
-    print("── bitcoin: daemons that are told of each other\n")
+    print("── bitcoin: daemons that connect to each other\n")
     with kubelet(client) as (running, real):
         apply(client, f"{folder}/01-secret.yaml", f"{folder}/02-harbour.yaml")
         wait(lambda: is_up(client, 3), "three linked nodes")

@@ -15,7 +15,7 @@ from pathlib import Path
 from examples.demo.kubectl import LIMIT, fail, show
 
 PLUGINS = ("hostname", "naming", "ingress-status", "bitcoin")
-# Besides what it runs anyway, the sandbox makes the pods of StatefulSets; a toy kubelet turns them into daemons.
+# The sandbox also creates the pods of StatefulSets; a toy kubelet runs them as daemons.
 RUN = ["run", "--plugins", ",".join(PLUGINS), "--sandbox", "--sandbox-controllers", "gc,namespace,statefulset"]
 SETTINGS = [
     "hostname.rest-address=127.0.0.1",
@@ -26,7 +26,7 @@ SETTINGS = [
 
 
 class Host:
-    """`ctrlhost run`, and what it says."""
+    """A `ctrlhost run` and its log."""
 
     def __init__(self) -> None:
         """Start it and wait until the sandbox can be used and the plugins run."""
@@ -55,7 +55,7 @@ class Host:
             self._news.notify_all()
 
     def wait_for_message(self, pattern: str) -> str:
-        """Wait for a message of a controller that the pattern matches; the message."""
+        """Wait for a controller's message that the pattern matches, and return it."""
         line = self.wait_for(rf"^(.*{pattern}.*)$")
         message: str = json.loads(line)["msg"]
         return message
@@ -66,7 +66,7 @@ class Host:
         return int(found[1]) / 1024 if found else 0.0
 
     def wait_for(self, pattern: str) -> str:
-        """Wait for a line of the log; give the pattern's first group."""
+        """Wait for a line of the log, and return the pattern's first group."""
 
         def found() -> re.Match[str] | None:
             return next((hit for line in self._lines if (hit := re.search(pattern, line))), None)
@@ -74,16 +74,16 @@ class Host:
         with self._news:
             self._news.wait_for(lambda: found() or self.process.poll() is not None, LIMIT)
             hit = found()
-        return hit[1] if hit else fail(f"the host did not say {pattern!r}", "".join(self._lines[-20:]))
+        return hit[1] if hit else fail(f"the host did not log {pattern!r}", "".join(self._lines[-20:]))
 
     def stop(self) -> int:
-        """Stop it as an operator does, with SIGTERM; the exit code."""
+        """Stop it with SIGTERM and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(LIMIT)
 
 
 def counters(host: Host) -> None:
-    """Show what a dashboard would: reconciles by controller."""
+    """Print the reconciles by controller, from the metrics."""
     with urllib.request.urlopen(f"{host.address}/metrics", timeout=5) as answer:
         text = answer.read().decode()
     counted: dict[str, str] = {}

@@ -13,7 +13,7 @@ INGRESS = ("networking.k8s.io/v1", "Ingress")
 
 
 def routes(client: ctrlhost.Client) -> dict[str, str]:
-    """Give each hostname with the namespace and service that its Ingress leads to."""
+    """Return each hostname with the namespace and service of its Ingress."""
     found = {}
     for ingress in client.list(*INGRESS):
         rule = ingress["spec"]["rules"][0]

@@ -15,7 +15,7 @@ NAMESPACE, SERVICE = "projectcontour", "envoy"
 
 
 def addresses(client: ctrlhost.Client) -> dict[str, str]:
-    """Give the address in the status of each Ingress."""
+    """Return the address in the status of each Ingress."""
     found = {}
     for ingress in client.list(*INGRESS):
         entries = ((ingress.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
@@ -26,14 +26,14 @@ def addresses(client: ctrlhost.Client) -> dict[str, str]:
 
 
 def is_published(client: ctrlhost.Client, address: str) -> bool:
-    """Tell whether all Ingresses have the address but those of other classes."""
+    """Return whether exactly the Ingresses of the class have the address."""
     return set(addresses(client).values()) == {address, "-"}
 
 
 def demonstrate(client: ctrlhost.Client) -> None:
-    """Addresses assigned and changed."""
+    """Assign and change an address."""
     folder = "plugins/ingress-status/examples"
-    print("── ingress-status: where each Ingress is reached from outside\n")
+    print("── ingress-status: the external address of each Ingress\n")
     apply(client, f"{folder}/01-service.yaml", f"{folder}/02-ingresses.yaml")
     for address in ("203.0.113.7", "203.0.113.8"):
         print(f"  a cloud assigns {address} to the Service {NAMESPACE}/{SERVICE}:")

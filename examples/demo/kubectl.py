@@ -1,4 +1,4 @@
-"""What one would do with kubectl, through the client: apply files, wait, look."""
+"""What a user does with kubectl, through the client: apply files, wait, read."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ LIMIT = 60.0
 
 
 def fail(what: str, detail: str = "") -> NoReturn:
-    """Say what went wrong and end."""
+    """Print what failed and exit."""
     print(f"error: {what}\n{detail}", file=sys.stderr)
     raise SystemExit(1)
 
 
 def documents(path: str) -> list[dict[str, Any]]:
-    """Read the objects of an example file."""
+    """Return the objects of an example file."""
     return [one for one in yaml.safe_load_all((ROOT / path).read_text(encoding="utf-8")) if one]
 
 
 def apply(client: ctrlhost.Client, *paths: str) -> None:
-    """Do what `kubectl apply -f` does."""
+    """Apply a file, like `kubectl apply -f`."""
     for path in paths:
         print(f"$ kubectl apply -f {path}", flush=True)
         for one in documents(path):
@@ -39,7 +39,7 @@ def apply(client: ctrlhost.Client, *paths: str) -> None:
 
 
 def wait(check: Callable[[], object], what: str) -> None:
-    """Look at the server until it shows what the controllers should have done."""
+    """Poll the server until it shows the result of the controllers."""
     pause, end = threading.Event(), time.monotonic() + LIMIT
     while not check():
         if time.monotonic() > end:

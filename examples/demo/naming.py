@@ -14,7 +14,7 @@ CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 
 def conditions(client: ctrlhost.Client, name: str) -> dict[str, str]:
-    """Give the conditions of a CRD as `status, reason`."""
+    """Return the conditions of a CRD as `status, reason`."""
     crd = client.find(*CRD, name) or {}
     listed = crd.get("status", {}).get("conditions", [])
     return {one["type"]: f"{one['status']} ({one.get('reason', '')})" for one in listed}
@@ -27,9 +27,9 @@ def demonstrate(client: ctrlhost.Client, host: Host) -> None:
     apply(client, f"{folder}/01-gadgets.yaml", f"{folder}/02-gauges-in-conflict.yaml")
     gauges = "gauges.shop.example.com"
     wait(lambda: conditions(client, gauges).get("NamesAccepted", "").startswith("False"), "a conflict")
-    print("  the server says of gauges.shop.example.com:")
+    print("  the server's conditions of gauges.shop.example.com:")
     show(conditions(client, gauges))
-    print("  the plugin says who has the name:")
+    print("  the plugin names the holder:")
     print(f"    {host.wait_for_message('conflict: .*held by')}\n", flush=True)
 
     apply(client, f"{folder}/03-gauges-resolved.yaml")

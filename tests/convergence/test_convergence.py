@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.convergence.world import World
+from tests.support.cluster import World
+from tests.support.control_plane import ControlPlane
 
 #: Per server. With two of them a run of all tests has twenty thousand.
 FAULTS = int(os.environ.get("CTRLHOST_FAULTS", "10000"))

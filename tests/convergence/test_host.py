@@ -10,13 +10,13 @@ import pytest
 
 import ctrlhost
 from ctrlhost import Client, For
-from ctrlhost.configuration import Configuration
-from ctrlhost.host import Host
-from ctrlhost.settings import HostSettings
+from ctrlhost.config.load import Configuration
+from ctrlhost.config.settings import HostSettings
+from ctrlhost.host.host import Host
 from ctrlhost.testing import FaultProxy, HurriedClock
-from tests.control_plane import ControlPlane
-from tests.plugin_modules import plugin_of
-from tests.waiting import eventually
+from tests.support.control_plane import ControlPlane
+from tests.support.plugin_modules import plugin_of
+from tests.support.waiting import eventually
 
 FAULTS = int(os.environ.get("CTRLHOST_FAULTS", "10000")) // 20
 LABELS = {"storm": "source"}

@@ -11,14 +11,14 @@ import pytest
 
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
 from examples.bitcoind.kubelet import ToyKubelet
-from tests.bitcoind.world import World
-from tests.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
+from tests.support.bitcoin_cluster import Cluster
+from tests.support.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane
 
 _namespaces = itertools.count(1)
 
@@ -81,14 +81,14 @@ def workload_plane(request: pytest.FixtureRequest) -> ControlPlane:
 
 
 @pytest.fixture
-def world(workload_plane: ControlPlane, bitcoind: Path, addresses: Addresses) -> Iterator[World]:
+def cluster(workload_plane: ControlPlane, bitcoind: Path, addresses: Addresses) -> Iterator[Cluster]:
     """A namespace where pods become daemons."""
     namespace = f"bitcoin-{next(_namespaces)}"
     client = workload_plane.client
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     with ToyKubelet(client, namespace, functools.partial(Bitcoind, bitcoind), addresses) as kubelet:
-        world = World(workload_plane, namespace, kubelet)
+        cluster = Cluster(workload_plane, namespace, kubelet)
         try:
-            yield world
+            yield cluster
         finally:
-            world.close()
+            cluster.close()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin import rpc
-from ctrlhost_bitcoin.rpc import AddedNode, Credentials, RpcClient, RpcError, RpcTarget
+from ctrlhost_bitcoin.rpc import errors
+from ctrlhost_bitcoin.rpc.client import AddedNode, Credentials, RpcClient, RpcTarget
+from ctrlhost_bitcoin.rpc.errors import RpcError
 
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ def answering(daemon: Bitcoind) -> Bitcoind:
     def answers() -> bool:
         try:
             client.call(None, "uptime")
-        except (rpc.Refused, rpc.WarmingUp):
+        except (errors.Refused, errors.WarmingUp):
             assert daemon.runs, daemon.log
             return False
         return True
@@ -60,57 +61,57 @@ def test_a_method_gives_its_result_and_an_unknown_one_its_error(client: RpcClien
 
 
 @behaviour("bitcoin/U20", "bitcoin/U23")
-def test_the_daemon_that_a_call_names_is_called_and_not_the_default(daemon: Bitcoind) -> None:
+def test_the_target_of_a_call_is_called_and_not_the_default(daemon: Bitcoind) -> None:
     nobody = RpcTarget("127.0.0.1", 9, Credentials("user", "password"))
     client = RpcClient(nobody)
     client.add_node(daemon.target, "127.0.0.3")
     assert client.added_nodes(daemon.target) == [AddedNode("127.0.0.3", False)]
     client.remove_node(daemon.target, "127.0.0.3")
     assert client.added_nodes(daemon.target) == []
-    with pytest.raises(rpc.Refused):
+    with pytest.raises(errors.Refused):
         client.added_nodes()
     client.close()
 
 
 @behaviour("bitcoin/U24")
-def test_what_is_added_already_is_an_error_of_its_own(client: RpcClient) -> None:
+def test_an_entry_that_was_added_already_is_an_error_of_its_own(client: RpcClient) -> None:
     client.add_node(None, "127.0.0.3")
     with pytest.raises(RpcError) as twice:
         client.add_node(None, "127.0.0.3")
-    assert twice.value.is_already_added
+    assert twice.value.code == errors.ALREADY_ADDED
     client.remove_node(None, "127.0.0.3")
     with pytest.raises(RpcError) as gone:
         client.remove_node(None, "127.0.0.3")
-    assert gone.value.is_not_added
+    assert gone.value.code == errors.NOT_ADDED
     with pytest.raises(RpcError) as apart:
-        client.disconnect(None, "127.0.0.3")
-    assert apart.value.is_not_connected
+        client.call(None, "disconnectnode", "127.0.0.3")
+    assert apart.value.code == errors.NOT_CONNECTED
 
 
-def test_two_daemons_are_linked_at_once_and_parted_again(client: RpcClient, start_daemon: Any) -> None:
+def test_two_daemons_are_connected_at_once_and_disconnected_again(client: RpcClient, start_daemon: Any) -> None:
     other = answering(start_daemon())
     client.add_node(None, other.host)
     client.onetry(None, other.host)
     eventually(lambda: client.added_nodes() == [AddedNode(other.host, True)])
     client.remove_node(None, other.host)
-    client.disconnect(None, other.host)
+    client.call(None, "disconnectnode", other.host)
     eventually(lambda: client.call(None, "getnetworkinfo")["connections"] == 0)
 
 
-def test_a_wrong_password_is_told_apart_and_a_hanging_daemon_too(daemon: Bitcoind) -> None:
+def test_a_wrong_password_and_a_hanging_daemon_are_distinguished(daemon: Bitcoind) -> None:
     wrong = RpcTarget(daemon.host, daemon.target.port, Credentials("user", "wrong"))
-    # The daemon takes its time to refuse.
+    # The daemon delays the refusal.
     client = RpcClient()
-    with pytest.raises(rpc.Unauthorized):
+    with pytest.raises(errors.Unauthorized):
         client.call(wrong, "uptime")
     client.close()
     client = RpcClient(timeout=0.3)
     daemon.hang()
-    with pytest.raises(rpc.Timeout):
+    with pytest.raises(errors.Timeout):
         client.call(daemon.target, "uptime")
     daemon.resume()
     assert eventually(lambda: client.call(daemon.target, "uptime")) is not None
     daemon.kill()
-    with pytest.raises(rpc.Refused):
+    with pytest.raises(errors.Refused):
         client.call(daemon.target, "uptime")
     client.close()

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
-from waiting import eventually
 
 import ctrlhost
 from ctrlhost import For, Owns, Request
-from ctrlhost.host import Host
-from ctrlhost.settings import HostSettings
+from ctrlhost.config.settings import HostSettings
+from ctrlhost.host.host import Host
+from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.waiting import eventually
 
 Start = Callable[..., Host]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctrlhost import Client, Conflict, Invalid, TooManyRequests
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane
 
 behaviour = pytest.mark.behaviour
 

@@ -10,12 +10,12 @@ import pytest
 from ctrlhost.client import Client
 from ctrlhost.errors import NotFound, Unauthorized
 from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.control_plane import KubeApiserver
+    from tests.support.control_plane import KubeApiserver
 
 #: For how long a kube-apiserver may go on to take a token that it has looked at, and some.
 REFUSED = 60.0

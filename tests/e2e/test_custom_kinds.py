@@ -11,14 +11,14 @@ from ctrlhost.errors import NotFound
 from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ctrlhost.client import Client
     from ctrlhost.informers import Informer
-    from tests.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane
 
 #: Whoever waits looks again after ten minutes at the soonest, unless something wakes it.
 SELDOM = ReflectorOptions(backoff=BackoffOptions(base=600, cap=600), waiting_cap=600)

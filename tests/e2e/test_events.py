@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import For
-from ctrlhost.event_series import BURST
-from ctrlhost.host import Host
-from ctrlhost.settings import HostSettings
-from tests.control_plane import BINARY, ControlPlane, require_kube_apiserver
-from tests.waiting import eventually
+from ctrlhost.config.settings import HostSettings
+from ctrlhost.events.correlator import BURST
+from ctrlhost.host.host import Host
+from tests.support.control_plane import BINARY, ControlPlane, require_kube_apiserver
+from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.waiting import eventually
 
 LIMIT = 30.0
 Kubectl = Callable[..., str]

@@ -10,12 +10,12 @@ from ctrlhost.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ctrlhost.informers import BackoffOptions, InformerFactory, Owner, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.control_plane import ControlPlane, KubeApiserver
+    from tests.support.control_plane import ControlPlane, KubeApiserver
 
 QUICK = BackoffOptions(base=0.01, cap=0.2)
 PLURAL = {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from ctrlhost import NotFound
-from tests.e2e.host_process import LIMIT, HostProcess
-from tests.waiting import eventually
+from tests.support.host_process import LIMIT, HostProcess
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     import ctrlhost
-    from tests.control_plane import ControlPlane, KubeApiserver
+    from tests.support.control_plane import ControlPlane, KubeApiserver
 
 EXAMPLES = Path(__file__).parents[2] / "plugins" / "hostname" / "examples"
 INGRESS = ("networking.k8s.io/v1", "Ingress")

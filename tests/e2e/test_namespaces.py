@@ -10,14 +10,14 @@ import pytest
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
 from ctrlhost.workqueue import WorkQueue
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ctrlhost.client import Client
     from ctrlhost.informers import Informer
-    from tests.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane
 
 QUICK = BackoffOptions(base=0.01, cap=0.2)
 _numbers = itertools.count(1)

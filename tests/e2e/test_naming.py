@@ -10,14 +10,14 @@ import ctrlhost_naming
 import pytest
 
 from ctrlhost import Client
-from ctrlhost.configuration import Configuration
-from ctrlhost.host import Host
-from tests.waiting import eventually_equal
+from ctrlhost.config.load import Configuration
+from ctrlhost.host.host import Host
+from tests.support.waiting import eventually_equal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.control_plane import ControlPlane, KubeApiserver
+    from tests.support.control_plane import ControlPlane, KubeApiserver
 
 behaviour = pytest.mark.behaviour
 
@@ -256,7 +256,7 @@ def test_enforce_does_not_start_beside_kube_apiserver_s_own_controller(kube_apis
     try:
         (plugin,) = group.host.plugins
         assert plugin.state == "failed"
-        assert "naming controller of its own" in plugin.reason
+        assert "its own naming controller" in plugin.reason
     finally:
         group.close()
 
@@ -284,7 +284,7 @@ def test_enforce_by_force_agrees_with_kube_apiserver_s_own_controller(kube_apise
             return {k: v for k, v in group.findings().items() if v in {"drift", "pending"}}
 
         eventually_equal(odd, {})
-        assert not group.naming.guard.lost(group.name)
+        assert not group.naming.guard.has_given_up(group.name)
         # Whatever is not said to be in conflict has the names that it asks for.
         in_conflict = {one.partition(".")[0] for one in group.findings()}
         for plural in alive:

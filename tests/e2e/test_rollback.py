@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ctrlhost.informers import BackoffOptions, Informer, InformerFactory, ReflectorOptions
-from tests.control_plane import KubeApiserver
-from tests.waiting import eventually
+from tests.support.control_plane import KubeApiserver
+from tests.support.waiting import eventually
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The toy kubelet by itself: what it makes of a pod, so that the scenarios can rely on it."""
+"""The toy kubelet, so that the scenarios can rely on it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ctrlhost_bitcoin.testing.servers import FakeDaemons
 from examples.bitcoind.daemon import Bitcoind
 from examples.bitcoind.fakes import FakeProcess
 from examples.bitcoind.kubelet import ToyKubelet
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from examples.bitcoind.daemon import Addresses
     from examples.bitcoind.process import Starter
-    from tests.control_plane import ControlPlane
+    from tests.support.control_plane import ControlPlane
 
 
 def create_pod(client: Any, namespace: str, name: str, secret: str = "") -> None:
@@ -31,7 +31,7 @@ def create_pod(client: Any, namespace: str, name: str, secret: str = "") -> None
 
 @pytest.fixture(params=["bitcoind", "fake"])
 def start(request: pytest.FixtureRequest) -> Iterator[Starter]:
-    """What the kubelet starts: real daemons, and the fake ones that the demo falls back to."""
+    """The processes of the kubelet: real daemons, and the fake ones of the demo."""
     if request.param == "bitcoind":
         yield functools.partial(Bitcoind, request.getfixturevalue("bitcoind"))
         return
@@ -70,13 +70,13 @@ def test_a_pod_becomes_a_daemon_that_is_restarted_probed_and_ended(
         assert ready()
 
         client.delete("v1", "Pod", "node-0", namespace)
-        # A fake daemon ends in no time, and its pod with it.
+        # A fake daemon ends at once, and its pod with it.
         left = client.find("v1", "Pod", "node-0", namespace)
         assert left is None or left["metadata"]["deletionTimestamp"]
         eventually(lambda: client.find("v1", "Pod", "node-0", namespace) is None)
         assert not pod.runs
 
-        # What a Secret brings is what the daemon takes; without it, the container waits.
+        # The daemon accepts the credentials of the Secret; without it, the container waits.
         create_pod(client, namespace, "node-1", "rpc")
         eventually(lambda: "containerStatuses" in status("node-1"))
         assert status("node-1")["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.host.processes import HostProcess
+from tests.support.logged_host import HostProcess
 
 
 class Distributions:

@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
 
 import ctrlhost
-from ctrlhost import For, Request, Stale, written
+from ctrlhost import For, Request, Stale
+from ctrlhost.own_writes import overlay as written
 from ctrlhost.testing import ManualClock
+from tests.support.plugin_modules import config_map, plugin_of
 
 SOURCE = For("v1", "ConfigMap", label_selector="mine")
 

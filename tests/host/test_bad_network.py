@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from host import greeter
-from host.test_greeter import config_map
-
 from ctrlhost.testing import Fault, HurriedClock
+from tests.host import greeter
+from tests.host.test_greeter import config_map
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "faults.md"
 

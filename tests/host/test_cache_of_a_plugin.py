@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
-from waiting import eventually
 
 from ctrlhost import Client, InformerFactory, PartialObject, UndeclaredRead, Watches
 from ctrlhost.cache import Object
+from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.waiting import eventually
 
 
 class Cluster:

@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from tests.host.plugin_sources import GREETER, WIDGETS, hook
+from tests.support.plugin_sources import GREETER, WIDGETS, hook
 
 
 def test_the_version_is_printed(ctrlhost):

@@ -6,12 +6,12 @@ import threading
 from typing import Any
 
 import pytest
-from controllers import Bench, Script
-from plugin_modules import config_map, plugin_of
-from waiting import eventually
 
 import ctrlhost
 from ctrlhost import For, InformerFactory, NotSynced, PluginLoadError, Request, Watches
+from tests.support.controllers import Bench, Script
+from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.waiting import eventually
 
 MINE = For("v1", "ConfigMap", label_selector="mine")
 MISSING = For("example.com/v1", "Widget")

@@ -7,12 +7,12 @@ import threading
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import Every, For, Owns, Request, UndeclaredRead, Watches, predicates
 from ctrlhost.testing import ManualClock, NotIdle
-from tests.host.reconcilers import Seen, controller
+from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.reconcilers import Seen, controller
 
 
 # What wakes a controller.

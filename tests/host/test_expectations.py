@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import Expectations, For, Owns, Request
 from ctrlhost.testing import ManualClock
+from tests.support.plugin_modules import config_map, plugin_of
 
 
 def owner_of(obj: ctrlhost.Object) -> Request | None:

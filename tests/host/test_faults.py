@@ -8,8 +8,8 @@ import socket
 import pytest
 
 import ctrlhost
-from tests.host.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS, hook
 from tests.host.test_run import config_map
+from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS, hook
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from tests.host.test_run import config_map
         (hook("ctrlhost_setup", "raise SystemExit(9)"), "ctrlhost_setup: SystemExit: 9 (test_bad.py:6)"),
         (
             hook("ctrlhost_setup", "plugin.add_controller('a', print, rate_limiter=5)"),
-            "ctrlhost_setup: TypeError: int is no rate limiter: it has no method when() (test_bad.py:6)",
+            "ctrlhost_setup: TypeError: int is not a rate limiter: missing method when() (test_bad.py:6)",
         ),
         (hook("ctrlhost_setup", "plugin.add_listener('127.0.0.1:70000', None)"), "is no address"),
     ],

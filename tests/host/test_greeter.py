@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from host import greeter
-
 from ctrlhost import TooManyRequests
 from ctrlhost.testing import ManualClock
+from tests.host import greeter
 
 
 def config_map(name: str, *, labels: dict[str, str], data: dict[str, str]) -> dict:

@@ -8,10 +8,10 @@ import types
 import yaml
 
 import ctrlhost
+from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.errors import NotLeading, ServerError
-from ctrlhost.lease import API_VERSION
 from ctrlhost.sandbox import Sandbox
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 LIMIT = 60.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import For, Forbidden, Permission
 from ctrlhost.sandbox import Sandbox
+from tests.support.plugin_modules import config_map, plugin_of
 
 MINE = For("v1", "ConfigMap", label_selector="mine")
 CREATE = Permission("", ["configmaps"], ["create", "delete"])

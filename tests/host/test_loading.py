@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ctrlhost.errors import PluginLoadError, PluginNotFound
-from ctrlhost.plugins import PluginManager, installed_plugins
+from ctrlhost.supervisor.loader import PluginManager, installed_plugins
 
 PLUGIN = """
     import ctrlhost

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import ByIndex, ByLabel, For, Request, Watches, _core
+from tests.support.plugin_modules import config_map, plugin_of
 
 LABEL = "demo.test/of"
 
@@ -119,6 +119,6 @@ def test_what_functions_cost_is_in_the_metrics_and_ready_made_ones_are_not(ctrlh
 
 
 def test_a_function_that_is_measured_can_be_had_back() -> None:
-    measured = _core.Measured(passes)
+    measured = _core.CallbackMetrics(passes)
     assert measured.function is passes
     assert (measured.calls, measured.seconds, measured.errors) == (0, 0.0, 0)

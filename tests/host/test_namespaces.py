@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugin_modules import config_map, plugin_of
 
 import ctrlhost
 from ctrlhost import For, Owns, Request, Watches
-from tests.waiting import eventually
+from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.waiting import eventually
 
 CRD: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plugin_modules import config_map
 
 import ctrlhost
-from ctrlhost import For, Request, written
+from ctrlhost import For, Request
+from ctrlhost.own_writes import overlay as written
 from ctrlhost.testing import ManualClock
-from tests.host.reconcilers import Seen, controller
+from tests.support.plugin_modules import config_map
+from tests.support.reconcilers import Seen, controller
 
 
 @pytest.mark.behaviour("informers/CR10")

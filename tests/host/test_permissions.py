@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.host.plugin_sources import GREETER, WIDGETS
 from tests.host.test_run import config_map
+from tests.support.plugin_sources import GREETER, WIDGETS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.control_plane import KubeApiserver
+    from tests.support.control_plane import KubeApiserver
 
 _accounts = itertools.count(1)
 

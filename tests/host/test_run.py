@@ -6,7 +6,7 @@ import json
 import signal
 
 import ctrlhost
-from tests.host.plugin_sources import BLOCKS, GREETER, WIDGETS, hook
+from tests.support.plugin_sources import BLOCKS, GREETER, WIDGETS, hook
 
 
 def config_map(name: str) -> dict:

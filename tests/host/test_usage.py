@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.host.plugin_sources import GREETER
+from tests.support.plugin_sources import GREETER
 
 SETTINGS = (
     textwrap.dedent(GREETER)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ctrlhost.sandbox import Options, Sandbox
-from tests.sandbox.http_client import Api
-from tests.waiting import eventually
+from tests.support.http_client import Api
+from tests.support.waiting import eventually
 
 _serial = itertools.count(1)
 

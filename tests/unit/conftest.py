@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from informer_rig import QUICK, Rig
-from stub_api_server import StubApiServer
 
 from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.workqueue import WorkQueue
+from tests.support.informer_rig import QUICK, Rig
+from tests.support.stub_api_server import StubApiServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ctrlhost.client.kubeconfig_file import KubeConfig
+from ctrlhost.kubeconfig.file import KubeConfig
 
 if TYPE_CHECKING:
-    from ctrlhost.client.kubeconfig_file import Entry
+    from ctrlhost.kubeconfig.file import Entry
 
 #: The proxy itself shows the client's certificate to the server, since it ends the TLS.
 _OF_THE_PROXY = frozenset(

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ctrlhost.client.kubeconfig import load_connection
+from ctrlhost.kubeconfig.load import load_connection
 from ctrlhost.testing.fault_proxy import kubeconfig as kubeconfigs
 from ctrlhost.testing.fault_proxy.door import Door
 from ctrlhost.testing.fault_proxy.plan import WEIGHTS, Plan, Storm

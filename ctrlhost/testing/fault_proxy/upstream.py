@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
 
-    from ctrlhost.client.connection import Connection
+    from ctrlhost.kubeconfig.connection import Connection
 
 _IDLE = 64
 

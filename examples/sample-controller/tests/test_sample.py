@@ -22,7 +22,7 @@ def foo(name: str = "example", replicas: int = 2, deployment: str = "example-web
 
 @pytest.fixture
 def host(ctrlhost_host: Any, manual_clock: Any) -> Any:
-    """A host with the sample alone."""
+    """Return a host with only the sample."""
     return ctrlhost_host(ctrlhost_sample, clock=manual_clock)
 
 
@@ -68,7 +68,7 @@ def test_a_deployment_that_somebody_changed_is_set_back(host: Any, drift: dict[s
     host.client.patch("apps/v1", "Deployment", "example-web", "default", {"spec": drift})
     host.run_until_idle()
     assert agrees(deployment(host)["spec"], deployment_for(foo(replicas=2))["spec"])
-    assert ("Normal", "Repaired", "set Deployment example-web back to what the Foo says") in events(host)
+    assert ("Normal", "Repaired", "set Deployment example-web back to the Foo's spec") in events(host)
 
 
 def test_a_deleted_deployment_is_made_again(host: Any) -> None:
@@ -98,7 +98,7 @@ def test_a_deployment_of_somebody_else_is_not_touched(host: Any, manual_clock: A
     after = deployment(host)
     assert after["spec"] == before["spec"]
     assert "ownerReferences" not in after["metadata"]
-    warning = "Deployment example-web exists already and does not belong to this Foo"
+    warning = "Deployment example-web exists already and has another owner"
     assert ("Warning", "ErrResourceExists", warning) in events(host)
 
     host.client.delete("apps/v1", "Deployment", "example-web", "default")

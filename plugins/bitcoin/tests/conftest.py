@@ -1,4 +1,4 @@
-"""Fixtures: the world to put networks in, and daemons on sockets of their own."""
+"""Fixtures: a cluster for networks, and daemons on real sockets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
-from plugins.bitcoin.tests.world import World
+from plugins.bitcoin.tests.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,31 +20,33 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clock(manual_clock: ManualClock) -> ManualClock:
-    """The clock that everything in a test runs on."""
+    """The clock of everything in a test."""
     return manual_clock
 
 
 @pytest.fixture
-def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A sandbox and, once started, hosts with the plugin; all end with the test."""
-    world = World(sandbox, ctrlhost_host, clock, monkeypatch)
-    yield world
-    world.client.close()
+def cluster(
+    ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
+    """A sandbox and the hosts started on it; all stop with the test."""
+    cluster = Cluster(sandbox, ctrlhost_host, clock, monkeypatch)
+    yield cluster
+    cluster.client.close()
 
 
 @pytest.fixture
-def still_world(
+def still_cluster(
     ctrlhost_host: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, ctrlhost_least_privilege: bool
-) -> Iterator[World]:
-    """A world in which nothing is collected, for objects whose owners never were."""
+) -> Iterator[Cluster]:
+    """A cluster without garbage collection, for objects whose owners never existed."""
     from ctrlhost.sandbox import Sandbox
 
     with Sandbox(controllers=("namespace",), rbac=ctrlhost_least_privilege) as server:
-        world = World(server, ctrlhost_host, clock, monkeypatch)
-        yield world
-        for replica in world.replicas:
+        cluster = Cluster(server, ctrlhost_host, clock, monkeypatch)
+        yield cluster
+        for replica in cluster.replicas:
             replica.host.stop()
-        world.client.close()
+        cluster.client.close()
 
 
 @pytest.fixture
@@ -56,5 +58,5 @@ def daemons() -> Iterator[FakeDaemons]:
 
 @pytest.fixture
 def daemon(daemons: FakeDaemons) -> FakeDaemon:
-    """One of them, on a free port."""
+    """One daemon, on a free port."""
     return daemons.start("127.0.0.1", 0)

@@ -1,4 +1,4 @@
-"""Where credentials come from, what is wrong with them, and how they change."""
+"""The source of credentials, their faults and their rotation."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import base64
 from typing import Any
 
 import pytest
-from ctrlhost_bitcoin.credentials import History, Usable, digest
-from ctrlhost_bitcoin.rpc import Credentials
+from ctrlhost_bitcoin.objects.credentials import History, Usable, digest
+from ctrlhost_bitcoin.rpc.client import Credentials
 
 import ctrlhost
-from plugins.bitcoin.tests.world import NAME, SECRET, SECRET_NAME, STS
+from plugins.bitcoin.tests.cluster import NAME, SECRET, SECRET_NAME, STS
 
 SECRET_TEXT = "hunter2-and-more"
 ANNOTATION = "bitcoincontroller.christianb93.github.com/credentials"
 
 
-def template_digest(world: Any, name: str = NAME) -> str:
-    found: str = world.sts(name)["spec"]["template"]["metadata"]["annotations"][ANNOTATION]
+def template_digest(cluster: Any, name: str = NAME) -> str:
+    found: str = cluster.sts(name)["spec"]["template"]["metadata"]["annotations"][ANNOTATION]
     return found
 
 
 @pytest.mark.behaviour("bitcoin/B33")
-def test_without_a_secret_the_known_credentials_are_used_and_warned_of_once(world: Any) -> None:
-    world.start()
-    world.net(2, secret="")
-    world.idle()
-    one, _ = world.pods(2)
-    world.idle()
+def test_without_a_secret_the_known_credentials_are_used_and_warned_of_once(cluster: Any) -> None:
+    cluster.start()
+    cluster.net(2, secret="")
+    cluster.idle()
+    one, _ = cluster.pods(2)
+    cluster.idle()
     assert one.logins_refused == 0
     assert one.added == ["10.0.0.2"]
-    assert "envFrom" not in world.sts()["spec"]["template"]["spec"]["containers"][0]
-    assert template_digest(world) == "default"
-    world.after(300, step=30)
-    (event,) = world.events("DefaultCredentials")
+    assert "envFrom" not in cluster.sts()["spec"]["template"]["spec"]["containers"][0]
+    assert template_digest(cluster) == "default"
+    cluster.after(300, step=30)
+    (event,) = cluster.events("DefaultCredentials")
     assert "series" not in event
-    assert world.condition("CredentialsReady") == ("True", "DefaultCredentials")
-    assert world.condition("Ready") == ("True", "Ready")
+    assert cluster.condition("CredentialsReady") == ("True", "DefaultCredentials")
+    assert cluster.condition("Ready") == ("True", "Ready")
 
 
 @pytest.mark.behaviour("bitcoin/B34")
@@ -53,183 +53,183 @@ def test_without_a_secret_the_known_credentials_are_used_and_warned_of_once(worl
     ids=["missing", "key missing", "empty", "colon", "newline", "not UTF-8"],
 )
 def test_without_usable_credentials_no_pods_are_made(
-    world: Any, caplog: pytest.LogCaptureFixture, data: Any, reason: str, said: str
+    cluster: Any, caplog: pytest.LogCaptureFixture, data: Any, reason: str, said: str
 ) -> None:
-    replica = world.start()
+    replica = cluster.start()
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "rpc", "namespace": "test"}}
     if data is not None:
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
-        world.client.create({**secret, "data": encoded})
-    world.net(secret="rpc")
-    world.idle()
-    assert world.condition("CredentialsReady") == ("False", reason)
-    assert world.condition("Reconciled") == ("False", "WaitingForSecret")
-    assert world.condition("Ready") == ("False", "WaitingForSecret")
-    assert world.svc()["spec"]["clusterIP"] == "None"
-    assert world.client.find(*STS, f"{NAME}-sts", "test") is None
-    (event,) = world.events(reason)
+        cluster.client.create({**secret, "data": encoded})
+    cluster.net(secret="rpc")
+    cluster.idle()
+    assert cluster.condition("CredentialsReady") == ("False", reason)
+    assert cluster.condition("Reconciled") == ("False", "WaitingForSecret")
+    assert cluster.condition("Ready") == ("False", "WaitingForSecret")
+    assert cluster.svc()["spec"]["clusterIP"] == "None"
+    assert cluster.client.find(*STS, f"{NAME}-sts", "test") is None
+    (event,) = cluster.events(reason)
     assert said in event["note"]
-    said_in_all = str([world.status(), world.events(), caplog.text, [one.body for one in replica.sent]])
+    said_in_all = str([cluster.status(), cluster.events(), caplog.text, [one.body for one in replica.sent]])
     assert "hunter2" not in said_in_all
     good = {"BC_RPC_USER": "u", "BC_RPC_PASSWORD": SECRET_TEXT}
     if data is None:
-        world.client.create({**secret, "stringData": good})
+        cluster.client.create({**secret, "stringData": good})
     else:
-        world.client.patch(*SECRET, "rpc", "test", {"stringData": good})
-    world.idle()
-    assert world.sts()["spec"]["replicas"] == 4
-    assert world.condition("CredentialsReady") == ("True", "FromSecret")
-    assert SECRET_TEXT not in str([world.status(), world.events(), caplog.text, [one.body for one in replica.sent]])
+        cluster.client.patch(*SECRET, "rpc", "test", {"stringData": good})
+    cluster.idle()
+    assert cluster.sts()["spec"]["replicas"] == 4
+    assert cluster.condition("CredentialsReady") == ("True", "FromSecret")
+    assert SECRET_TEXT not in str([cluster.status(), cluster.events(), caplog.text, [one.body for one in replica.sent]])
 
 
 @pytest.mark.behaviour("bitcoin/B34")
-def test_a_secret_that_may_not_be_read_is_told_of(world: Any) -> None:
-    replica = world.start(settle=False, secret_access="get")
+def test_a_secret_that_may_not_be_read_is_reported(cluster: Any) -> None:
+    replica = cluster.start(settle=False, secret_access="get")
     replica.host.faults.next("get", ctrlhost.Forbidden("no"), resource="secrets", times=2)
     replica.host.start()
-    world.net()
-    world.idle()
-    assert world.condition("CredentialsReady") == ("False", "Forbidden")
-    assert world.condition("Reconciled") == ("False", "WaitingForSecret")
-    assert world.client.find(*STS, f"{NAME}-sts", "test") is None
+    cluster.net()
+    cluster.idle()
+    assert cluster.condition("CredentialsReady") == ("False", "Forbidden")
+    assert cluster.condition("Reconciled") == ("False", "WaitingForSecret")
+    assert cluster.client.find(*STS, f"{NAME}-sts", "test") is None
     replica.host.faults.clear()
-    world.after(31)
-    assert world.condition("CredentialsReady") == ("True", "FromSecret")
-    assert world.sts()["spec"]["replicas"] == 4
+    cluster.after(31)
+    assert cluster.condition("CredentialsReady") == ("True", "FromSecret")
+    assert cluster.sts()["spec"]["replicas"] == 4
 
 
-def test_a_secret_that_vanishes_leaves_the_pods_as_they_are(world: Any) -> None:
-    world.start()
-    world.net(2)
-    world.idle()
-    one, _ = world.pods(2)
-    world.idle()
-    before, calls = world.sts(), len(one.calls)
-    world.client.delete(*SECRET, SECRET_NAME, "test")
-    world.idle()
-    world.after(31)
-    assert world.sts() == before
+def test_a_secret_that_vanishes_leaves_the_pods_as_they_are(cluster: Any) -> None:
+    cluster.start()
+    cluster.net(2)
+    cluster.idle()
+    one, _ = cluster.pods(2)
+    cluster.idle()
+    before, calls = cluster.sts(), len(one.calls)
+    cluster.client.delete(*SECRET, SECRET_NAME, "test")
+    cluster.idle()
+    cluster.after(31)
+    assert cluster.sts() == before
     assert len(one.calls) == calls
-    assert world.condition("CredentialsReady") == ("False", "SecretNotFound")
-    assert world.condition("MeshConverged") == ("Unknown", "Unknown")
-    assert world.condition("Ready") == ("False", "WaitingForSecret")
-    assert len(world.status()["nodes"]) == 2
+    assert cluster.condition("CredentialsReady") == ("False", "SecretNotFound")
+    assert cluster.condition("MeshConverged") == ("Unknown", "Unknown")
+    assert cluster.condition("Ready") == ("False", "WaitingForSecret")
+    assert len(cluster.status()["nodes"]) == 2
 
 
 @pytest.mark.behaviour("bitcoin/B35")
-def test_a_secret_wakes_the_networks_that_use_it_and_labels_change_nothing(world: Any) -> None:
-    world.namespace("elsewhere")
-    replica = world.start()
-    world.net()
-    world.net(name="second")
-    world.idle()
-    before, runs = template_digest(world), replica.runs()
-    world.client.patch(*SECRET, SECRET_NAME, "test", {"metadata": {"labels": {"a": "b"}}})
-    world.idle()
+def test_a_secret_wakes_the_networks_that_use_it_and_labels_change_nothing(cluster: Any) -> None:
+    cluster.namespace("elsewhere")
+    replica = cluster.start()
+    cluster.net()
+    cluster.net(name="second")
+    cluster.idle()
+    before, runs = template_digest(cluster), replica.runs()
+    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"metadata": {"labels": {"a": "b"}}})
+    cluster.idle()
     assert replica.runs() == runs + 2
-    assert template_digest(world) == before
-    world.secret(SECRET_NAME, "other", "pair", namespace="elsewhere")
-    world.idle()
+    assert template_digest(cluster) == before
+    cluster.secret(SECRET_NAME, "other", "pair", namespace="elsewhere")
+    cluster.idle()
     assert replica.runs() == runs + 2
-    world.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
-    world.idle()
-    assert template_digest(world) != before
-    assert template_digest(world, "second") == template_digest(world)
+    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
+    cluster.idle()
+    assert template_digest(cluster) != before
+    assert template_digest(cluster, "second") == template_digest(cluster)
 
 
 @pytest.mark.behaviour("bitcoin/B36")
-def test_half_way_through_a_rotation_each_node_is_called_with_its_own_pair(world: Any) -> None:
-    world.start()
-    world.net(3)
-    world.idle()
-    daemons = world.pods(3)
-    world.idle()
-    world.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
-    world.idle()
-    assert len(world.events("CredentialsRotated")) == 1
-    world.delete_pod(2)
-    world.idle()
-    daemons[2] = world.daemon("10.0.0.33", password="new")
-    world.pod(2, "10.0.0.33")
-    world.after(31)
+def test_during_a_rotation_each_node_is_called_with_its_own_credentials(cluster: Any) -> None:
+    cluster.start()
+    cluster.net(3)
+    cluster.idle()
+    daemons = cluster.pods(3)
+    cluster.idle()
+    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
+    cluster.idle()
+    assert len(cluster.events("CredentialsRotated")) == 1
+    cluster.delete_pod(2)
+    cluster.idle()
+    daemons[2] = cluster.daemon("10.0.0.33", password="new")
+    cluster.pod(2, "10.0.0.33")
+    cluster.after(31)
     assert [daemon.logins_refused for daemon in daemons] == [0, 0, 0]
-    assert world.condition("MeshConverged") == ("True", "Converged")
+    assert cluster.condition("MeshConverged") == ("True", "Converged")
     assert sorted(daemons[0].added) == ["10.0.0.2", "10.0.0.33"]
-    # After a restart nobody knows the old pair any more.
-    world.replicas.pop().host.stop()
-    replica = world.start()
-    world.idle()
+    # After a restart the old credentials are no longer known.
+    cluster.replicas.pop().host.stop()
+    replica = cluster.start()
+    cluster.idle()
     assert all(daemon.logins_refused >= 1 for daemon in daemons[:2])
     assert daemons[2].logins_refused == 0
     assert sorted(daemons[2].added) == ["10.0.0.1", "10.0.0.2"]
-    assert world.condition("CredentialsReady") == ("False", "Unauthorized")
-    assert world.condition("MeshConverged") == ("False", "Unauthorized")
+    assert cluster.condition("CredentialsReady") == ("False", "Unauthorized")
+    assert cluster.condition("MeshConverged") == ("False", "Unauthorized")
     tries = [daemon.logins_refused for daemon in daemons]
-    world.after(29, step=1)
+    cluster.after(29, step=1)
     replica.enqueue()
-    world.idle()
+    cluster.idle()
     assert [daemon.logins_refused for daemon in daemons] == tries
     for ordinal in (1, 0):
-        world.delete_pod(ordinal)
-        world.idle()
-        world.daemon(f"10.0.0.{40 + ordinal}", password="new")
-        world.pod(ordinal, f"10.0.0.{40 + ordinal}")
-        world.idle()
-    assert world.condition("Ready") == ("True", "Ready")
-    reported = world.events("RPCUnauthorized")
+        cluster.delete_pod(ordinal)
+        cluster.idle()
+        cluster.daemon(f"10.0.0.{40 + ordinal}", password="new")
+        cluster.pod(ordinal, f"10.0.0.{40 + ordinal}")
+        cluster.idle()
+    assert cluster.condition("Ready") == ("True", "Ready")
+    reported = cluster.events("RPCUnauthorized")
     assert sorted(one["note"] for one in reported) == [
         f"node {NAME}-sts-0 (10.0.0.1): Unauthorized",
         f"node {NAME}-sts-1 (10.0.0.2): Unauthorized",
     ]
 
 
-def test_with_manual_rotation_pods_that_were_restarted_get_the_new_pair(world: Any) -> None:
-    world.start(rotate="manual")
-    world.net(2)
-    world.idle()
-    daemons = world.pods(2)
-    world.idle()
-    before = template_digest(world)
-    world.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
-    world.idle()
-    assert template_digest(world) == before
-    assert world.events("CredentialsRotated") == []
+def test_with_manual_rotation_restarted_pods_get_the_new_credentials(cluster: Any) -> None:
+    cluster.start(rotate="manual")
+    cluster.net(2)
+    cluster.idle()
+    daemons = cluster.pods(2)
+    cluster.idle()
+    before = template_digest(cluster)
+    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
+    cluster.idle()
+    assert template_digest(cluster) == before
+    assert cluster.events("CredentialsRotated") == []
     daemons[1].forget()
     daemons[1].password = "new"
-    world.set_pod(1, restarts=1)
-    world.idle()
-    world.after(2)
+    cluster.set_pod(1, restarts=1)
+    cluster.idle()
+    cluster.after(2)
     assert daemons[0].logins_refused == 0
     assert daemons[1].logins_refused == 1
-    assert world.condition("MeshConverged") == ("True", "Converged")
+    assert cluster.condition("MeshConverged") == ("True", "Converged")
 
 
-def test_daemons_with_another_password_are_asked_every_30_s(world: Any, caplog: pytest.LogCaptureFixture) -> None:
-    world.secret("rpc", "user", SECRET_TEXT)
-    world.start()
-    world.net(2, secret="rpc")
-    world.idle()
-    one, two = world.pods(2, password="another")
-    world.idle()
+def test_daemons_with_another_password_are_retried_every_30_s(cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.secret("rpc", "user", SECRET_TEXT)
+    cluster.start()
+    cluster.net(2, secret="rpc")
+    cluster.idle()
+    one, two = cluster.pods(2, password="another")
+    cluster.idle()
     assert (one.logins_refused, two.logins_refused) == (1, 1)
-    world.after(29, step=1)
+    cluster.after(29, step=1)
     assert (one.logins_refused, two.logins_refused) == (1, 1)
-    world.after(2)
+    cluster.after(2)
     assert (one.logins_refused, two.logins_refused) == (2, 2)
-    assert len(world.events("RPCUnauthorized")) == 2
-    assert SECRET_TEXT not in str([world.status(), world.events(), caplog.text])
-    # A change of the Secret is a reason to try at once.
-    world.client.patch(*SECRET, "rpc", "test", {"stringData": {"BC_RPC_PASSWORD": "another"}})
-    world.idle()
-    assert world.condition("CredentialsReady") == ("True", "FromSecret")
+    assert len(cluster.events("RPCUnauthorized")) == 2
+    assert SECRET_TEXT not in str([cluster.status(), cluster.events(), caplog.text])
+    # A change of the Secret is retried at once.
+    cluster.client.patch(*SECRET, "rpc", "test", {"stringData": {"BC_RPC_PASSWORD": "another"}})
+    cluster.idle()
+    assert cluster.condition("CredentialsReady") == ("True", "FromSecret")
     assert one.added == ["10.0.0.2"]
 
 
 @pytest.mark.behaviour("bitcoin/B37")
-def test_secrets_can_be_asked_for_one_by_one(world: Any) -> None:
-    replica = world.start(secret_access="get")
-    world.net()
-    world.idle()
+def test_secrets_can_be_fetched_one_by_one(cluster: Any) -> None:
+    replica = cluster.start(secret_access="get")
+    cluster.net()
+    cluster.idle()
 
     def asked() -> list[str]:
         return [one.path for one in replica.sent if "/secrets" in one.path]
@@ -239,14 +239,14 @@ def test_secrets_can_be_asked_for_one_by_one(world: Any) -> None:
     assert "Secret" not in [informer.kind for informer in informers]
     for _ in range(3):
         replica.enqueue()
-        world.idle()
+        cluster.idle()
     assert len(asked()) == 1
-    world.after(300, step=1)
+    cluster.after(300, step=1)
     assert 10 <= len(asked()) <= 11
-    before = template_digest(world)
-    world.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
-    world.after(31)
-    assert template_digest(world) != before
+    before = template_digest(cluster)
+    cluster.client.patch(*SECRET, SECRET_NAME, "test", {"stringData": {"BC_RPC_PASSWORD": "new"}})
+    cluster.after(31)
+    assert template_digest(cluster) != before
 
 
 def test_a_digest_depends_on_the_secret_and_shows_nothing() -> None:
@@ -258,7 +258,7 @@ def test_a_digest_depends_on_the_secret_and_shows_nothing() -> None:
     assert "password" not in repr(pair)
 
 
-def test_a_history_keeps_the_present_pair_and_the_one_before() -> None:
+def test_a_history_keeps_the_current_and_the_previous_credentials() -> None:
     history, pairs = History(), [Credentials("u", str(number)) for number in range(3)]
     for number, pair in enumerate(pairs):
         history.use(Usable(pair, f"d{number}", "FromSecret", ""))

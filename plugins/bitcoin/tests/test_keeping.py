@@ -1,4 +1,4 @@
-"""Keeping the Service and the StatefulSet as they should be, and hands off what is somebody else's."""
+"""The Service and the StatefulSet are kept as they should be; foreign objects are left alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import ctrlhost
-from plugins.bitcoin.tests.world import NAME, NET, STS, SVC
-from tests.waiting import eventually
+from plugins.bitcoin.tests.cluster import NAME, NET, STS, SVC
+from tests.support.waiting import eventually
 
 GROUP = "bitcoincontroller.christianb93.github.com"
 UPSTREAM = {"app": NAME}
@@ -35,38 +35,38 @@ def service(selector: dict[str, str]) -> Any:
 
 
 @pytest.mark.behaviour("bitcoin/B1")
-def test_a_key_that_names_no_network_is_dropped(world: Any, caplog: pytest.LogCaptureFixture) -> None:
-    replica = world.start(workers=1)
+def test_a_key_that_names_no_network_is_dropped(cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
+    replica = cluster.start(workers=1)
     for key in (ctrlhost.Request("no-namespace"), ctrlhost.Request("b/c", "a")):
         replica.plugin.controller.enqueue(key)
-    world.idle()
+    cluster.idle()
     assert caplog.text.count("names no network") == 2
     status = replica.host.controllers["bitcoin/bitcoin"].status()
     assert (status.errors, status.queued) == (0, 0)
-    world.net()
-    world.idle()
-    assert world.sts()["spec"]["replicas"] == 4
+    cluster.net()
+    cluster.idle()
+    assert cluster.sts()["spec"]["replicas"] == 4
     replica.plugin.controller.enqueue(ctrlhost.Request("no-namespace"))
-    world.idle()
+    cluster.idle()
     assert caplog.text.count("names no network") == 3
 
 
 @pytest.mark.behaviour("bitcoin/B2")
-def test_a_service_that_can_not_be_made_is_tried_again_and_holds_nothing_up(world: Any) -> None:
-    replica = world.start()
+def test_a_service_that_cannot_be_created_is_retried_and_blocks_nothing(cluster: Any) -> None:
+    replica = cluster.start()
     replica.host.faults.next("create", ctrlhost.ServerError("down"), resource="services", times=99)
-    world.net()
-    world.idle()
-    assert world.sts()["spec"]["replicas"] == 4
-    assert world.client.find(*SVC, f"{NAME}-svc", "test") is None
-    assert world.condition("Reconciled") == ("False", "ApiError")
-    (event, *_) = world.events("CreateFailed")
+    cluster.net()
+    cluster.idle()
+    assert cluster.sts()["spec"]["replicas"] == 4
+    assert cluster.client.find(*SVC, f"{NAME}-svc", "test") is None
+    assert cluster.condition("Reconciled") == ("False", "ApiError")
+    (event, *_) = cluster.events("CreateFailed")
     assert f"could not create Service {NAME}-svc: InternalError" in event["note"]
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors >= 1
     replica.host.faults.clear()
-    world.after(0.1)
-    assert world.svc()["spec"]["clusterIP"] == "None"
-    assert world.condition("Reconciled") == ("True", "Reconciled")
+    cluster.after(0.1)
+    assert cluster.svc()["spec"]["clusterIP"] == "None"
+    assert cluster.condition("Reconciled") == ("True", "Reconciled")
 
 
 @pytest.mark.behaviour("bitcoin/B3")
@@ -79,91 +79,91 @@ def test_a_service_that_can_not_be_made_is_tried_again_and_holds_nothing_up(worl
     ],
     ids=["another selector", "another owner", "another uid"],
 )
-# Without the label the foreign one is not in the cache, so it is met as the answer to the create.
+# Without the label the foreign one is not in the cache, so the create fails on it.
 @pytest.mark.parametrize("adopt", [True, False])
-def test_a_foreign_stateful_set_is_left_alone(still_world: Any, foreign: Any, adopt: bool) -> None:
-    world = still_world
-    made = world.client.create(foreign)
-    replica = world.start(adopt=adopt)
-    world.net()
-    world.idle()
-    assert world.sts() == made
-    assert world.condition("Reconciled") == ("False", "NameConflict")
-    (event,) = world.events("NameConflict")
+def test_a_foreign_stateful_set_is_left_alone(still_cluster: Any, foreign: Any, adopt: bool) -> None:
+    cluster = still_cluster
+    made = cluster.client.create(foreign)
+    replica = cluster.start(adopt=adopt)
+    cluster.net()
+    cluster.idle()
+    assert cluster.sts() == made
+    assert cluster.condition("Reconciled") == ("False", "NameConflict")
+    (event,) = cluster.events("NameConflict")
     assert event["note"].startswith(f"StatefulSet {NAME}-sts exists and belongs to ")
     replica.enqueue()
-    assert len(world.events("NameConflict")) == 1
+    assert len(cluster.events("NameConflict")) == 1
     assert not [one for one in replica.writes() if one.method == "PUT" and "/statefulsets" in one.path]
-    # Once it is out of the way, ours is made at once.
-    world.client.delete(*STS, f"{NAME}-sts", "test")
+    # Once it is deleted, ours is created at once.
+    cluster.client.delete(*STS, f"{NAME}-sts", "test")
     if not adopt:
-        world.after(30)
-    world.idle()
-    assert world.sts()["spec"]["replicas"] == 4
-    assert world.condition("Reconciled") == ("True", "Reconciled")
+        cluster.after(30)
+    cluster.idle()
+    assert cluster.sts()["spec"]["replicas"] == 4
+    assert cluster.condition("Reconciled") == ("True", "Reconciled")
 
 
 @pytest.mark.behaviour("bitcoin/B4")
-def test_a_stateful_set_that_is_nobodys_is_taken_over(world: Any) -> None:
+def test_a_stateful_set_that_is_nobodys_is_taken_over(cluster: Any) -> None:
     ours = {"app": NAME, f"{GROUP}/network": NAME}
-    made = world.client.create(stateful_set(ours))
-    world.client.create(service(ours))
-    world.start()
-    net = world.net()
-    world.idle()
-    sts = world.sts()
+    made = cluster.client.create(stateful_set(ours))
+    cluster.client.create(service(ours))
+    cluster.start()
+    net = cluster.net()
+    cluster.idle()
+    sts = cluster.sts()
     assert sts["metadata"]["uid"] == made["metadata"]["uid"]
     assert sts["metadata"]["ownerReferences"][0]["uid"] == net["metadata"]["uid"]
     assert sts["spec"]["replicas"] == 4
     assert sts["spec"]["serviceName"] == "old"
-    notes = sorted(one["note"] for one in world.events("Adopted"))
+    notes = sorted(one["note"] for one in cluster.events("Adopted"))
     assert notes == [f"took over existing Service {NAME}-svc", f"took over existing StatefulSet {NAME}-sts"]
-    assert world.svc()["spec"]["selector"] == ours
-    assert world.condition("Reconciled") == ("True", "Reconciled")
+    assert cluster.svc()["spec"]["selector"] == ours
+    assert cluster.condition("Reconciled") == ("True", "Reconciled")
 
 
 @pytest.mark.behaviour("bitcoin/B4")
-def test_upstreams_stateful_set_is_taken_over_with_its_selector(world: Any) -> None:
-    made = world.client.create(stateful_set(UPSTREAM))
-    world.client.create(service(UPSTREAM))
-    replica = world.start()
-    world.net()
-    world.idle()
-    sts = world.sts()
+def test_upstreams_stateful_set_is_taken_over_with_its_selector(cluster: Any) -> None:
+    made = cluster.client.create(stateful_set(UPSTREAM))
+    cluster.client.create(service(UPSTREAM))
+    replica = cluster.start()
+    cluster.net()
+    cluster.idle()
+    sts = cluster.sts()
     assert sts["metadata"]["uid"] == made["metadata"]["uid"]
     assert sts["spec"]["selector"] == {"matchLabels": UPSTREAM}
     assert sts["spec"]["template"]["metadata"]["labels"][f"{GROUP}/network"] == NAME
-    # Pods that were not restarted yet have none of our labels.
-    assert world.svc()["spec"]["selector"] == UPSTREAM
+    # Pods that were not restarted yet lack our labels.
+    assert cluster.svc()["spec"]["selector"] == UPSTREAM
     replica.forget()
     for _ in range(3):
         replica.enqueue()
-        world.idle()
+        cluster.idle()
     assert replica.writes(events=True) == []
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
 
 
-def test_nothing_is_taken_over_where_that_is_switched_off(world: Any) -> None:
-    made = world.client.create(stateful_set({"app": NAME, f"{GROUP}/network": NAME}))
-    world.start(adopt=False)
-    world.net()
-    world.idle()
-    assert world.sts() == made
-    assert world.condition("Reconciled") == ("False", "NameConflict")
+def test_nothing_is_taken_over_without_adopt(cluster: Any) -> None:
+    made = cluster.client.create(stateful_set({"app": NAME, f"{GROUP}/network": NAME}))
+    cluster.start(adopt=False)
+    cluster.net()
+    cluster.idle()
+    assert cluster.sts() == made
+    assert cluster.condition("Reconciled") == ("False", "NameConflict")
 
 
 @pytest.mark.behaviour("bitcoin/B5")
-def test_defaults_that_the_server_fills_in_are_no_difference(world: Any) -> None:
-    replica = world.start()
-    world.net(args=["-regtest"], readiness="Rest")
-    world.idle()
-    assert world.sts()["spec"]["template"]["spec"]["restartPolicy"] == "Always"
-    probe = world.sts()["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+def test_defaults_that_the_server_fills_in_are_no_difference(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.net(args=["-regtest"], readiness="Rest")
+    cluster.idle()
+    assert cluster.sts()["spec"]["template"]["spec"]["restartPolicy"] == "Always"
+    probe = cluster.sts()["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
     assert probe["httpGet"]["scheme"] == "HTTP"
     replica.forget()
     for _ in range(2):
         replica.enqueue()
-        world.idle()
+        cluster.idle()
     assert replica.writes(events=True) == []
 
 
@@ -178,87 +178,87 @@ def test_defaults_that_the_server_fills_in_are_no_difference(world: Any) -> None
     ],
     ids=["image", "probe", "envFrom", "args"],
 )
-def test_what_was_edited_by_hand_is_set_back(world: Any, edit: Any, field: str) -> None:
-    replica = world.start()
-    world.net()
-    world.idle()
-    live = world.sts()
+def test_manual_edits_are_reverted(cluster: Any, edit: Any, field: str) -> None:
+    replica = cluster.start()
+    cluster.net()
+    cluster.idle()
+    live = cluster.sts()
     before = live["spec"]["template"]["spec"]["containers"][0]
     container = {**before, **edit, "env": [{"name": "MINE", "value": "1"}]}
     live["spec"]["template"]["spec"]["containers"] = [container]
     live["spec"]["template"]["metadata"]["labels"]["mine"] = "too"
     replica.forget()
-    world.client.replace(live)
-    world.idle()
-    after = world.sts()["spec"]["template"]
+    cluster.client.replace(live)
+    cluster.idle()
+    after = cluster.sts()["spec"]["template"]
     (set_back,) = after["spec"]["containers"]
     assert set_back.get(field) == before.get(field)
-    # What is not ours stays.
+    # Other fields stay.
     assert set_back["env"] == [{"name": "MINE", "value": "1"}]
     assert after["metadata"]["labels"]["mine"] == "too"
     assert len([one for one in replica.writes() if "/statefulsets" in one.path]) == 1
-    (event,) = world.events("StatefulSetUpdated")
+    (event,) = cluster.events("StatefulSetUpdated")
     assert event["note"] == f"updated pod template of stateful set {NAME}-sts ({field})"
 
 
 @pytest.mark.behaviour("bitcoin/B6")
-def test_another_secret_changes_the_pods_in_one_update(world: Any) -> None:
-    replica = world.start()
-    world.secret("second", "ann", "b")
-    world.net()
-    world.idle()
-    before = world.sts()["spec"]["template"]
+def test_another_secret_changes_the_pods_in_one_update(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.secret("second", "ann", "b")
+    cluster.net()
+    cluster.idle()
+    before = cluster.sts()["spec"]["template"]
     replica.forget()
-    world.edit(secret="second")
-    world.idle()
-    after = world.sts()["spec"]["template"]
+    cluster.edit(secret="second")
+    cluster.idle()
+    after = cluster.sts()["spec"]["template"]
     assert after["spec"]["containers"][0]["envFrom"][0]["secretRef"]["name"] == "second"
     assert after["metadata"]["annotations"] != before["metadata"]["annotations"]
     assert len([one for one in replica.writes() if "/statefulsets" in one.path]) == 1
-    (event,) = world.events("StatefulSetUpdated")
+    (event,) = cluster.events("StatefulSetUpdated")
     assert event["note"].endswith("(credentials, envFrom)")
 
 
-def test_arguments_that_the_network_no_longer_names_go(world: Any) -> None:
-    world.start()
-    world.net(args=["-a"])
-    world.idle()
-    world.edit(args=None)
-    world.idle()
-    assert "args" not in world.sts()["spec"]["template"]["spec"]["containers"][0]
+def test_arguments_that_the_network_no_longer_names_go(cluster: Any) -> None:
+    cluster.start()
+    cluster.net(args=["-a"])
+    cluster.idle()
+    cluster.edit(args=None)
+    cluster.idle()
+    assert "args" not in cluster.sts()["spec"]["template"]["spec"]["containers"][0]
 
 
 @pytest.mark.behaviour("bitcoin/B7")
-def test_a_network_without_nodes_is_ready(world: Any) -> None:
-    world.start()
-    world.net(0)
-    world.idle()
-    assert world.sts()["spec"]["replicas"] == 0
-    assert world.status()["nodes"] == []
-    assert world.condition("NodesReady") == ("True", "ScaledToZero")
-    assert world.condition("Ready") == ("True", "Ready")
+def test_a_network_without_nodes_is_ready(cluster: Any) -> None:
+    cluster.start()
+    cluster.net(0)
+    cluster.idle()
+    assert cluster.sts()["spec"]["replicas"] == 0
+    assert cluster.status()["nodes"] == []
+    assert cluster.condition("NodesReady") == ("True", "ScaledToZero")
+    assert cluster.condition("Ready") == ("True", "Ready")
 
 
 @pytest.mark.behaviour("bitcoin/B10")
-def test_a_network_that_goes_is_not_written_to(world: Any) -> None:
-    replica = world.start()
-    net = world.net()
-    world.idle()
+def test_a_network_that_is_deleted_is_not_written_to(cluster: Any) -> None:
+    replica = cluster.start()
+    net = cluster.net()
+    cluster.idle()
     metric = {"namespace": "test", "name": NAME, "state": "desired"}
     assert replica.metric("ctrlhost_bitcoin_nodes", **metric) == 4
-    net = world.client.get(*NET, NAME, "test")
-    world.client.patch(*NET, NAME, "test", {"metadata": {"finalizers": ["example.com/wait"]}})
-    world.client.delete(*NET, NAME, "test")
-    world.idle()
+    net = cluster.client.get(*NET, NAME, "test")
+    cluster.client.patch(*NET, NAME, "test", {"metadata": {"finalizers": ["example.com/wait"]}})
+    cluster.client.delete(*NET, NAME, "test")
+    cluster.idle()
     replica.forget()
-    world.client.delete(*STS, f"{NAME}-sts", "test")
-    world.client.delete(*SVC, f"{NAME}-svc", "test")
+    cluster.client.delete(*STS, f"{NAME}-sts", "test")
+    cluster.client.delete(*SVC, f"{NAME}-svc", "test")
     replica.enqueue()
-    world.idle()
+    cluster.idle()
     assert replica.writes(events=True) == []
-    world.client.patch(*NET, NAME, "test", {"metadata": {"finalizers": None}})
-    world.idle()
-    assert world.client.find(*NET, net["metadata"]["name"], "test") is None
+    cluster.client.patch(*NET, NAME, "test", {"metadata": {"finalizers": None}})
+    cluster.idle()
+    assert cluster.client.find(*NET, net["metadata"]["name"], "test") is None
     assert replica.metric("ctrlhost_bitcoin_nodes", **metric) is None
     assert replica.plugin.memory.all() == []
     status = replica.host.controllers["bitcoin/bitcoin"].status()
@@ -267,30 +267,30 @@ def test_a_network_that_goes_is_not_written_to(world: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B11")
-def test_what_is_deleted_is_made_anew(world: Any) -> None:
-    replica = world.start()
-    world.net()
-    world.idle()
+def test_deleted_children_are_created_again(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.net()
+    cluster.idle()
     for kind, name in ((STS, f"{NAME}-sts"), (SVC, f"{NAME}-svc")):
-        before = world.client.get(*kind, name, "test")["metadata"]["uid"]
-        world.client.delete(*kind, name, "test")
-        world.idle()
-        assert world.client.get(*kind, name, "test")["metadata"]["uid"] != before
-    # And after a deletion that nobody watched, of which the next list tells by what is missing.
-    before = world.sts()["metadata"]["uid"]
+        before = cluster.client.get(*kind, name, "test")["metadata"]["uid"]
+        cluster.client.delete(*kind, name, "test")
+        cluster.idle()
+        assert cluster.client.get(*kind, name, "test")["metadata"]["uid"] != before
+    # And after a deletion that the watch missed, which shows in the next list.
+    before = cluster.sts()["metadata"]["uid"]
     with replica.host.faults.hold_watches():
-        world.client.delete(*STS, f"{NAME}-sts", "test")
+        cluster.client.delete(*STS, f"{NAME}-sts", "test")
         replica.host.faults.next("watch", ctrlhost.Expired("too old"), resource="statefulsets")
-        world.server.drop_watches()
+        cluster.server.drop_watches()
 
     def made_anew() -> bool:
-        # The reflector waits a little before it lists again.
-        world.clock.advance(1)
-        found = world.client.find(*STS, f"{NAME}-sts", "test")
+        # The reflector backs off before the relist.
+        cluster.clock.advance(1)
+        found = cluster.client.find(*STS, f"{NAME}-sts", "test")
         return found is not None and found["metadata"]["uid"] != before
 
     replica.host.wait_for(made_anew)
-    assert len(world.status()["nodes"]) == 0
+    assert len(cluster.status()["nodes"]) == 0
 
 
 @pytest.mark.behaviour("bitcoin/B12")
@@ -302,60 +302,60 @@ def test_what_is_deleted_is_made_anew(world: Any) -> None:
     ],
     ids=["another group", "a stale uid"],
 )
-def test_a_stateful_set_of_somebody_else_wakes_nobody(still_world: Any, owner: Any) -> None:
-    world = still_world
-    replica = world.start()
-    net = world.net()
+def test_a_foreign_stateful_set_enqueues_no_network(still_cluster: Any, owner: Any) -> None:
+    cluster = still_cluster
+    replica = cluster.start()
+    net = cluster.net()
     uid = net["metadata"]["uid"] if owner["uid"] == "of the net" else "stale"
-    world.client.create(stateful_set(UPSTREAM, {**owner, "uid": uid}, "other"))
-    world.idle()
+    cluster.client.create(stateful_set(UPSTREAM, {**owner, "uid": uid}, "other"))
+    cluster.idle()
     runs = replica.runs()
-    world.client.patch(*STS, "other", "test", {"spec": {"replicas": 2}})
-    world.idle()
+    cluster.client.patch(*STS, "other", "test", {"spec": {"replicas": 2}})
+    cluster.idle()
     assert replica.runs() == runs
 
 
-def test_a_conflict_of_versions_is_tried_again_with_what_the_server_has(world: Any) -> None:
-    replica = world.start()
-    world.net()
-    world.idle()
+def test_a_conflict_is_retried_with_the_servers_object(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.net()
+    cluster.idle()
     replica.host.faults.next("replace", ctrlhost.Conflict("changed"), resource="statefulsets", times=3)
-    world.edit(nodes=2)
-    world.idle()
-    assert world.sts()["spec"]["replicas"] == 2
-    assert [one["note"] for one in world.events("Scaled")] == [f"scaled stateful set {NAME}-sts from 4 to 2 replicas"]
+    cluster.edit(nodes=2)
+    cluster.idle()
+    assert cluster.sts()["spec"]["replicas"] == 2
+    assert [one["note"] for one in cluster.events("Scaled")] == [f"scaled stateful set {NAME}-sts from 4 to 2 replicas"]
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
 
 
-def test_an_update_that_is_refused_is_told_and_tried_again(world: Any) -> None:
-    replica = world.start()
-    world.net()
-    world.idle()
+def test_a_refused_update_is_reported_and_retried(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.net()
+    cluster.idle()
     replica.host.faults.next("replace", ctrlhost.Forbidden("no"), resource="statefulsets")
-    world.edit(nodes=2)
-    world.idle()
-    assert world.condition("Reconciled") == ("False", "ApiError")
-    assert len(world.events("UpdateFailed")) == 1
-    assert world.events("Scaled") == []
-    world.after(0.1)
-    assert world.sts()["spec"]["replicas"] == 2
+    cluster.edit(nodes=2)
+    cluster.idle()
+    assert cluster.condition("Reconciled") == ("False", "ApiError")
+    assert len(cluster.events("UpdateFailed")) == 1
+    assert cluster.events("Scaled") == []
+    cluster.after(0.1)
+    assert cluster.sts()["spec"]["replicas"] == 2
 
 
-def test_what_a_deletion_orphans_is_not_taken_back_by_a_cache_that_has_not_heard_of_it(world: Any) -> None:
-    replica = world.start()
-    world.net()
-    world.idle()
+def test_orphaned_children_are_not_adopted_by_a_stale_cache(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.net()
+    cluster.idle()
     replica.host.faults.next("replace", ctrlhost.Forbidden("no"), resource="statefulsets")
-    world.edit(nodes=2)
-    world.idle()
+    cluster.edit(nodes=2)
+    cluster.idle()
     with replica.host.faults.hold_watches():
-        world.client.delete(*NET, NAME, "test", propagation="Orphan")
-        eventually(lambda: not world.sts()["metadata"].get("ownerReferences"))
-        eventually(lambda: world.client.find(*NET, NAME, "test") is None)
+        cluster.client.delete(*NET, NAME, "test", propagation="Orphan")
+        eventually(lambda: not cluster.sts()["metadata"].get("ownerReferences"))
+        eventually(lambda: cluster.client.find(*NET, NAME, "test") is None)
         runs = replica.runs()
         replica.enqueue()
         eventually(lambda: replica.runs() > runs)
-        assert not world.sts()["metadata"].get("ownerReferences")
-    world.idle()
-    assert not world.sts()["metadata"].get("ownerReferences")
-    assert world.sts()["spec"]["replicas"] == 4
+        assert not cluster.sts()["metadata"].get("ownerReferences")
+    cluster.idle()
+    assert not cluster.sts()["metadata"].get("ownerReferences")
+    assert cluster.sts()["spec"]["replicas"] == 4

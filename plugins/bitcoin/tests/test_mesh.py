@@ -1,4 +1,4 @@
-"""The mesh: who is told of whom, what is tried again when, and what is said of it."""
+"""The mesh: the peers of each node, retries, and what is reported."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import time
 from typing import Any
 
 import pytest
-from ctrlhost_bitcoin.rpc import RpcClient
+from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.testing.daemon import Fails, Raw, Reply, Silent, Slow
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
-from plugins.bitcoin.tests.world import NAME
+from plugins.bitcoin.tests.cluster import NAME
 
 
 @pytest.fixture
-def net(world: Any) -> Any:
-    """A network of three, reconciled; daemons dial only when they are told to."""
-    world.start()
-    world.net(3)
-    world.idle()
-    return world
+def net(cluster: Any) -> Any:
+    """A reconciled network of three."""
+    cluster.start()
+    cluster.net(3)
+    cluster.idle()
+    return cluster
 
 
 @pytest.mark.behaviour("bitcoin/B20")
-def test_a_list_that_was_emptied_behind_our_back_is_filled_again(net: Any) -> None:
+def test_a_list_that_was_lost_is_filled_again(net: Any) -> None:
     one, two, _ = net.pods(3)
     net.idle()
     status = net.status()
@@ -35,7 +35,7 @@ def test_a_list_that_was_emptied_behind_our_back_is_filled_again(net: Any) -> No
 
 
 @pytest.mark.behaviour("bitcoin/B20")
-def test_an_add_that_failed_is_tried_again_though_the_status_stands(net: Any) -> None:
+def test_a_failed_add_is_retried_though_the_status_is_unchanged(net: Any) -> None:
     one = net.daemon("10.0.0.1")
     one.script(Fails(-1), "addnode", times=1)
     net.daemon("10.0.0.2")
@@ -50,7 +50,7 @@ def test_an_add_that_failed_is_tried_again_though_the_status_stands(net: Any) ->
 
 
 @pytest.mark.behaviour("bitcoin/B21")
-def test_what_is_done_already_is_no_failure(net: Any) -> None:
+def test_a_change_that_is_done_already_is_no_failure(net: Any) -> None:
     one, two = net.pods(2)
     net.idle()
     one.script(Fails(-23), "addnode", times=1)
@@ -68,7 +68,7 @@ def test_what_is_done_already_is_no_failure(net: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B22")
-def test_what_a_user_added_stays_and_a_node_is_not_its_own_peer(net: Any) -> None:
+def test_entries_of_users_stay_and_a_node_is_not_its_own_peer(net: Any) -> None:
     one, _ = net.pods(2)
     users = ["peer.example", "10.0.0.9:19000", "[fd00::9]:18444"]
     one.added += [*users, "10.0.0.1"]
@@ -78,7 +78,7 @@ def test_what_a_user_added_stays_and_a_node_is_not_its_own_peer(net: Any) -> Non
 
 
 @pytest.mark.behaviour("bitcoin/B23")
-def test_a_peer_that_is_not_reached_is_dialled_once_per_look(net: Any) -> None:
+def test_an_unreached_peer_is_dialled_once_per_pass(net: Any) -> None:
     one = net.daemon("10.0.0.1", dials=False)
     two = net.daemon("10.0.0.2", dials=False)
     for daemon in (one, two):
@@ -108,15 +108,15 @@ def test_a_peer_that_is_not_reached_is_dialled_once_per_look(net: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B25")
-def test_of_a_large_network_those_ready_follow_the_rule_by_ordinals(world: Any) -> None:
-    world.start()
-    world.net(12)
-    world.idle()
+def test_ready_nodes_of_a_large_network_are_linked_by_ordinals(cluster: Any) -> None:
+    cluster.start()
+    cluster.net(12)
+    cluster.idle()
     daemons = {}
     for ordinal in (0, 3, 7):
-        daemons[ordinal] = world.daemon(f"10.0.0.{ordinal + 1}")
-        world.pod(ordinal, f"10.0.0.{ordinal + 1}")
-    world.idle()
+        daemons[ordinal] = cluster.daemon(f"10.0.0.{ordinal + 1}")
+        cluster.pod(ordinal, f"10.0.0.{ordinal + 1}")
+    cluster.idle()
     assert {ordinal: daemon.added for ordinal, daemon in daemons.items()} == {
         0: ["10.0.0.4"],
         3: ["10.0.0.8"],
@@ -125,12 +125,12 @@ def test_of_a_large_network_those_ready_follow_the_rule_by_ordinals(world: Any) 
 
 
 @pytest.mark.behaviour("bitcoin/B25")
-def test_links_never_drop_where_the_rule_changes(world: Any) -> None:
-    world.start()
-    world.net(9)
-    world.idle()
-    daemons = world.pods(9)
-    world.idle()
+def test_links_never_drop_where_the_rule_changes(cluster: Any) -> None:
+    cluster.start()
+    cluster.net(9)
+    cluster.idle()
+    daemons = cluster.pods(9)
+    cluster.idle()
 
     def linked() -> bool:
         return all(
@@ -150,17 +150,17 @@ def test_links_never_drop_where_the_rule_changes(world: Any) -> None:
             return found
 
         daemon._run = watched
-    world.edit(nodes=10)
-    world.idle()
-    daemons += world.pods(10, first=9)
-    world.idle()
+    cluster.edit(nodes=10)
+    cluster.idle()
+    daemons += cluster.pods(10, first=9)
+    cluster.idle()
     assert all(len(daemon.added) == 5 for daemon in daemons)
-    world.edit(nodes=9)
-    world.idle()
+    cluster.edit(nodes=9)
+    cluster.idle()
     assert all(len(daemon.added) == 8 for daemon in daemons[:9])
     assert any("add" in params for _, params in steps)
     assert any("remove" in params for _, params in steps)
-    assert world.condition("MeshConverged") == ("True", "Converged")
+    assert cluster.condition("MeshConverged") == ("True", "Converged")
 
 
 @pytest.mark.behaviour("bitcoin/B26")
@@ -171,20 +171,20 @@ def test_links_never_drop_where_the_rule_changes(world: Any) -> None:
         (("fd00::1", "fd00::2"), "[fd00::2]:19000"),
     ],
 )
-def test_another_port_stands_in_every_address(world: Any, ips: tuple[str, str], added: str) -> None:
-    world.start()
-    world.net(2, p2pPort=19000, rpcPort=19001)
-    world.idle()
-    one, two = (world.daemon(ip, port=19001) for ip in ips)
+def test_another_port_is_part_of_every_address(cluster: Any, ips: tuple[str, str], added: str) -> None:
+    cluster.start()
+    cluster.net(2, p2pPort=19000, rpcPort=19001)
+    cluster.idle()
+    one, two = (cluster.daemon(ip, port=19001) for ip in ips)
     for daemon in (one, two):
         daemon.reaches = lambda _: True
     for ordinal, ip in enumerate(ips):
-        world.pod(ordinal, ip)
-    world.idle()
+        cluster.pod(ordinal, ip)
+    cluster.idle()
     assert one.added == [added]
-    # RpcTarget takes the bare address; that the URL has brackets around it is tested with the client.
+    # RpcTarget takes the bare address; the client's tests cover the brackets in the URL.
     assert one.called("getaddednodeinfo")
-    assert world.condition("MeshConverged") == ("True", "Converged")
+    assert cluster.condition("MeshConverged") == ("True", "Converged")
     assert two.added == [added.replace("2", "1", 1) if "." not in added else "10.0.0.1:19000"]
 
 
@@ -200,7 +200,7 @@ def test_another_port_stands_in_every_address(world: Any, ips: tuple[str, str], 
     ],
     ids=["refuses", "hangs", "sends garbage", "is busy", "warms up"],
 )
-def test_a_node_that_fails_holds_up_no_other(net: Any, behaviour: Any, reason: str, wait: float) -> None:
+def test_a_failing_node_delays_no_other(net: Any, behaviour: Any, reason: str, wait: float) -> None:
     one, three = net.daemon("10.0.0.1"), net.daemon("10.0.0.3")
     if behaviour is not None:
         net.daemon("10.0.0.2").script(behaviour)
@@ -209,7 +209,7 @@ def test_a_node_that_fails_holds_up_no_other(net: Any, behaviour: Any, reason: s
         net.pod(ordinal, f"10.0.0.{ordinal + 1}")
     net.replicas[0].host.wait_for(lambda: "10.0.0.3" in one.added and "10.0.0.1" in three.added)
     net.idle()
-    # The calls themselves take no time here; a bound that would catch waiting for the one that hangs.
+    # The calls take no time here; the bound would catch a wait for the hanging one.
     assert time.monotonic() - begun < 5
     (_, memory), *_ = net.replicas[0].plugin.memory.all()
     (state,) = [state for (_, ip), state in memory.nodes.items() if ip == "10.0.0.2"]
@@ -225,37 +225,37 @@ def test_a_node_that_fails_holds_up_no_other(net: Any, behaviour: Any, reason: s
 
 
 @pytest.mark.behaviour("bitcoin/B28")
-def test_daemons_that_hang_hold_up_no_other_network(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctrlhost_bitcoin.plugin.RpcClient", RpcClient)
+def test_hanging_daemons_delay_no_other_network(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", RpcClient)
     with FakeDaemons() as daemons:
         hanging = [daemons.start(f"127.0.9.{number + 1}") for number in range(20)]
         for daemon in hanging:
             daemon.script(Silent())
         fine = [daemons.start(f"127.0.9.{number + 101}") for number in range(3)]
-        world.start(workers=2, mesh_deadline="1500ms", rpc_timeout="1s")
-        world.net(20, name="bad")
-        world.net(3)
-        world.idle()
+        cluster.start(workers=2, mesh_deadline="1500ms", rpc_timeout="1s")
+        cluster.net(20, name="bad")
+        cluster.net(3)
+        cluster.idle()
         for number in range(20):
-            world.pod(number, hanging[number].host, name="bad")
+            cluster.pod(number, hanging[number].host, name="bad")
         for number in range(3):
-            world.pod(number, fine[number].host)
-        world.idle()
+            cluster.pod(number, fine[number].host)
+        cluster.idle()
         assert all(len(daemon.added) == 2 for daemon in fine)
-        assert world.condition("MeshConverged") == ("True", "Converged")
+        assert cluster.condition("MeshConverged") == ("True", "Converged")
         # 20 nodes of a second each, eight at once, take longer than a pass may.
-        assert world.condition("MeshConverged", "bad") == ("False", "Converging")
+        assert cluster.condition("MeshConverged", "bad") == ("False", "Converging")
         begun = time.monotonic()
-        world.replicas[0].enqueue("bad")
-        world.edit(nodes=2)
-        world.idle()
+        cluster.replicas[0].enqueue("bad")
+        cluster.edit(nodes=2)
+        cluster.idle()
         assert time.monotonic() - begun < 60
         assert all(len(daemon.added) == 1 for daemon in fine[:2])
         for daemon in hanging:
             daemon.behave()
         for _ in range(12):
-            world.after(5)
-        assert world.condition("MeshConverged", "bad") == ("True", "Converged")
+            cluster.after(5)
+        assert cluster.condition("MeshConverged", "bad") == ("True", "Converged")
 
 
 @pytest.mark.behaviour("bitcoin/B38")
@@ -288,7 +288,7 @@ def test_a_node_is_reported_once_until_it_recovers(net: Any) -> None:
     assert two.logins_refused == 0
 
 
-def test_a_pod_that_comes_back_elsewhere_replaces_its_old_address(net: Any) -> None:
+def test_a_pod_with_a_new_address_replaces_its_old_one(net: Any) -> None:
     one, two, three = net.pods(3)
     net.idle()
     assert len(net.events("MeshConverged")) == 1
@@ -317,7 +317,7 @@ def test_a_restart_in_place_is_repaired_though_the_pod_stayed_ready(net: Any) ->
     assert sorted(two.links) == ["10.0.0.1", "10.0.0.3"]
 
 
-def test_a_single_node_has_nobody_to_know(net: Any) -> None:
+def test_a_single_node_has_no_peers(net: Any) -> None:
     one = net.daemon("10.0.0.1")
     one.added = ["10.0.0.2"]
     net.pod(0, "10.0.0.1")

@@ -1,4 +1,4 @@
-"""The Service and the StatefulSet of a network, and its list of nodes: what the Go controller's tests asked for."""
+"""The Service, the StatefulSet and the list of nodes of a network, after the Go controller's tests."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from plugins.bitcoin.tests.world import NAME, NET, SECRET, SECRET_NAME, STS
+from plugins.bitcoin.tests.cluster import NAME, NET, SECRET, SECRET_NAME, STS
 
 
 @pytest.mark.behaviour("bitcoin/U1")
-def test_the_controller_is_made_on_an_empty_cluster(world: Any) -> None:
-    replica = world.start()
+def test_the_controller_is_created_on_an_empty_cluster(cluster: Any) -> None:
+    replica = cluster.start()
     assert replica.plugin.controller.name == "bitcoin/bitcoin"
     (runtime,) = replica.host.host.plugins
     assert (runtime.state, runtime.reason) == ("running", "")
@@ -19,33 +19,33 @@ def test_the_controller_is_made_on_an_empty_cluster(world: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/U2")
-def test_a_new_network_gets_a_service_and_a_stateful_set(world: Any) -> None:
-    world.start()
-    world.net()
-    world.idle()
-    spec = world.sts()["spec"]
+def test_a_new_network_gets_a_service_and_a_stateful_set(cluster: Any) -> None:
+    cluster.start()
+    cluster.net()
+    cluster.idle()
+    spec = cluster.sts()["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     assert spec["replicas"] == 4
     assert spec["selector"]["matchLabels"]["app"] == NAME
     assert container["image"] == "christianb93/bitcoind:v1.0"
     assert container["envFrom"] == [{"secretRef": {"name": SECRET_NAME, "optional": True}}]
     assert spec["serviceName"] == f"{NAME}-svc"
-    assert world.svc()["spec"]["clusterIP"] == "None"
-    (owner,) = world.sts()["metadata"]["ownerReferences"]
-    assert owner == world.svc()["metadata"]["ownerReferences"][0]
+    assert cluster.svc()["spec"]["clusterIP"] == "None"
+    (owner,) = cluster.sts()["metadata"]["ownerReferences"]
+    assert owner == cluster.svc()["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["name"], owner["controller"]) == (NET[1], NAME, True)
 
 
 @pytest.mark.behaviour("bitcoin/U3")
-def test_the_status_lists_the_pods_and_who_is_ready(world: Any) -> None:
-    world.start()
-    world.net()
-    world.idle()
-    assert world.status()["nodes"] == []
-    world.pods(2)
-    world.pod(2, "10.0.0.3", ready=False)
-    world.idle()
-    nodes = world.status()["nodes"]
+def test_the_status_lists_the_pods_and_who_is_ready(cluster: Any) -> None:
+    cluster.start()
+    cluster.net()
+    cluster.idle()
+    assert cluster.status()["nodes"] == []
+    cluster.pods(2)
+    cluster.pod(2, "10.0.0.3", ready=False)
+    cluster.idle()
+    nodes = cluster.status()["nodes"]
     assert [(one["ordinal"], one["ip"], one["ready"]) for one in nodes] == [
         (0, "10.0.0.1", True),
         (1, "10.0.0.2", True),
@@ -56,15 +56,15 @@ def test_the_status_lists_the_pods_and_who_is_ready(world: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/U4")
-def test_an_update_without_a_change_writes_nothing(world: Any) -> None:
-    replica = world.start()
-    world.net()
-    world.idle()
+def test_an_update_without_a_change_writes_nothing(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.net()
+    cluster.idle()
     replica.forget()
     runs = replica.runs()
-    world.client.patch(*NET, NAME, "test", {"metadata": {"annotations": {"a": "b"}}})
+    cluster.client.patch(*NET, NAME, "test", {"metadata": {"annotations": {"a": "b"}}})
     replica.enqueue()
-    world.idle()
+    cluster.idle()
     assert replica.runs() > runs
     assert replica.writes(events=True) == []
 
@@ -76,56 +76,56 @@ def test_an_update_without_a_change_writes_nothing(world: Any) -> None:
         pytest.param(3, marks=pytest.mark.behaviour("bitcoin/U6")),
     ],
 )
-def test_another_number_of_nodes_scales_the_stateful_set(world: Any, nodes: int) -> None:
-    world.start()
-    world.net()
-    world.idle()
-    world.edit(nodes=nodes)
-    world.idle()
-    assert world.sts()["spec"]["replicas"] == nodes
+def test_another_number_of_nodes_scales_the_stateful_set(cluster: Any, nodes: int) -> None:
+    cluster.start()
+    cluster.net()
+    cluster.idle()
+    cluster.edit(nodes=nodes)
+    cluster.idle()
+    assert cluster.sts()["spec"]["replicas"] == nodes
 
 
 @pytest.mark.behaviour("bitcoin/U7")
-def test_ready_nodes_are_told_of_each_other(world: Any) -> None:
-    world.start()
-    world.net()
-    world.idle()
-    one, two = world.pods(2)
-    world.idle()
+def test_ready_nodes_are_added_to_each_other(cluster: Any) -> None:
+    cluster.start()
+    cluster.net()
+    cluster.idle()
+    one, two = cluster.pods(2)
+    cluster.idle()
     assert one.added == ["10.0.0.2"]
     assert two.added == ["10.0.0.1"]
 
 
 @pytest.mark.behaviour("bitcoin/U8")
-def test_a_node_that_is_no_pod_is_removed(world: Any) -> None:
-    world.start()
-    world.net()
-    world.idle()
-    one, two = world.pods(2)
-    world.idle()
+def test_a_node_that_is_no_pod_is_removed(cluster: Any) -> None:
+    cluster.start()
+    cluster.net()
+    cluster.idle()
+    one, two = cluster.pods(2)
+    cluster.idle()
     for daemon in (one, two):
         daemon.added.append("10.0.0.3")
-    world.replicas[0].enqueue()
-    world.idle()
+    cluster.replicas[0].enqueue()
+    cluster.idle()
     assert one.added == ["10.0.0.2"]
     assert two.added == ["10.0.0.1"]
 
 
 @pytest.mark.behaviour("bitcoin/U9")
-def test_a_stateful_set_that_was_scaled_by_hand_is_set_back(world: Any) -> None:
-    world.start()
-    world.net()
-    world.idle()
-    world.client.patch(*STS, f"{NAME}-sts", "test", {"spec": {"replicas": 100}})
-    world.idle()
-    assert world.sts()["spec"]["replicas"] == 4
+def test_manual_scaling_of_the_stateful_set_is_reverted(cluster: Any) -> None:
+    cluster.start()
+    cluster.net()
+    cluster.idle()
+    cluster.client.patch(*STS, f"{NAME}-sts", "test", {"spec": {"replicas": 100}})
+    cluster.idle()
+    assert cluster.sts()["spec"]["replicas"] == 4
 
 
 @pytest.mark.behaviour("bitcoin/U10")
-def test_a_new_network_has_two_events(world: Any) -> None:
-    world.start()
-    world.net()
-    events = world.events()
+def test_a_new_network_has_two_events(cluster: Any) -> None:
+    cluster.start()
+    cluster.net()
+    events = cluster.events()
     assert all(one["regarding"]["name"] == NAME for one in events)
     # Upstream gives both the reason `Info`.
     assert sorted((one["reason"], one["note"]) for one in events) == [
@@ -135,14 +135,14 @@ def test_a_new_network_has_two_events(world: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/U26")
-def test_credentials_come_from_the_secret(world: Any) -> None:
-    world.secret("my-secret", "john", "secret")
-    replica = world.start()
-    world.net(1, secret="my-secret")
-    world.idle()
-    daemon = world.daemon("10.0.0.1", user="john", password="secret")
-    world.pod(0, "10.0.0.1")
-    world.idle()
+def test_credentials_come_from_the_secret(cluster: Any) -> None:
+    cluster.secret("my-secret", "john", "secret")
+    replica = cluster.start()
+    cluster.net(1, secret="my-secret")
+    cluster.idle()
+    daemon = cluster.daemon("10.0.0.1", user="john", password="secret")
+    cluster.pod(0, "10.0.0.1")
+    cluster.idle()
     assert replica.host.client.find(*SECRET, "my-secret", "test") is not None
     assert daemon.called("getaddednodeinfo")
     assert daemon.logins_refused == 0

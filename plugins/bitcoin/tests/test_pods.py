@@ -1,4 +1,4 @@
-"""Which pods are nodes, which changes of pods matter, and what the status says of them."""
+"""The pods that are nodes, the changes of pods that matter, and the status."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 
 import ctrlhost
-from plugins.bitcoin.tests.world import NAME, NET, POD
+from plugins.bitcoin.tests.cluster import NAME, NET, POD
 
 
 @pytest.fixture
-def net(world: Any) -> Any:
-    """A network of four, reconciled."""
-    world.start()
-    world.net()
-    world.idle()
-    return world
+def net(cluster: Any) -> Any:
+    """A reconciled network of four."""
+    cluster.start()
+    cluster.net()
+    cluster.idle()
+    return cluster
 
 
 @pytest.mark.behaviour("bitcoin/B10")
-def test_a_stateful_set_that_says_no_number_has_one_pod(net: Any) -> None:
-    from ctrlhost_bitcoin.updating import replicas, update_stateful_set
+def test_a_stateful_set_without_replicas_has_one_pod(net: Any) -> None:
+    from ctrlhost_bitcoin.objects.updating import replicas, update_stateful_set
 
     live = net.sts()
     live["spec"]["replicas"] = None
@@ -58,7 +58,7 @@ def test_changes_of_pods_that_matter_wake_the_network(net: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B14")
-def test_a_pod_that_is_not_ours_or_beyond_the_number_is_no_node(net: Any) -> None:
+def test_a_foreign_or_surplus_pod_is_no_node(net: Any) -> None:
     one, two = net.pods(2)
     net.pod(2, "10.0.0.3", ownerReferences=[])
     net.daemon("10.0.0.3")
@@ -81,7 +81,7 @@ def test_a_pod_that_is_not_ours_or_beyond_the_number_is_no_node(net: Any) -> Non
 
 
 @pytest.mark.behaviour("bitcoin/B15")
-def test_a_ready_pod_without_an_address_is_listed_and_nobodys_peer(net: Any) -> None:
+def test_a_ready_pod_without_an_address_is_listed_but_no_peer(net: Any) -> None:
     one, two = net.pods(2)
     net.pod(2, "")
     net.idle()
@@ -92,7 +92,7 @@ def test_a_ready_pod_without_an_address_is_listed_and_nobodys_peer(net: Any) -> 
 
 
 @pytest.mark.behaviour("bitcoin/B15")
-def test_a_pod_on_its_way_out_is_not_ready_and_nobodys_peer(net: Any) -> None:
+def test_a_terminating_pod_is_neither_ready_nor_a_peer(net: Any) -> None:
     one, two, three = net.pods(3)
     net.idle()
     assert sorted(one.added) == ["10.0.0.2", "10.0.0.3"]
@@ -103,7 +103,7 @@ def test_a_pod_on_its_way_out_is_not_ready_and_nobodys_peer(net: Any) -> None:
     assert [node["ready"] for node in net.status()["nodes"]] == [True, True, False]
     assert one.added == ["10.0.0.2"]
     assert two.added == ["10.0.0.1"]
-    # The address is still a pod's of the network, so the connection may stay.
+    # A pod of the network still has the address, so the connection may stay.
     assert "10.0.0.3" in one.links
     assert one.called("disconnectnode") == []
     net.after(30)
@@ -111,7 +111,7 @@ def test_a_pod_on_its_way_out_is_not_ready_and_nobodys_peer(net: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B16")
-def test_of_two_pods_with_one_address_one_is_a_peer(net: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_one_of_two_pods_with_one_address_is_a_peer(net: Any, caplog: pytest.LogCaptureFixture) -> None:
     one, two = net.pods(2)
     net.pod(2, "10.0.0.2")
     net.idle()
@@ -124,7 +124,7 @@ def test_of_two_pods_with_one_address_one_is_a_peer(net: Any, caplog: pytest.Log
 
 
 @pytest.mark.behaviour("bitcoin/B17")
-def test_a_status_that_says_the_same_is_not_written(net: Any) -> None:
+def test_an_unchanged_status_is_not_written(net: Any) -> None:
     (replica,) = net.replicas
     net.pods(2)
     net.idle()
@@ -138,7 +138,7 @@ def test_a_status_that_says_the_same_is_not_written(net: Any) -> None:
     assert replica.writes(events=True) == []
 
 
-def test_a_status_that_was_emptied_by_hand_is_written_again(net: Any) -> None:
+def test_a_status_that_was_removed_is_written_again(net: Any) -> None:
     net.pods(2)
     net.idle()
     live = net.client.get(*NET, NAME, "test")
@@ -151,7 +151,7 @@ def test_a_status_that_was_emptied_by_hand_is_written_again(net: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B18")
-def test_a_conflict_of_the_status_is_solved_by_reading_again(net: Any) -> None:
+def test_a_conflict_of_the_status_is_resolved_by_reading_again(net: Any) -> None:
     (replica,) = net.replicas
     replica.host.faults.next("replace", ctrlhost.Conflict("changed"), resource="bitcoinnetworks", times=2)
     replica.forget()
@@ -165,7 +165,7 @@ def test_a_conflict_of_the_status_is_solved_by_reading_again(net: Any) -> None:
 
 
 @pytest.mark.behaviour("bitcoin/B18")
-def test_a_status_of_a_network_that_is_gone_is_no_failure(net: Any) -> None:
+def test_the_status_of_a_deleted_network_is_no_failure(net: Any) -> None:
     (replica,) = net.replicas
     replica.host.faults.next("replace", ctrlhost.NotFound("gone"), resource="bitcoinnetworks")
     net.pod(0)
@@ -175,7 +175,7 @@ def test_a_status_of_a_network_that_is_gone_is_no_failure(net: Any) -> None:
 
 @pytest.mark.behaviour("bitcoin/B18")
 @pytest.mark.parametrize("error", [ctrlhost.Forbidden("no"), ctrlhost.ServerError("down")], ids=["403", "500"])
-def test_a_status_that_is_refused_is_tried_again(net: Any, error: Exception) -> None:
+def test_a_refused_status_is_retried(net: Any, error: Exception) -> None:
     (replica,) = net.replicas
     replica.host.faults.next("replace", error, resource="bitcoinnetworks", times=99)
     net.pod(0)

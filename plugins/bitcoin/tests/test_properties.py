@@ -1,4 +1,4 @@
-"""Whatever befalls the nodes of a network: once it is quiet, all is as it should be, and nothing is written."""
+"""After any sequence of faults a network converges, and nothing more is written."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from ctrlhost_bitcoin.targets import is_ip
+from ctrlhost_bitcoin.mesh.targets import is_ip
 from ctrlhost_bitcoin.testing.daemon import Fails, Raw, Reply, Silent, Slow
 
-from plugins.bitcoin.tests.world import NAME
+from plugins.bitcoin.tests.cluster import NAME
 
 STEPS = 40
 SEEDS = 8
@@ -18,75 +18,75 @@ TROUBLES = (Silent(), Raw(), Reply(503), Reply(403), Fails(-28), Fails(-1), Slow
 
 
 class Chaos:
-    """Changes the pods and daemons of one network at random, and remembers what there is."""
+    """Changes the pods and daemons of one network at random, and records their state."""
 
-    def __init__(self, world: Any, nodes: int, seed: int) -> None:
-        self.world, self.nodes = world, nodes
+    def __init__(self, cluster: Any, nodes: int, seed: int) -> None:
+        self.cluster, self.nodes = cluster, nodes
         self.random = random.Random(seed)
         self.pods: dict[int, tuple[str, bool, int]] = {}
         self.addresses = iter(f"10.0.{number // 250}.{number % 250 + 1}" for number in range(10_000))
 
     def step(self) -> None:
-        """Let one thing happen."""
+        """Do one random change."""
         present, absent = sorted(self.pods), sorted(set(range(self.nodes)) - set(self.pods))
-        doings = [(self.come, absent), (self.go, present), (self.restart, present), (self.move, present)]
-        doings += [(self.flip, present), (self.trouble, present), (self.trouble, present)]
-        what, whom = self.random.choice([one for one in doings if one[1]])
-        what(self.random.choice(whom))
+        changes = [(self.come, absent), (self.go, present), (self.restart, present), (self.move, present)]
+        changes += [(self.flip, present), (self.trouble, present), (self.trouble, present)]
+        change, ordinals = self.random.choice([one for one in changes if one[1]])
+        change(self.random.choice(ordinals))
 
     def come(self, ordinal: int) -> None:
         ip, ready = next(self.addresses), self.random.random() < 0.8
-        self.world.daemon(ip, dials=self.random.random() < 0.5)
-        self.world.pod(ordinal, ip, ready=ready)
+        self.cluster.daemon(ip, dials=self.random.random() < 0.5)
+        self.cluster.pod(ordinal, ip, ready=ready)
         self.pods[ordinal] = ip, ready, 0
 
     def go(self, ordinal: int) -> None:
         ip, _, _ = self.pods.pop(ordinal)
-        self.world.delete_pod(ordinal)
+        self.cluster.delete_pod(ordinal)
         self.lose(ip)
 
     def restart(self, ordinal: int) -> None:
         ip, ready, restarts = self.pods[ordinal]
-        self.world.http.daemons[ip].forget()
+        self.cluster.http.daemons[ip].forget()
         self.unlink(ip)
         self.pods[ordinal] = ip, ready, restarts + 1
-        self.world.set_pod(ordinal, restarts=restarts + 1)
+        self.cluster.set_pod(ordinal, restarts=restarts + 1)
 
     def move(self, ordinal: int) -> None:
         old, ready, restarts = self.pods[ordinal]
         ip = next(self.addresses)
-        self.world.daemon(ip)
+        self.cluster.daemon(ip)
         self.pods[ordinal] = ip, ready, restarts
-        self.world.set_pod(ordinal, ip)
+        self.cluster.set_pod(ordinal, ip)
         self.lose(old)
 
     def flip(self, ordinal: int) -> None:
         ip, ready, restarts = self.pods[ordinal]
         self.pods[ordinal] = ip, not ready, restarts
-        self.world.set_pod(ordinal, ready=not ready)
+        self.cluster.set_pod(ordinal, ready=not ready)
 
     def trouble(self, ordinal: int) -> None:
-        daemon = self.world.http.daemons[self.pods[ordinal][0]]
+        daemon = self.cluster.http.daemons[self.pods[ordinal][0]]
         daemon.script(self.random.choice(TROUBLES), times=self.random.randint(1, 4))
         if self.random.random() < 0.3:
             daemon.added.append(self.random.choice(["10.9.9.9", USERS_OWN]))
 
     def lose(self, ip: str) -> None:
-        del self.world.http.daemons[ip]
+        del self.cluster.http.daemons[ip]
         self.unlink(ip)
 
     def unlink(self, ip: str) -> None:
-        for daemon in self.world.http.daemons.values():
+        for daemon in self.cluster.http.daemons.values():
             daemon.links.discard(ip)
 
     def quiet(self) -> None:
-        """Let no more happen, and give the plugin the time that its longest waits take."""
-        for daemon in self.world.http.daemons.values():
+        """End the faults, and wait as long as the plugin's longest waits."""
+        for daemon in self.cluster.http.daemons.values():
             daemon.behave()
-        self.world.after(90, 5)
+        self.cluster.after(90, 5)
 
     def targets(self, ordinal: int) -> set[str]:
-        """Give whom a node should know, in the plainest words."""
+        """Return the peers that a node should know, computed naively."""
         reach = self.nodes - 1 if self.nodes <= 9 else min(8, -(-(self.nodes - 1) // 2))
         others = {(ordinal + distance) % self.nodes for distance in range(1, reach + 1)} - {ordinal}
         return {self.pods[other][0] for other in others if other in self.pods and self.pods[other][1]}
@@ -94,28 +94,28 @@ class Chaos:
 
 @pytest.mark.behaviour("bitcoin/B44")
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_daemon_knows_its_peers_once_it_is_quiet(world: Any, seed: int) -> None:
+def test_every_daemon_knows_its_peers_once_the_faults_end(cluster: Any, seed: int) -> None:
     nodes = 4 if seed % 3 else 11
-    replica = world.start()
-    world.net(nodes)
-    world.idle()
-    chaos = Chaos(world, nodes, seed)
+    replica = cluster.start()
+    cluster.net(nodes)
+    cluster.idle()
+    chaos = Chaos(cluster, nodes, seed)
     for _ in range(STEPS):
         chaos.step()
         if chaos.random.random() < 0.4:
-            world.after(chaos.random.choice([0.5, 1.0, 3.0]))
+            cluster.after(chaos.random.choice([0.5, 1.0, 3.0]))
     chaos.quiet()
     for ordinal, (ip, ready, _) in chaos.pods.items():
         if ready:
-            daemon = world.http.daemons[ip]
+            daemon = cluster.http.daemons[ip]
             assert {one for one in daemon.added if is_ip(one)} == chaos.targets(ordinal), (seed, ordinal)
             assert chaos.targets(ordinal) <= daemon.links
-    shown = [(one["ordinal"], one["ip"], one["ready"]) for one in world.status()["nodes"]]
+    shown = [(one["ordinal"], one["ip"], one["ready"]) for one in cluster.status()["nodes"]]
     assert shown == [(ordinal, ip, ready) for ordinal, (ip, ready, _) in sorted(chaos.pods.items())]
     replica.forget()
     for _ in range(2):
         runs = replica.runs()
         replica.enqueue(NAME)
-        world.idle()
+        cluster.idle()
         assert replica.runs() > runs
     assert replica.writes(events=True) == []

@@ -1,4 +1,4 @@
-"""The rights that `ctrlhost manifests` prints for the plugin: enough for all it does, and no more."""
+"""The rights that `ctrlhost manifests` prints for the plugin: exactly those that it uses."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import ctrlhost_bitcoin
 import pytest
 from ctrlhost_bitcoin.crds import crds
-from ctrlhost_bitcoin.names import API_VERSION, GROUP, KIND
-from ctrlhost_bitcoin.rpc import RpcClient
+from ctrlhost_bitcoin.objects.names import API_VERSION, GROUP, KIND
+from ctrlhost_bitcoin.rpc.client import RpcClient
 from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
 
 import ctrlhost
-from ctrlhost.configuration import Configuration
-from ctrlhost.host import Host
-from ctrlhost.manifests import permissions_of
-from ctrlhost.rbac import roles
+from ctrlhost.config.load import Configuration
+from ctrlhost.host.host import Host
+from ctrlhost.manifests.manifests import permissions_of
+from ctrlhost.manifests.rbac import roles
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing.faults import Faults, FaultyTransport
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,13 +34,13 @@ Right = tuple[str, str, str]
 
 @pytest.fixture
 def server() -> Iterator[Sandbox]:
-    """A sandbox that asks Roles and bindings."""
+    """A sandbox that enforces RBAC."""
     with Sandbox(rbac=True) as server:
         yield server
 
 
 def right(method: str, path: str, *, watches: bool = False) -> Right | None:
-    """Give group, resource and verb of a request; None if it is about no resource."""
+    """Return group, resource and verb of a request; None if it is about no resource."""
     parts = path.partition("?")[0].strip("/").split("/")
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:]) if len(parts) > 2 else ("", [])
     if rest[:1] == ["namespaces"] and len(rest) > 2:
@@ -52,7 +52,7 @@ def right(method: str, path: str, *, watches: bool = False) -> Right | None:
 
 
 class Recorded(FaultyTransport):
-    """A transport that keeps account of the rights that its requests take."""
+    """A transport that records the rights that its requests need."""
 
     def __init__(self, transport: Any, faults: Faults) -> None:
         super().__init__(transport, faults)
@@ -69,7 +69,7 @@ class Recorded(FaultyTransport):
 
 
 def granted(client: ctrlhost.Client, permissions: list[ctrlhost.Permission]) -> None:
-    """Grant an account what the manifests print."""
+    """Grant an account the rights in the manifests."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": "default"}}
     for made in (account, *roles(ACCOUNT, "default", permissions)):
         client.create(made)
@@ -78,7 +78,7 @@ def granted(client: ctrlhost.Client, permissions: list[ctrlhost.Permission]) -> 
 @pytest.mark.behaviour("bitcoin/B42")
 def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     http = FakeHttp(FakeDaemon("10.0.0.1"), FakeDaemon("10.0.0.2"))
-    monkeypatch.setattr("ctrlhost_bitcoin.plugin.RpcClient", partial(RpcClient, http=http))
+    monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", partial(RpcClient, http=http))
     admin = ctrlhost.Client.load(server.kubeconfig)
     for crd in crds():
         admin.apply(crd, field_manager="test")
@@ -105,7 +105,7 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
     secret = {"BC_RPC_USER": "user", "BC_RPC_PASSWORD": "password"}
     made = {"apiVersion": "v1", "kind": "Secret", "metadata": {**metadata, "name": "rpc"}, "stringData": secret}
     admin.create(made)
-    # Each write is refused once as another's may make it, so that what is live is read again.
+    # Each write conflicts once, so that the live object is read again.
     for verb, resource in (("replace", "bitcoinnetworks"), ("replace", "statefulsets"), ("replace", "services")):
         faults.next(verb, ctrlhost.Conflict("somebody was faster"), resource=resource)
     admin.create({"apiVersion": NET[0], "kind": NET[1], "metadata": metadata, "spec": {"nodes": 2, "secret": "rpc"}})
@@ -135,10 +135,10 @@ def test_the_printed_rights_are_what_the_plugin_uses(server: Sandbox, monkeypatc
     printed = {(one.group, resource, verb) for one in permissions for resource in one.resources for verb in one.verbs}
     used = {one for one in transport.used if one is not None}
     assert used <= printed, used - printed
-    # What is watched is listed where a server streams no lists.
+    # A watch needs `list` on servers that stream no lists.
     used |= {(group, resource, "list") for group, resource, verb in used if verb == "watch"}
     unused = {one for one in printed - used if one[:2] not in _HOSTS_OWN}
-    # Reads come as the usual three; and owner references that block a deletion are checked against `finalizers`.
+    # Reads come as the usual three; `finalizers` is for owner references that block a deletion.
     reads = {("", "pods", "get"), ("", "secrets", "get")}
     assert unused == {(GROUP, "bitcoinnetworks/finalizers", "update"), *reads}
     assert not any(verb.startswith("delete") for _, _, verb in printed)

@@ -1,12 +1,13 @@
-"""The RPC client: what a daemon is told, and what its answers and failures become."""
+"""The RPC client: its requests, and how it reads answers and failures."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin import rpc
-from ctrlhost_bitcoin.rpc import AddedNode, Credentials, RpcClient, RpcError, RpcTarget
+from ctrlhost_bitcoin.rpc import errors
+from ctrlhost_bitcoin.rpc.client import AddedNode, Credentials, RpcClient, RpcTarget
+from ctrlhost_bitcoin.rpc.errors import RpcError
 from ctrlhost_bitcoin.testing.daemon import Fails, FakeDaemon, FakeHttp, Reply, Slow
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
@@ -37,7 +38,7 @@ def test_a_target_keeps_what_it_was_given_and_shows_no_password() -> None:
 
 
 @behaviour("bitcoin/U12", "bitcoin/U19")
-def test_a_client_made_for_a_daemon_calls_it_when_none_is_named(daemons: FakeDaemons) -> None:
+def test_a_client_calls_its_default_daemon_without_a_target(daemons: FakeDaemons) -> None:
     ours, other = daemons.start("127.0.0.1", 0), daemons.start("127.0.0.2", 0)
     client = RpcClient(at(ours))
     client.add_node(None, "10.0.0.3")
@@ -54,7 +55,7 @@ def test_a_client_can_be_given_another_http_layer() -> None:
     client = RpcClient(RpcTarget("10.0.0.1", 18332, Credentials("user", "password")), http=FakeHttp(daemon))
     client.add_node(None, "10.0.0.3")
     assert daemon.added == ["10.0.0.3"]
-    with pytest.raises(rpc.Refused):
+    with pytest.raises(errors.Refused):
         client.call(RpcTarget("10.0.0.2", 18332, HERE.credentials), "uptime")
 
 
@@ -80,36 +81,33 @@ def test_a_node_is_added_and_removed(client: RpcClient, daemon: FakeDaemon) -> N
     assert daemon.added == []
 
 
-def test_errors_of_the_list_are_told_by_their_code(client: RpcClient, daemon: FakeDaemon) -> None:
+def test_errors_of_the_list_are_distinguished_by_their_codes(client: RpcClient, daemon: FakeDaemon) -> None:
     client.add_node(at(daemon), "10.0.0.5")
     with pytest.raises(RpcError) as twice:
         client.add_node(at(daemon), "10.0.0.5")
     with pytest.raises(RpcError) as absent:
         client.remove_node(at(daemon), "10.0.0.6")
     with pytest.raises(RpcError) as apart:
-        client.disconnect(at(daemon), "10.0.0.6")
-    told = [
-        (error.value.is_already_added, error.value.is_not_added, error.value.is_not_connected)
-        for error in (twice, absent, apart)
-    ]
-    assert told == [(True, False, False), (False, True, False), (False, False, True)]
+        client.call(at(daemon), "disconnectnode", "10.0.0.6")
+    codes = [error.value.code for error in (twice, absent, apart)]
+    assert codes == [errors.ALREADY_ADDED, errors.NOT_ADDED, errors.NOT_CONNECTED]
 
 
-def test_a_daemon_is_made_to_dial_and_to_hang_up(client: RpcClient, daemons: FakeDaemons) -> None:
+def test_a_daemon_dials_and_disconnects_on_request(client: RpcClient, daemons: FakeDaemons) -> None:
     one, two = daemons.start("127.0.0.1", 0, dials=False), daemons.start("127.0.0.2", 0)
     client.add_node(at(one), two.host)
     assert client.added_nodes(at(one)) == [AddedNode(two.host, False)]
     client.onetry(at(one), two.host)
     assert client.added_nodes(at(one)) == [AddedNode(two.host, True)]
-    client.disconnect(at(one), two.host)
+    client.call(at(one), "disconnectnode", two.host)
     assert client.added_nodes(at(one)) == [AddedNode(two.host, False)]
 
 
-def test_a_list_of_added_nodes_of_another_shape_is_no_answer(client: RpcClient, daemon: FakeDaemon) -> None:
+def test_a_malformed_list_of_added_nodes_is_a_protocol_failure(client: RpcClient, daemon: FakeDaemon) -> None:
     for shape in ("null", "{}", "[1]", '[{"addednode":5,"connected":true}]', '[{"addednode":"a","connected":"yes"}]'):
         client = RpcClient(http=FakeHttp(daemon))
         daemon.script(Reply(body=f'{{"result":{shape},"id":1}}'.encode()), times=1)
-        with pytest.raises(rpc.Protocol):
+        with pytest.raises(errors.Protocol):
             client.added_nodes(at(daemon))
 
 
@@ -131,7 +129,7 @@ def test_requests_are_json_rpc_two_with_typed_parameters(
     assert first.headers[""] == "POST / HTTP/1.1"
     assert first.headers["host"] == f"127.0.0.1:{daemon.port}"
     assert first.headers["content-type"] == "application/json"
-    # The daemon compares with the header of the UTF-8 text, and answered.
+    # The daemon accepted the header, which it compares with that of the UTF-8 text.
     assert daemon.logins_refused == 0
 
 
@@ -157,7 +155,7 @@ def test_one_failing_item_of_a_batch_leaves_the_others(client: RpcClient, daemon
         ],
     )
     assert added is None
-    assert twice.is_already_added
+    assert twice.code == errors.ALREADY_ADDED
     assert unknown.code == -32601
     assert [one["addednode"] for one in listed] == ["10.0.0.3", "10.0.0.4"]
     assert len({call.content["id"] for call in daemon.calls}) == 4
@@ -173,11 +171,11 @@ def test_repeated_and_missing_ids_spoil_only_their_items(daemon: FakeDaemon) -> 
     daemon.script(Reply(body=f"[{items}]".encode()))
     client = RpcClient(http=FakeHttp(daemon))
     first, second, third, fourth, fifth = client.batch(at(daemon), [("uptime", [])] * 5)
-    assert isinstance(first, rpc.Protocol)
-    assert isinstance(second, rpc.Protocol)
+    assert isinstance(first, errors.Protocol)
+    assert isinstance(second, errors.Protocol)
     assert third == "c"
     assert (fourth.reason, fourth.code) == ("RpcError", -32600)
-    assert isinstance(fifth, rpc.Protocol)
+    assert isinstance(fifth, errors.Protocol)
 
 
 def test_an_error_for_a_whole_batch_is_raised(daemon: FakeDaemon) -> None:
@@ -188,7 +186,7 @@ def test_an_error_for_a_whole_batch_is_raised(daemon: FakeDaemon) -> None:
     assert whole.value.code == -32700
     for body in (b'"text"', b"7", b'{"result":1,"id":1}', b'{"result":1,"id":-1}'):
         daemon.script(Reply(body=body), times=1)
-        with pytest.raises(rpc.Protocol):
+        with pytest.raises(errors.Protocol):
             client.batch(at(daemon), [("uptime", [])])
 
 
@@ -200,7 +198,7 @@ def test_every_call_is_observed_with_its_outcome(daemon: FakeDaemon) -> None:
     for call in (("getnetworkinfo",), ("addnode", "10.0.0.4", "add"), ("getpeerinfo",)):
         try:
             client.call(at(daemon), *call)
-        except rpc.RpcFailure:
+        except errors.RpcFailure:
             continue
     client.batch(at(daemon), [("getpeerinfo", []), ("addnode", ["10.0.0.4", "remove"])])
     outcomes: list[Any] = [("getnetworkinfo", "WarmingUp"), ("addnode", "Timeout"), ("getpeerinfo", "ok")]

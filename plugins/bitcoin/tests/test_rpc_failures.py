@@ -1,4 +1,4 @@
-"""The RPC client and daemons that do not answer as they should, or not at all."""
+"""The RPC client with daemons whose answers are invalid, late or missing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_bitcoin import rpc
-from ctrlhost_bitcoin.rpc import Credentials, RpcClient, RpcTarget
+from ctrlhost_bitcoin.rpc import errors
+from ctrlhost_bitcoin.rpc.client import Credentials, RpcClient, RpcTarget
 from ctrlhost_bitcoin.testing.daemon import Fails, FakeDaemon, Raw, Reply, Silent, Slow
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ def test_each_answer_has_its_class(
     make: Any, daemon: FakeDaemon, behaviour: Any, reason: str, code: int | None
 ) -> None:
     daemon.script(behaviour)
-    with pytest.raises(rpc.RpcFailure) as caught:
+    with pytest.raises(errors.RpcFailure) as caught:
         make().call(at(daemon), "getnetworkinfo")
     assert caught.value.reason == reason
     assert getattr(caught.value, "code", None) == code
@@ -100,7 +100,7 @@ def test_each_answer_has_its_class(
 
 
 def test_a_wrong_password_is_refused_without_showing_it(make: Any, daemon: FakeDaemon) -> None:
-    with pytest.raises(rpc.Unauthorized) as caught:
+    with pytest.raises(errors.Unauthorized) as caught:
         make().call(at(daemon, "not-the-one"), "uptime")
     assert "not-the-one" not in f"{caught.value!r} {caught.value}"
     assert daemon.calls == []
@@ -109,7 +109,7 @@ def test_a_wrong_password_is_refused_without_showing_it(make: Any, daemon: FakeD
 def test_a_body_without_a_length_is_cut_off_at_the_limit(make: Any, daemon: FakeDaemon) -> None:
     piece = b"100000\r\n" + b"a" * 0x100000 + b"\r\n"
     daemon.script(Raw((b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[piece] * 40)))
-    with pytest.raises(rpc.Protocol, match="larger than 8 MiB"):
+    with pytest.raises(errors.Protocol, match="larger than 8 MiB"):
         make().call(at(daemon), "uptime")
 
 
@@ -119,11 +119,11 @@ def test_a_body_of_almost_the_limit_is_read(make: Any, daemon: FakeDaemon) -> No
     assert make().call(at(daemon), "uptime") == text
 
 
-def test_nobody_there_is_refused_and_a_name_is_never_looked_up(make: Any, daemons: FakeDaemons) -> None:
+def test_a_closed_port_is_refused_and_a_name_is_never_resolved(make: Any, daemons: FakeDaemons) -> None:
     daemon = daemons.start("127.0.0.1", 0)
     daemons.down(daemon)
     for host in (daemon.host, "localhost", "peer.example", "", "256.1.1.1", "a" * 300, "ä.example"):
-        with pytest.raises(rpc.Refused):
+        with pytest.raises(errors.Refused):
             make().call(RpcTarget(host, daemon.port, Credentials("user", "password")), "uptime")
 
 
@@ -132,7 +132,7 @@ def test_an_answer_that_does_not_come_or_never_ends_is_a_timeout(make: Any, daem
     late = Raw((b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n", *[b"a"] * 500), pause=0.02)
     for behaviour in (Silent(), drip, late):
         daemon.script(behaviour, times=1)
-        with pytest.raises(rpc.Timeout):
+        with pytest.raises(errors.Timeout):
             make(timeout=0.3).call(at(daemon), "uptime")
 
 
@@ -147,7 +147,7 @@ def test_a_listener_whose_queue_is_full_is_a_timeout_of_the_connection(make: Any
             one.connect_ex(listener.getsockname())
             filling.append(one)
         target = RpcTarget("127.0.0.1", listener.getsockname()[1], Credentials("user", "password"))
-        with pytest.raises(rpc.Timeout):
+        with pytest.raises(errors.Timeout):
             make(connect_timeout=0.2, timeout=0.2).call(target, "uptime")
         for one in filling:
             one.close()
@@ -165,24 +165,24 @@ def test_an_idle_connection_that_the_daemon_closed_is_replaced_unseen(
     client.add_node(at(daemon), "10.0.0.3")
     assert daemon.called() == ["getnetworkinfo", "getnetworkinfo", "addnode"]
     assert daemons.connections == 2
-    # Cut after the request instead of before it: once more, and only once.
+    # Cut after the request instead of before it: one retry only.
     daemon.script(Raw(), times=1)
     client.call(at(daemon), "getpeerinfo")
     assert daemons.connections == 3
     daemon.script(Raw())
-    with pytest.raises(rpc.Refused):
+    with pytest.raises(errors.Refused):
         client.call(at(daemon), "getpeerinfo")
     assert daemon.called().count("getpeerinfo") == 4
 
 
 @behaviour("bitcoin/B32")
 def test_dialling_has_a_longer_limit_than_other_calls(make: Any, daemon: FakeDaemon) -> None:
-    # As 5 s of a real daemon's dialling are between the 5 s of other calls and its own 8 s.
+    # In between the limits, like the 5 s of a real daemon's dialling.
     client = make(timeout=0.2, onetry_timeout=5)
     daemon.script(Slow(0.5))
     client.onetry(at(daemon), "10.0.0.3")
     assert daemon.called("addnode") == [["10.0.0.3", "onetry"]]
-    with pytest.raises(rpc.Timeout):
+    with pytest.raises(errors.Timeout):
         client.call(at(daemon), "getnetworkinfo")
 
 
@@ -190,7 +190,7 @@ def test_a_failed_exchange_leaves_no_connection_to_reuse(make: Any, daemons: Fak
     client = make(timeout=0.3)
     for behaviour in (Slow(0.6), Reply(200, HUGE), Raw((b"junk\r\n",))):
         daemon.script(behaviour, times=1)
-        with pytest.raises(rpc.RpcFailure):
+        with pytest.raises(errors.RpcFailure):
             client.call(at(daemon), "getnetworkinfo")
         before = daemons.connections
         client.call(at(daemon), "getnetworkinfo")
@@ -198,7 +198,7 @@ def test_a_failed_exchange_leaves_no_connection_to_reuse(make: Any, daemons: Fak
         daemons.hang_up(daemon)
 
 
-def test_connections_that_were_idle_for_long_are_not_tried(
+def test_connections_idle_for_too_long_are_not_used(
     make: Any, daemons: FakeDaemons, daemon: FakeDaemon, manual_clock: ManualClock
 ) -> None:
     client = make(clock=manual_clock)
@@ -219,7 +219,7 @@ def test_only_so_many_calls_run_at_a_time_for_each_daemon_and_in_all(make: Any, 
     with ThreadPoolExecutor(8) as pool:
         waiting = [pool.submit(client.call, at(daemon), "uptime") for daemon in (one, one, one, one, two, two)]
         eventually(lambda: len(one.calls) == 2 and len(two.calls) == 1)
-        # Those that wait are told at once, those under way end with their connections.
+        # Waiting calls fail at once, those in flight end with their connections.
         client.close()
         for daemon in (one, two):
             daemons.down(daemon)

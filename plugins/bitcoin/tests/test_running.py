@@ -1,4 +1,4 @@
-"""The plugin among others: what it may, what it says, how it stops, and who it holds up."""
+"""The plugin in a host: CRD checks, events, start, stop and isolation."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from typing import Any
 
 import ctrlhost_bitcoin
 import pytest
+from ctrlhost_bitcoin.controller import Reconciler
 from ctrlhost_bitcoin.crds import crds
-from ctrlhost_bitcoin.reconciler import Reconciler
 
 import ctrlhost
-from plugins.bitcoin.tests.world import NAME, NET
-from tests.waiting import eventually
+from plugins.bitcoin.tests.cluster import NAME, NET
+from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
 
 
 @behaviour("bitcoin/B19")
-def test_a_crd_that_drops_the_nodes_of_the_status_is_called_too_old(
-    world: Any, caplog: pytest.LogCaptureFixture
+def test_a_crd_that_drops_the_nodes_of_the_status_is_reported_as_too_old(
+    cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.start()
+    cluster.start()
     (old,) = copy.deepcopy(crds())
     del old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["nodes"]
-    world.client.apply(old, field_manager="test")
+    cluster.client.apply(old, field_manager="test")
 
     def pruned() -> bool:
-        # The server takes some time to serve by another schema.
-        probe = world.net(0, name="probe")
+        # The server takes some time to switch to another schema.
+        probe = cluster.net(0, name="probe")
         probe["status"] = {"nodes": [], "replicas": 0}
         try:
-            written = world.client.replace(probe, "status")
+            written = cluster.client.replace(probe, "status")
         except ctrlhost.Conflict:
             return False
         finally:
-            world.client.delete(*NET, "probe", "test")
+            cluster.client.delete(*NET, "probe", "test")
         return "nodes" not in written["status"]
 
-    world.replicas[0].host.wait_for(pruned)
-    world.net(3)
-    world.replicas[0].host.wait_for(lambda: "the CRD is older than the plugin" in caplog.text)
+    cluster.replicas[0].host.wait_for(pruned)
+    cluster.net(3)
+    cluster.replicas[0].host.wait_for(lambda: "the CRD is older than the plugin" in caplog.text)
     assert "status.nodes" in caplog.text
 
 
 @behaviour("bitcoin/B19")
-def test_a_crd_that_is_too_old_is_named_at_the_start_with_no_network_there(
-    world: Any, caplog: pytest.LogCaptureFixture
+def test_a_crd_that_is_too_old_is_reported_at_the_start_without_networks(
+    cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (runtime,) = world.start().host.host.plugins
+    (runtime,) = cluster.start().host.host.plugins
     ctrlhost_bitcoin.ctrlhost_synced(runtime.context)
     assert "older than the plugin" not in caplog.text
     (old,) = copy.deepcopy(crds())
@@ -57,7 +57,7 @@ def test_a_crd_that_is_too_old_is_named_at_the_start_with_no_network_there(
     del schema["status"]["properties"]["nodes"]["items"]["properties"]["dnsName"]
     schema["status"]["properties"]["nodes"]["items"]["required"].remove("dnsName")
     del schema["spec"]["properties"]["readiness"]
-    world.client.apply(old, field_manager="test")
+    cluster.client.apply(old, field_manager="test")
     ctrlhost_bitcoin.ctrlhost_synced(runtime.context)
     (line,) = [one for one in caplog.records if "the CRD is older than the plugin" in one.getMessage()]
     assert "lacks spec.readiness, status.nodes[].dnsName," in line.getMessage()
@@ -66,83 +66,83 @@ def test_a_crd_that_is_too_old_is_named_at_the_start_with_no_network_there(
 
 @behaviour("bitcoin/B39")
 def test_events_that_are_refused_change_nothing_and_equal_ones_are_counted(
-    world: Any, caplog: pytest.LogCaptureFixture
+    cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    replica = world.start(resync="0s")
+    replica = cluster.start(resync="0s")
     faults = replica.host.faults
     faults.next("create", ctrlhost.Forbidden("no events for you"), resource="events", times=100)
-    world.net(2)
-    world.idle()
-    world.pods(2)
-    world.idle()
-    assert world.condition("MeshConverged") == ("True", "Converged")
+    cluster.net(2)
+    cluster.idle()
+    cluster.pods(2)
+    cluster.idle()
+    assert cluster.condition("MeshConverged") == ("True", "Converged")
     assert replica.host.events("test") == []
     refused = [one.getMessage() for one in caplog.records if "no events for you" in one.getMessage()]
-    # One line for each event, though a reconcile comes by again and again.
+    # One line for each event, though the network is reconciled many times.
     assert len(refused) == len(set(refused)) == 3
 
     faults.clear()
     faults.next("create", ctrlhost.ServerError("no"), resource="services", times=5)
-    world.client.delete("v1", "Service", f"{NAME}-svc", "test")
-    world.idle()
-    world.after(30, 0.5)
-    # One Event for all of them: the first is created, the second makes it a series, whose end tells how many they were.
+    cluster.client.delete("v1", "Service", f"{NAME}-svc", "test")
+    cluster.idle()
+    cluster.after(30, 0.5)
+    # One Event for all: the second failure turns it into a series, whose end has the count.
 
     def counted() -> bool:
-        world.clock.advance(20)
-        (event,) = world.events("CreateFailed")
+        cluster.clock.advance(20)
+        (event,) = cluster.events("CreateFailed")
         return (event.get("series") or {}).get("count") == 5
 
     eventually(counted, what="the end of a series of five")
     patches = [one for one in replica.writes(events=True) if "/events/" in one.path]
     assert {one.method for one in patches} == {"PATCH"}
-    assert world.svc()["spec"]["clusterIP"] == "None"
+    assert cluster.svc()["spec"]["clusterIP"] == "None"
 
 
 @behaviour("bitcoin/B40")
-def test_nothing_is_reconciled_before_all_caches_are_full(world: Any) -> None:
-    replica = world.start(settle=False)
+def test_nothing_is_reconciled_before_all_caches_are_full(cluster: Any) -> None:
+    replica = cluster.start(settle=False)
     replica.host.faults.next("list", ctrlhost.ServerError("later"), resource="pods", times=1000)
     replica.host.faults.next("watch", ctrlhost.ServerError("later"), resource="pods", times=1000)
     replica.host.host.start()
     host = replica.host
     eventually(lambda: host.controllers)
     eventually(lambda: sum(one.has_synced for one in host.controllers["bitcoin/bitcoin"].informers) >= 3)
-    world.net(3)
+    cluster.net(3)
     seen = host.controllers["bitcoin/bitcoin"].informers[0]
     eventually(lambda: len(seen.lister.list()) == 1)
     assert replica.runs() == 0
     assert replica.writes() == []
     host.faults.clear()
     for _ in range(20):
-        world.clock.advance(5)
+        cluster.clock.advance(5)
     eventually(lambda: replica.runs() > 0)
 
 
 @behaviour("bitcoin/B40")
-def test_a_stop_in_the_middle_of_a_pass_begins_no_call_and_writes_no_half_of_a_status(world: Any) -> None:
-    replica = world.start()
-    world.net(3)
-    world.idle()
-    under_way, let_go = threading.Event(), threading.Event()
+def test_a_stop_during_a_pass_starts_no_call_and_writes_no_partial_status(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.net(3)
+    cluster.idle()
+    in_flight, released = threading.Event(), threading.Event()
     posts: list[str] = []
-    post = world.http.post
+    post = cluster.http.post
 
     def held(host: str, *arguments: Any, **limits: Any) -> Any:
         posts.append(host)
-        under_way.set()
-        assert let_go.wait(30)
+        in_flight.set()
+        assert released.wait(30)
         return post(host, *arguments, **limits)
 
-    world.http.post = held
-    world.pods(3)
-    assert under_way.wait(30)
+    cluster.http.post = held
+    cluster.pods(3)
+    assert in_flight.wait(30)
     eventually(lambda: len(posts) >= 1)
     stopping = threading.Thread(target=replica.host.host.stop, args=(20,))
     stopping.start()
     eventually(lambda: replica.host.host.stopping.is_set() and replica.plugin.rpc._slots._closed)
     begun = len(posts)
-    let_go.set()
+    released.set()
     stopping.join(30)
     assert not stopping.is_alive()
     assert len(posts) == begun
@@ -155,7 +155,7 @@ def test_a_stop_in_the_middle_of_a_pass_begins_no_call_and_writes_no_half_of_a_s
 
 
 @behaviour("bitcoin/B41")
-def test_a_network_that_makes_the_plugin_fail_holds_up_no_other(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_makes_the_plugin_fail_blocks_no_other(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     call = Reconciler.__call__
 
     def failing(self: Reconciler, ctx: ctrlhost.Context, request: ctrlhost.Request) -> Any:
@@ -164,15 +164,15 @@ def test_a_network_that_makes_the_plugin_fail_holds_up_no_other(world: Any, monk
         return call(self, ctx, request)
 
     monkeypatch.setattr(Reconciler, "__call__", failing)
-    replica = world.start()
-    world.net(1, name="bad")
-    world.net(2, name="good")
-    world.idle()
+    replica = cluster.start()
+    cluster.net(1, name="bad")
+    cluster.net(2, name="good")
+    cluster.idle()
     for number in (1, 2):
-        world.daemon(f"10.0.0.{number}")
-        world.pod(number - 1, f"10.0.0.{number}", name="good")
-    world.idle()
-    assert world.condition("Ready", "good") == ("True", "Ready")
-    assert world.status("bad") == {}
+        cluster.daemon(f"10.0.0.{number}")
+        cluster.pod(number - 1, f"10.0.0.{number}", name="good")
+    cluster.idle()
+    assert cluster.condition("Ready", "good") == ("True", "Ready")
+    assert cluster.status("bad") == {}
     (runtime,) = replica.host.host.plugins
     assert runtime.state == "running"

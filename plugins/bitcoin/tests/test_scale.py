@@ -1,4 +1,4 @@
-"""Hundreds of networks at once: what a cold start costs, and what rest costs."""
+"""Hundreds of networks: the cost of a cold start, and of no change."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctrlhost_bitcoin.crds import crds
-from ctrlhost_bitcoin.names import API_VERSION, KIND
+from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
 from ctrlhost_bitcoin.testing.servers import FakeDaemons
 
 import ctrlhost
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 NETWORKS, NODES = 200, 3
 PROMISED = 20.0
-"""Seconds for the cold start on a machine that has nothing else to do; the test waits for several times as long."""
+"""Seconds for the cold start on an idle machine; the test waits several times as long."""
 NETWORK_OF_PODS = ipaddress.ip_network(f"127.{100 + os.getpid() % 100}.0.0/16")
 log = logging.getLogger(__name__)
 
 
 @pytest.fixture
 def daemons() -> Iterator[FakeDaemons]:
-    """A daemon behind each address that a pod may get."""
+    """A daemon at each address that a pod may get."""
     with FakeDaemons() as daemons:
         for number in range(1, NETWORKS * NODES + 1):
             daemons.start(str(NETWORK_OF_PODS[number]))
@@ -39,7 +39,7 @@ def daemons() -> Iterator[FakeDaemons]:
 
 
 def shape(method: str, path: str) -> str:
-    """Name a write by its method, what it is to, and in which network's name."""
+    """Return the method and the resource of a write."""
     parts = path.partition("?")[0].split("/")
     at = parts.index("namespaces") + 2
     return f"{method} {'/'.join([parts[at], *parts[at + 2 :]])}"
@@ -54,7 +54,7 @@ def is_served(client: ctrlhost.Client) -> bool:
 
 
 def noted(host: Any) -> list[tuple[str, str]]:
-    """Note the writes of a host from now on: what each is, and its path."""
+    """Record the writes of a host from now on, each with its shape and its path."""
     sent: list[tuple[str, str]] = []
     transport: Any = host.host.client.transport
     request = transport.request
@@ -69,7 +69,7 @@ def noted(host: Any) -> list[tuple[str, str]]:
 
 
 def everywhere(host: Any, wanted: str) -> Callable[[], bool]:
-    """Ask whether the host knows all networks to have a condition with a reason; each that has it is asked once."""
+    """Return a check that all networks in the cache have a condition with a reason; each is found once."""
     informer = host.controllers["bitcoin/bitcoin"].informers[0]
     left = [f"net-{number}" for number in range(NETWORKS)]
 
@@ -86,7 +86,7 @@ def everywhere(host: Any, wanted: str) -> Callable[[], bool]:
 
 
 def make_pods(client: ctrlhost.Client) -> None:
-    """Make the pods of all StatefulSets, ready, as if they had come up while no host ran."""
+    """Create ready pods for all StatefulSets, as if they had started while no host ran."""
     addresses = iter(str(NETWORK_OF_PODS[number]) for number in range(1, NETWORKS * NODES + 1))
     for sts in client.list("apps/v1", "StatefulSet", "default"):
         owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True}
@@ -130,7 +130,7 @@ def test_two_hundred_networks_start_cold_with_few_writes_and_rest_with_none(
     begun, taken = time.monotonic(), time.process_time()
     second.start()
     eventually(everywhere(second, "Ready=Ready"), 5 * PROMISED, "all networks to be ready")
-    # Server, host and daemons share the process, and its one interpreter.
+    # Server, host and daemons share one process.
     taken = time.process_time() - taken
     log.info(
         "%d networks of %d nodes, cold: %.1f s (%.1f s of it busy)", NETWORKS, NODES, time.monotonic() - begun, taken
@@ -162,6 +162,6 @@ def test_two_hundred_networks_start_cold_with_few_writes_and_rest_with_none(
     at_rest = len(more)
     resyncs(2)
     assert more[at_rest:] == []
-    # Before the daemons go, which would give it something to do.
+    # Before the daemons stop, which would cause work.
     second.stop(60)
     client.close()

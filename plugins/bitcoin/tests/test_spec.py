@@ -1,4 +1,4 @@
-"""What a network may be called and asked to be: by the schema, and by the reconciler for objects older than it."""
+"""Names and specs: validated by the schema, and by the reconciler for older objects."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from ctrlhost_bitcoin.crds import crds
+from ctrlhost_bitcoin.objects.spec import Rejected, read_spec
 from ctrlhost_bitcoin.settings import BitcoinSettings
-from ctrlhost_bitcoin.spec import Invalid, read_spec
 
 import ctrlhost
-from plugins.bitcoin.tests.world import NAME, NET, STS
+from plugins.bitcoin.tests.cluster import NAME, NET, STS
 
 CRD = (
     "apiextensions.k8s.io/v1",
@@ -27,7 +27,7 @@ def network(name: str = NAME, **spec: Any) -> dict[str, Any]:
 
 
 def lax() -> dict[str, Any]:
-    """Give the CRD as it was before it had rules."""
+    """Return the CRD without its rules."""
     (crd,) = crds()
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["metadata"], schema["required"]
@@ -37,70 +37,70 @@ def lax() -> dict[str, Any]:
 
 @pytest.mark.behaviour("bitcoin/B8")
 @pytest.mark.parametrize("nodes", [-1, 101, "3", 2.5, pytest.param(ABSENT, id="absent")], ids=repr)
-def test_an_impossible_number_of_nodes_is_refused_by_the_schema(world: Any, nodes: Any) -> None:
-    world.start()
+def test_an_impossible_number_of_nodes_is_refused_by_the_schema(cluster: Any, nodes: Any) -> None:
+    cluster.start()
     with pytest.raises(ctrlhost.Invalid, match=r"spec\.nodes"):
-        world.client.create(network(nodes=nodes))
+        cluster.client.create(network(nodes=nodes))
 
 
 @pytest.mark.behaviour("bitcoin/B8")
 @pytest.mark.parametrize("nodes", [-1, 101, "3", 2.5, pytest.param(ABSENT, id="absent")], ids=repr)
-def test_an_impossible_number_of_nodes_is_only_told_of(world: Any, nodes: Any) -> None:
-    replica = world.start()
-    world.client.apply(lax(), field_manager="ctrlhost")
-    replica.host.wait_for(lambda: _served(world))
+def test_an_impossible_number_of_nodes_is_only_reported(cluster: Any, nodes: Any) -> None:
+    replica = cluster.start()
+    cluster.client.apply(lax(), field_manager="ctrlhost")
+    replica.host.wait_for(lambda: _served(cluster))
     replica.forget()
-    world.client.create(network(nodes=nodes))
-    world.idle()
-    assert world.condition("Reconciled") == ("False", "InvalidSpec")
-    assert world.condition("Ready") == ("False", "InvalidSpec")
-    assert world.client.find(*STS, f"{NAME}-sts", "test") is None
+    cluster.client.create(network(nodes=nodes))
+    cluster.idle()
+    assert cluster.condition("Reconciled") == ("False", "InvalidSpec")
+    assert cluster.condition("Ready") == ("False", "InvalidSpec")
+    assert cluster.client.find(*STS, f"{NAME}-sts", "test") is None
     assert {one.path.rpartition("/")[2] for one in replica.writes()} == {"status"}
-    # The probe may have been seen as well, before it was deleted.
-    (event,) = [one for one in world.events("InvalidSpec") if one["regarding"]["name"] == NAME]
+    # The probe may have been reconciled as well, before it was deleted.
+    (event,) = [one for one in cluster.events("InvalidSpec") if one["regarding"]["name"] == NAME]
     assert "spec.nodes" in event["note"]
     assert replica.host.controllers["bitcoin/bitcoin"].status().errors == 0
     replica.forget()
     replica.enqueue()
-    world.idle()
+    cluster.idle()
     assert replica.writes(events=True) == []
 
 
-def _served(world: Any) -> bool:
-    """Say whether the server judges by the new schema by now."""
+def _served(cluster: Any) -> bool:
+    """Return whether the server uses the new schema by now."""
     try:
-        world.client.delete(*NET, world.client.create(network("probe", nodes=1000))["metadata"]["name"], "test")
+        cluster.client.delete(*NET, cluster.client.create(network("probe", nodes=1000))["metadata"]["name"], "test")
     except ctrlhost.Invalid:
         return False
     return True
 
 
 @pytest.mark.behaviour("bitcoin/B9")
-def test_names_are_refused_that_can_not_work(world: Any) -> None:
-    world.start()
+def test_names_that_cannot_work_are_refused(cluster: Any) -> None:
+    cluster.start()
     for name in ("1net", "my.net", "a" * 49):
         with pytest.raises(ctrlhost.Invalid, match=r"metadata\.name"):
-            world.client.create(network(name))
+            cluster.client.create(network(name))
     longest = "a" * 48
-    world.client.create(network(longest))
-    world.idle()
-    assert world.sts(longest)["spec"]["replicas"] == 3
+    cluster.client.create(network(longest))
+    cluster.idle()
+    assert cluster.sts(longest)["spec"]["replicas"] == 3
     for name in ("1net", "my.net", "a" * 49, "net-", "Net", ""):
-        with pytest.raises(Invalid) as raised:
+        with pytest.raises(Rejected) as raised:
             read_spec(network(name), BitcoinSettings())
         assert raised.value.reason == "InvalidName"
 
 
 @pytest.mark.behaviour("bitcoin/B9")
-def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(world: Any) -> None:
-    replica = world.start()
-    world.client.apply(lax(), field_manager="ctrlhost")
-    replica.host.wait_for(lambda: _served(world))
-    world.client.create(network("a" * 49))
-    world.idle()
-    assert world.condition("Reconciled", "a" * 49) == ("False", "InvalidName")
-    assert len(world.events("InvalidName")) == 1
-    assert world.client.find(*STS, f"{'a' * 49}-sts", "test") is None
+def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(cluster: Any) -> None:
+    replica = cluster.start()
+    cluster.client.apply(lax(), field_manager="ctrlhost")
+    replica.host.wait_for(lambda: _served(cluster))
+    cluster.client.create(network("a" * 49))
+    cluster.idle()
+    assert cluster.condition("Reconciled", "a" * 49) == ("False", "InvalidName")
+    assert len(cluster.events("InvalidName")) == 1
+    assert cluster.client.find(*STS, f"{'a' * 49}-sts", "test") is None
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ def test_a_name_from_before_the_schema_gets_a_status_and_nothing_else(world: Any
     ],
     ids=lambda spec: next(iter(spec)),
 )
-def test_absurd_values_are_refused_twice(world: Any, spec: dict[str, Any]) -> None:
-    world.start()
+def test_absurd_values_are_refused_twice(cluster: Any, spec: dict[str, Any]) -> None:
+    cluster.start()
     (field,) = spec
     with pytest.raises(ctrlhost.Invalid, match=rf"spec\.{field}"):
-        world.client.create(network(**spec))
-    with pytest.raises(Invalid, match=rf"spec\.{field}"):
+        cluster.client.create(network(**spec))
+    with pytest.raises(Rejected, match=rf"spec\.{field}"):
         read_spec(network(**spec), BitcoinSettings())
 
 
@@ -132,7 +132,7 @@ def test_settings_fill_in_what_a_network_leaves_out() -> None:
     assert (spec.image, spec.rpc_port, spec.p2p_port, spec.readiness, spec.args) == ("mine", 1, 2, "Cli", None)
     spec = read_spec(network(image="own", rpcPort=3, p2pPort=4, args=[], readiness="Rest", secret=""), settings)
     assert (spec.image, spec.rpc_port, spec.p2p_port, spec.readiness, spec.args) == ("own", 3, 4, "Rest", ())
-    with pytest.raises(Invalid, match="both"):
+    with pytest.raises(Rejected, match="both"):
         read_spec(network(rpcPort=2), settings)
 
 
@@ -148,6 +148,6 @@ def test_settings_fill_in_what_a_network_leaves_out() -> None:
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_settings_that_can_not_work_are_refused(wrong: dict[str, Any]) -> None:
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong)).replace("_", "-")):
         BitcoinSettings(**wrong)

@@ -1,22 +1,21 @@
-"""The status as it is put together from what one pass found."""
+"""The status, assembled from the outcome of a pass."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_bitcoin import verdicts
-from ctrlhost_bitcoin.status import Wanted
-from ctrlhost_bitcoin.verdicts import Verdict
+from ctrlhost_bitcoin import status
+from ctrlhost_bitcoin.status import Verdict, Wanted
 
 if TYPE_CHECKING:
     from ctrlhost.testing import ManualClock
 
 FOUND = {
-    verdicts.RECONCILED: verdicts.FINE,
-    verdicts.CREDENTIALS_READY: Verdict(True, "FromSecret", "using secret rpc"),
-    verdicts.NODES_READY: Verdict(True, "AllReady", "3 of 3 nodes are ready"),
+    status.RECONCILED: status.FINE,
+    status.CREDENTIALS_READY: Verdict(True, "FromSecret", "using secret rpc"),
+    status.NODES_READY: Verdict(True, "AllReady", "3 of 3 nodes are ready"),
 }
-MESHED = {verdicts.MESH_CONVERGED: Verdict(True, "Converged", "2 ready nodes know and reach their peers")}
+MESHED = {status.MESH_CONVERGED: Verdict(True, "Converged", "2 ready nodes know and reach their peers")}
 
 
 def ready(network: dict[str, Any]) -> tuple[str, str]:
@@ -28,7 +27,7 @@ def test_a_network_whose_nodes_changed_is_not_ready_before_they_were_asked(manua
     network: dict[str, Any] = {"metadata": {"name": "net", "generation": 1}, "spec": {"nodes": 3}}
     network["status"] = Wanted(FOUND | MESHED).applied(network, manual_clock)
     assert ready(network) == ("True", "Ready")
-    # The mesh of before is still shown as converged, but a node that joined is not in it yet.
+    # The old mesh is still shown as converged, but does not include the new node.
     network["status"] = Wanted(dict(FOUND)).applied(network, manual_clock)
     assert ready(network) == ("False", "Converging")
     network["status"] = Wanted(FOUND | MESHED).applied(network, manual_clock)

@@ -1,9 +1,9 @@
-"""Who is told of whom."""
+"""The peers of each node."""
 
 from __future__ import annotations
 
 import pytest
-from ctrlhost_bitcoin.targets import address, ip_of, is_ip, offsets, targets
+from ctrlhost_bitcoin.mesh.targets import address, ip_of, is_ip, offsets, targets
 
 
 def everybody(nodes: int) -> dict[int, str]:
@@ -67,16 +67,16 @@ def test_a_node_has_one_spelling(ip: str, port: int, text: str) -> None:
     "text",
     ["peer.example", "10.0.0.9:19000", "[fd00::9]:18444", "fd00:0:0::9", "", "10.0.0.256", "010.0.0.1", "[10.0.0.1]"],
 )
-def test_any_other_spelling_is_a_users(text: str) -> None:
+def test_any_other_spelling_belongs_to_a_user(text: str) -> None:
     assert ip_of(text, 18444) is None
 
 
 @pytest.mark.parametrize("text", ["10.0.0.9", "[10.0.0.9]:19000", "fd00::9:19000", "peer:19000", ":19000", "[]:19000"])
-def test_with_another_port_bare_addresses_are_a_users(text: str) -> None:
+def test_with_another_port_bare_addresses_belong_to_a_user(text: str) -> None:
     assert ip_of(text, 19000) is None
 
 
-def test_what_is_no_ip_is_told() -> None:
+def test_is_ip_recognises_addresses_only() -> None:
     assert is_ip("fd00::1")
     assert not is_ip("")
     assert not is_ip("localhost")

@@ -1,4 +1,4 @@
-"""Fixtures: the builders of objects, the world to put them in, and a record of what happens to the routes."""
+"""Fixtures: object builders, a cluster, and a recorder of route changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from plugins.hostname.tests.cluster import INGRESS, Cluster, History
 from plugins.hostname.tests.objects import Objects
-from plugins.hostname.tests.world import INGRESS, History, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,33 +26,33 @@ def objects() -> type[Objects]:
 
 @pytest.fixture
 def clock(manual_clock: ManualClock) -> ManualClock:
-    """The clock that everything in a test runs on."""
+    """The clock of the whole test."""
     return manual_clock
 
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody listens on, for the status pages."""
+    """A free port for the status pages."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
         return port
 
 
 @pytest.fixture
-def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, free_port: int) -> Iterator[World]:
+def cluster(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock, free_port: int) -> Iterator[Cluster]:
     """A sandbox and, once started, a host with the plugin; both end with the test."""
-    world = World(sandbox, ctrlhost_host, clock, free_port)
-    yield world
-    world.client.close()
+    cluster = Cluster(sandbox, ctrlhost_host, clock, free_port)
+    yield cluster
+    cluster.client.close()
 
 
 @pytest.fixture
-def history(world: World) -> Iterator[Callable[..., History]]:
-    """Begin to record what happens to the routes."""
+def history(cluster: Cluster) -> Iterator[Callable[..., History]]:
+    """Start a recorder of route changes."""
     with ExitStack() as stack:
 
         def record(kind: tuple[str, str] = INGRESS) -> History:
-            recording = History(world, kind)
+            recording = History(cluster, kind)
             stack.callback(recording.stop)
             return recording
 

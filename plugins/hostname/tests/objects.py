@@ -1,4 +1,4 @@
-"""Leases, declarations and routes for the tests, those of the examples among them."""
+"""Builders of leases, ProviderHosts, Manifests and routes, including those of the examples."""
 
 from __future__ import annotations
 
@@ -6,18 +6,32 @@ import copy
 from typing import Any
 
 import pytest
-from ctrlhost_hostname.bech32 import encode_address
 from ctrlhost_hostname.ingress import IngressRoutes
-from ctrlhost_hostname.lease import LeaseID
+from ctrlhost_hostname.lease import _CHARSET, LeaseID, _expand, _polymod
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS
 from ctrlhost_hostname.routes import Directive
+
+
+def encode_address(prefix: str, data: bytes) -> str:
+    """Encode bytes as an address with its checksum."""
+    length = -(-len(data) * 8 // 5)
+    bits = int.from_bytes(data, "big") << length * 5 - len(data) * 8
+    return encode_words(prefix, [bits >> 5 * (length - 1 - position) & 31 for position in range(length)])
+
+
+def encode_words(prefix: str, words: list[int]) -> str:
+    """Encode five-bit words as an address with its checksum."""
+    checksum = _polymod([*_expand(prefix), *words, *[0] * 6]) ^ 1
+    words = [*words, *(checksum >> 5 * (5 - position) & 31 for position in range(6))]
+    return f"{prefix}1" + "".join(_CHARSET[word] for word in words)
+
 
 PROVIDER = encode_address("akash", bytes(range(101, 121)))
 OWNER = encode_address("akash", bytes(range(1, 21)))
 OTHER_OWNER = encode_address("akash", bytes(range(41, 61)))
 LONGEST = ".".join(["a" * 50] * 4) + "." + "b" * 49
 
-#: Hostnames that no claim can be of.
+#: Hostnames that are invalid in a claim.
 IMPOSSIBLE = [
     pytest.param("*.example.com", marks=pytest.mark.behaviour("hostname/35")),
     pytest.param("Shop.Example.com", marks=pytest.mark.behaviour("hostname/36")),
@@ -165,7 +179,7 @@ class Objects:
 
     @staticmethod
     def http_route_crd() -> dict[str, Any]:
-        """As much of the Gateway API's CRD as matters here: the defaults that the server fills in."""
+        """The part of the Gateway API's CRD that the tests need: the defaults of the server."""
         backend = {
             "type": "object",
             "properties": {

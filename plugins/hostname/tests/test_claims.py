@@ -5,24 +5,25 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ctrlhost_hostname.bech32 import encode_address
 from ctrlhost_hostname.claims import Claim, check_hostname, choose_holder, read_claim
 from ctrlhost_hostname.errors import InvalidClaimError
 
-from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST
+import ctrlhost
+from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST, encode_address
 
 
 def test_a_provider_host_reads_as_a_claim(objects):
-    spec = objects.provider_host("shop.example.com", objects.first)["spec"]
-    assert read_claim("shop", spec, "2026-06-29T14:44:46Z", "akash") == Claim(
+    host = objects.provider_host("shop.example.com", objects.first, name="shop")
+    host["metadata"]["creationTimestamp"] = "2026-06-29T14:44:46Z"
+    assert read_claim(ctrlhost.Object(host), "akash") == Claim(
         "shop", "shop.example.com", objects.first, "web", 80, "2026-06-29T14:44:46Z"
     )
 
 
 @pytest.mark.behaviour("hostname/33")
 def test_upper_case_addresses_give_the_lease_of_lower_case_ones(objects):
-    spec = objects.provider_host("shop.example.com", objects.first, owner=objects.owner.upper())["spec"]
-    claim = read_claim("shop", spec, "", "akash")
+    host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, owner=objects.owner.upper()))
+    claim = read_claim(host, "akash")
     assert claim.lease == objects.first
     assert claim.lease.namespace == objects.first.namespace
 
@@ -38,7 +39,7 @@ def test_upper_case_addresses_give_the_lease_of_lower_case_ones(objects):
         "münchen.example",
     ],
 )
-def test_a_hostname_that_can_not_name_a_route_is_an_invalid_claim(hostname):
+def test_a_hostname_that_cannot_name_a_route_is_an_invalid_claim(hostname):
     with pytest.raises(InvalidClaimError) as caught:
         check_hostname(hostname)
     assert caught.value.reason == "hostname"
@@ -46,7 +47,7 @@ def test_a_hostname_that_can_not_name_a_route_is_an_invalid_claim(hostname):
 
 @pytest.mark.behaviour("hostname/37")
 @pytest.mark.parametrize("hostname", [LONGEST, "a" * 64 + ".example.com", "a", "1.2.3.example", "256.1.1.1"])
-def test_a_hostname_may_be_253_characters_and_its_labels_as_long_as_they_like(hostname):
+def test_a_hostname_may_have_253_characters_and_labels_of_any_length(hostname):
     assert len(LONGEST) == 253
     check_hostname(hostname)
 
@@ -69,24 +70,24 @@ def test_a_hostname_may_be_253_characters_and_its_labels_as_long_as_they_like(ho
         ({"service_name": 5}, "decode"),
     ],
 )
-def test_what_does_not_fit_makes_a_claim_invalid(objects, change, reason):
-    spec = objects.provider_host("shop.example.com", objects.first, **change)["spec"]
+def test_an_invalid_field_makes_a_claim_invalid(objects, change, reason):
+    host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, **change))
     with pytest.raises(InvalidClaimError) as caught:
-        read_claim("shop", spec, "", "akash")
+        read_claim(host, "akash")
     assert caught.value.reason == reason
 
 
 def test_an_empty_spec_is_an_invalid_claim():
     with pytest.raises(InvalidClaimError):
-        read_claim("shop", None, "", "akash")
+        read_claim(ctrlhost.Object({"metadata": {"name": "shop"}}), "akash")
 
 
 @pytest.mark.behaviour("hostname/34")
 def test_an_owner_of_32_bytes_is_a_valid_claim_although_no_label_can_hold_it(objects):
     long = encode_address("akash", bytes(32))
     assert len(long) == 64
-    spec = objects.provider_host("shop.example.com", objects.first, owner=long)["spec"]
-    assert read_claim("shop", spec, "", "akash").lease.owner == long
+    host = ctrlhost.Object(objects.provider_host("shop.example.com", objects.first, owner=long))
+    assert read_claim(host, "akash").lease.owner == long
 
 
 def claim(name, lease, created="2026-01-01T00:00:00Z"):
@@ -95,7 +96,7 @@ def claim(name, lease, created="2026-01-01T00:00:00Z"):
 
 @pytest.mark.behaviour("hostname/39")
 @pytest.mark.behaviour("hostname/41")
-def test_the_holder_is_the_same_in_whatever_order_the_claims_come(objects):
+def test_the_holder_does_not_depend_on_the_order_of_the_claims(objects):
     canonical = claim("shop.example.com", objects.first, "2026-03-01T00:00:00Z")
     live = claim("b", objects.second, "2026-02-01T00:00:00Z")
     old = claim("c", objects.third, "2026-01-01T00:00:00Z")
@@ -109,7 +110,7 @@ def test_the_holder_is_the_same_in_whatever_order_the_claims_come(objects):
             assert holder == expected
 
 
-def test_a_flagged_claim_comes_after_every_other(objects):
+def test_a_flagged_claim_ranks_last(objects):
     canonical, other = claim("shop.example.com", objects.first), claim("z", objects.second)
     flagged = {objects.first}
     assert choose_holder([canonical, other], flagged=flagged.__contains__, incumbents={objects.first}) == other

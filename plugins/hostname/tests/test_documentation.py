@@ -1,4 +1,4 @@
-"""The page of the plugin and its example objects say what the code does."""
+"""The plugin's page and examples match the code."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_the_page_names_every_right(mode):
         assert set(permission.verbs) <= set(re.findall(r"[a-z]+", line.rpartition("| ")[2] or line.split("|")[-2]))
 
 
-def test_the_examples_do_what_their_names_say(world, objects):
-    world.start()
+def test_the_examples_do_what_their_names_say(cluster, objects):
+    cluster.start()
     seen = {}
     for file in EXAMPLES:
         for thing in yaml.safe_load_all(file.read_text(encoding="utf-8")):
-            apply(world, thing, delete=file.stem.endswith("-delete"))
-        world.idle()
-        seen[file.stem[3:]] = world.routes()
+            apply(cluster, thing, delete=file.stem.endswith("-delete"))
+        cluster.idle()
+        seen[file.stem[3:]] = cluster.routes()
     shop, api, blog = "shop.example.com", "api.example.com", "blog.example.com"
     late = objects.lease(7003).namespace
     moved = {(objects.second.namespace, shop), (objects.third.namespace, api)}
@@ -67,14 +67,14 @@ def test_the_examples_do_what_their_names_say(world, objects):
         "arrived": {*moved, (late, blog)},
         "release-delete": {(objects.second.namespace, shop), (late, blog)},
     }
-    assert [event["regarding"]["name"] for event in world.host.events("lease")] == ["shop-of-somebody-else"]
+    assert [event["regarding"]["name"] for event in cluster.host.events("lease")] == ["shop-of-somebody-else"]
 
 
-def apply(world, thing, *, delete):
+def apply(cluster, thing, *, delete):
     metadata = thing["metadata"]
     if thing["kind"] == "Namespace":
-        world.namespace(metadata["name"])
+        cluster.namespace(metadata["name"])
     elif delete:
-        world.client.delete(thing["apiVersion"], thing["kind"], metadata["name"], metadata["namespace"])
+        cluster.client.delete(thing["apiVersion"], thing["kind"], metadata["name"], metadata["namespace"])
     else:
-        world.client.apply(thing, field_manager="kubectl")
+        cluster.client.apply(thing, field_manager="kubectl")

@@ -1,4 +1,4 @@
-"""Routes that somebody else changed, and a watch that breaks, on the sandbox."""
+"""Routes that another client changed, and broken watches, on the sandbox."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ PREFIX = "nginx.ingress.kubernetes.io/"
 
 
 @pytest.fixture
-def connected(world, objects):
-    world.lease(objects.first)
-    world.declare(SHOP, objects.first)
-    world.start()
-    return world
+def connected(cluster, objects):
+    cluster.lease(objects.first)
+    cluster.declare(SHOP, objects.first)
+    cluster.start()
+    return cluster
 
 
 def content(route):
     return route["metadata"]["labels"], route["metadata"]["annotations"], route["spec"]
 
 
-def updates(world):
-    return world.metric("provider_kube_calls", action="networking-ingresses-update", result="success")
+def updates(cluster):
+    return cluster.metric("provider_kube_calls", action="networking-ingresses-update", result="success")
 
 
 @pytest.mark.behaviour("hostname/51")
-def test_a_deleted_route_comes_back_the_same(connected, objects):
+def test_a_deleted_route_is_created_again_unchanged(connected, objects):
     before = connected.route(SHOP, objects.first)
     connected.client.delete("networking.k8s.io/v1", "Ingress", SHOP, objects.first.namespace)
     connected.idle()
@@ -65,7 +65,7 @@ def test_a_deleted_route_comes_back_the_same(connected, objects):
         },
     ],
 )
-def test_an_edit_of_our_own_parts_is_put_right_by_one_put(connected, objects, patch):
+def test_an_edit_of_our_own_parts_is_reverted_by_one_put(connected, objects, patch):
     before = connected.route(SHOP, objects.first)
     connected.edit_route(SHOP, objects.first, patch)
     connected.idle()
@@ -74,7 +74,7 @@ def test_an_edit_of_our_own_parts_is_put_right_by_one_put(connected, objects, pa
 
 
 @pytest.mark.behaviour("hostname/53")
-def test_a_foreign_annotation_stays_until_the_next_write(connected, objects):
+def test_a_foreign_annotation_is_kept_until_the_next_write(connected, objects):
     connected.edit_route(SHOP, objects.first, {"metadata": {"annotations": {"foreign": "yes"}}})
     connected.idle()
     assert updates(connected) == 0
@@ -87,7 +87,7 @@ def test_a_foreign_annotation_stays_until_the_next_write(connected, objects):
 
 @pytest.mark.behaviour("hostname/54")
 @pytest.mark.parametrize("label", ["akash.network", "akash.network/lease.id.dseq"])
-def test_a_label_that_was_taken_off_comes_back(connected, objects, label):
+def test_a_removed_label_is_restored(connected, objects, label):
     before = connected.route(SHOP, objects.first)
     connected.edit_route(SHOP, objects.first, {"metadata": {"labels": {label: None}}})
     connected.idle()
@@ -108,11 +108,11 @@ def test_a_label_that_was_taken_off_comes_back(connected, objects, label):
     [ctrlhost.Expired("too old resource version"), ctrlhost.TransportError("connection reset")],
     ids=["410", "cut"],
 )
-def test_a_broken_watch_is_mended_without_a_write(connected, objects, error):
+def test_a_broken_watch_is_restored_without_a_write(connected, objects, error):
     before, asleep = connected.revision(), connected.clock.waiters()
     connected.host.faults.next("watch", error, resource="ingresses", times=1)
     connected.server.drop_watches()
-    # The reflector sleeps until it tries again; time that goes by before it does would be lost on it.
+    # The reflector waits before its retry; time that passes before it waits has no effect.
     connected.host.wait_for(lambda: connected.host.faults.left() == 0 and connected.clock.waiters() > asleep)
     connected.clock.advance(60)
     connected.idle()
@@ -123,7 +123,7 @@ def test_a_broken_watch_is_mended_without_a_write(connected, objects, error):
 
 
 @pytest.mark.behaviour("hostname/68")
-def test_repeated_events_write_nothing(connected, objects):
+def test_repeated_events_cause_no_write(connected, objects):
     before = connected.revision()
     for turn in range(20):
         connected.touch(SHOP, f"{turn}")

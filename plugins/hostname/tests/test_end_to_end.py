@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 
+from plugins.hostname.tests.cluster import until
 from plugins.hostname.tests.objects import Objects
-from plugins.hostname.tests.world import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ class Running:
         return self.process.wait(timeout=30)
 
     def lease(self) -> LeaseID:
-        """Make a lease that no other test has, with its namespace and the services of the examples."""
+        """Create the namespace of a new lease."""
         lease = Objects.lease(next(_dseq))
         metadata = {"name": lease.namespace}
         self.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
@@ -71,7 +71,7 @@ class Running:
 
 @pytest.fixture
 def running(control_plane: Any, namespace: str, free_port: int, tmp_path: Path) -> Iterator[Running]:
-    """A host that serves its pages, so one that has set up its plugin."""
+    """A host whose pages are served, so its plugin is set up."""
     host = Running(control_plane, namespace, free_port, tmp_path / "log")
     try:
         until(
@@ -127,7 +127,7 @@ def test_hostnames_are_connected_moved_repaired_and_released(running: Running) -
     until(lambda: hostname not in running.page("/managed-hostnames"))
 
 
-def test_a_late_manifest_heals_its_hostname_and_a_conflict_is_reported(running: Running) -> None:
+def test_a_late_manifest_connects_its_hostname_and_a_conflict_is_reported(running: Running) -> None:
     lease, other = running.lease(), running.lease()
     until(lambda: _established(running))
     hostname = f"blog-{lease.dseq}.example.com"
@@ -157,7 +157,7 @@ def test_a_signal_ends_the_process_and_removes_no_route(running: Running) -> Non
 
 
 def _established(running: Running) -> bool:
-    """Say whether the server has both kinds."""
+    """Return whether both CRDs are established."""
     return all(
         any(
             condition["type"] == "Established" and condition["status"] == "True"

@@ -11,6 +11,8 @@ from ctrlhost_hostname.gateway import GatewayRoutes, NginxProvider
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS, HTTPOptions, decode_services, find_expose
 from ctrlhost_hostname.routes import Connection, Directive
 
+from ctrlhost import Object
+
 nginx = NginxProvider("16k")
 routes = GatewayRoutes("akash-gateway", "akash-gateway", nginx)
 
@@ -125,18 +127,18 @@ def test_an_empty_buffer_size_leaves_its_annotation_out():
     assert "nginx.org/proxy-buffer-size" not in NginxProvider("").annotations(DEFAULT_HTTP_OPTIONS)
 
 
-def test_what_the_server_fills_in_is_no_difference(objects):
+def test_defaults_of_the_server_are_no_difference(objects):
     desired = routes.build(directive(objects))
     live = copy.deepcopy(desired)
     live["spec"]["rules"][0]["backendRefs"][0].update({"group": "", "kind": "Service", "weight": 1})
     del live["spec"]["parentRefs"][0]["kind"]
     live["metadata"]["annotations"]["foreign"] = "yes"
     live["status"] = {"parents": []}
-    assert not routes.differs(live, desired)
+    assert not routes.differs(Object(live), desired)
 
 
 @pytest.mark.parametrize("change", ["annotation", "label", "weight", "hostnames", "parent", "timeouts", "nothing left"])
-def test_a_change_of_our_own_parts_counts(objects, change):
+def test_a_change_of_our_own_parts_is_a_difference(objects, change):
     desired = routes.build(directive(objects, options=HTTPOptions(max_body_size=1)))
     live = copy.deepcopy(desired)
     match change:
@@ -153,13 +155,14 @@ def test_a_change_of_our_own_parts_counts(objects, change):
         case "timeouts":
             live["spec"]["rules"][0]["timeouts"] = {"request": "5s"}
         case _:
-            live = {}
-    assert routes.differs(live, desired)
+            live = {"metadata": {"name": "shop.example.com"}}
+    assert routes.differs(Object(live), desired)
 
 
 def test_a_route_reads_as_its_connection(objects):
     built = routes.build(directive(objects))
     built["spec"]["hostnames"].append("second.example.com")
+    built = Object(built)
     assert routes.connection(built) == Connection("shop.example.com", objects.first, "web", 80)
     assert not routes.is_plain(built, "shop.example.com")
 
@@ -173,8 +176,8 @@ def test_a_route_reads_as_its_connection(objects):
         ({"hostnames": ["a"], "rules": [{"backendRefs": [{"name": "web"}]}]}, "backend ref has no port"),
     ],
 )
-def test_a_route_that_we_could_not_have_written_says_what_is_odd(objects, spec, message):
-    live = {**routes.build(directive(objects)), "spec": spec}
+def test_the_error_of_a_foreign_route_names_the_invalid_part(objects, spec, message):
+    live = Object({**routes.build(directive(objects)), "spec": spec})
     with pytest.raises(InvalidConnectionError) as caught:
         routes.connection(live)
     assert str(caught.value) == f"kube: invalid hostname connection: {message}"

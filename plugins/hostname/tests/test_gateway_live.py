@@ -11,9 +11,9 @@ HTTP_ROUTE = ("gateway.networking.k8s.io/v1", "HTTPRoute")
 
 
 @pytest.fixture
-def gateway(world, objects):
-    world.install(objects.http_route_crd())
-    return world
+def gateway(cluster, objects):
+    cluster.install(objects.http_route_crd())
+    return cluster
 
 
 @pytest.mark.behaviour("hostname/24")
@@ -51,7 +51,7 @@ def test_a_hostname_gets_its_http_route_and_loses_it_with_the_lease(gateway, obj
     assert gateway.managed() == {}
 
 
-def test_what_the_server_fills_in_causes_no_write(gateway, objects):
+def test_defaults_of_the_server_cause_no_write(gateway, objects):
     gateway.lease(objects.first)
     gateway.declare(SHOP, objects.first)
     gateway.start(ingress_mode="gateway-api")
@@ -104,11 +104,11 @@ def test_the_map_is_rebuilt_from_http_routes(gateway, objects):
     assert gateway.revision(HTTP_ROUTE) == before
 
 
-def test_without_the_crds_of_the_gateway_api_the_plugin_waits(world, objects):
-    world.lease(objects.first)
-    world.declare(SHOP, objects.first)
-    world.start(ingress_mode="gateway-api")
-    (runtime,) = world.host.host.plugins
+def test_without_the_crds_of_the_gateway_api_the_plugin_waits(cluster, objects):
+    cluster.lease(objects.first)
+    cluster.declare(SHOP, objects.first)
+    cluster.start(ingress_mode="gateway-api")
+    (runtime,) = cluster.host.host.plugins
     assert runtime.state == "waiting"
     assert "HTTPRoute" in runtime.reason or "httproutes" in runtime.reason
-    assert world.get("/health").status == 200
+    assert cluster.get("/health").status == 200

@@ -1,13 +1,13 @@
-"""The ignore list: counting, flagging, pruning, forgiving, and how it is shown."""
+"""The ignore list: counting, flagging, pruning, forgiving, and its JSON."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from ctrlhost_hostname.errors import ResourceNotFoundError, Retry, go_type_name, is_counted, retry_class
+from ctrlhost_hostname.errors import ManifestDecodeError, ResourceNotFoundError, for_retry, go_type_name, is_counted
 from ctrlhost_hostname.ignore_list import IgnoreList
-from ctrlhost_hostname.prepared import PreparedPages
+from ctrlhost_hostname.pages import PreparedPages
 
 import ctrlhost
 
@@ -23,7 +23,7 @@ def missing(lease):
 
 
 @pytest.mark.behaviour("hostname/3")
-def test_a_list_over_its_limit_is_pruned_below_what_it_was(clock, objects):
+def test_a_list_over_its_limit_shrinks_when_pruned(clock, objects):
     ignored = make(clock, entry_limit=19)
     assert ignored.prune() is False
     for dseq in range(20):
@@ -34,7 +34,7 @@ def test_a_list_over_its_limit_is_pruned_below_what_it_was(clock, objects):
     assert ignored.prune() is False
 
 
-def test_pruning_drops_what_is_too_old_and_then_the_oldest(clock, objects):
+def test_pruning_drops_expired_entries_and_then_the_oldest(clock, objects):
     ignored = make(clock, entry_limit=2, age_limit=10)
     for dseq in range(5):
         ignored.record(objects.lease(dseq), "h.example", missing(objects.lease(dseq)))
@@ -46,7 +46,7 @@ def test_pruning_drops_what_is_too_old_and_then_the_oldest(clock, objects):
     assert len(ignored) == 2
 
 
-def test_an_entry_of_exactly_the_age_limit_is_not_too_old(clock, objects):
+def test_an_entry_of_exactly_the_age_limit_has_not_expired(clock, objects):
     ignored = make(clock, entry_limit=1, age_limit=10)
     ignored.record(objects.lease(1), "h.example", missing(objects.lease(1)))
     clock.advance(10)
@@ -86,14 +86,14 @@ def test_a_lease_is_flagged_by_the_failure_that_reaches_the_limit(clock, objects
     assert not ignored.is_flagged(objects.second)
 
 
-def test_a_failure_limit_of_zero_is_one(clock, objects):
+def test_a_failure_limit_of_zero_means_one(clock, objects):
     ignored = make(clock, failure_limit=0)
     assert not ignored.is_flagged(objects.first)
     assert ignored.record(objects.first, "h.example", missing(objects.first))
 
 
 @pytest.mark.behaviour("hostname/48")
-def test_only_another_manifest_forgives(clock, objects):
+def test_only_a_changed_manifest_forgives(clock, objects):
     changes = []
     ignored = make(clock, failure_limit=1, changed=lambda: changes.append(1))
     ignored.record(objects.first, "h.example", missing(objects.first), None)
@@ -128,7 +128,7 @@ def test_the_list_is_shown_as_upstream_shows_it(clock, objects):
 
 
 @pytest.mark.behaviour("hostname/75")
-def test_the_characters_of_html_are_escaped(clock, objects):
+def test_html_characters_are_escaped(clock, objects):
     ignored = make(clock)
     ignored.record(objects.first, "h.example", Exception('<b>"not found" & more\u2028ü</b>'))
     shown = ignored.to_json().decode()
@@ -139,27 +139,33 @@ def test_the_characters_of_html_are_escaped(clock, objects):
 @pytest.mark.parametrize(
     ("error", "counted", "retry"),
     [
-        (ResourceNotFoundError("manifest for x"), True, Retry.CONSTANT),
-        (ctrlhost.NotFound('namespaces "x" not found'), True, Retry.CONSTANT),
-        (ctrlhost.Forbidden("role was not found"), True, Retry.CONSTANT),
-        (ctrlhost.TransportError("EOF"), False, Retry.BACK_OFF),
-        (ctrlhost.Conflict("changed"), False, Retry.BACK_OFF),
-        (ctrlhost.Forbidden("because it is being terminated"), False, Retry.BACK_OFF),
-        (ctrlhost.Unauthorized(), False, Retry.BACK_OFF),
-        (ctrlhost.ServerError("boom"), False, Retry.BACK_OFF),
-        (ctrlhost.TooManyRequests("slow", retry_after=7.0), False, Retry.BACK_OFF),
-        (ctrlhost.TooManyRequests("slow"), False, Retry.BACK_OFF),
-        (ctrlhost.Invalid("label too long"), False, Retry.PARKED),
-        (ctrlhost.BadRequest("no"), False, Retry.PARKED),
-        (ctrlhost.BadRequest('host "h" and path "/" is already defined in ingress a/h'), False, Retry.DELAY),
+        (ResourceNotFoundError("manifest for x"), True, ctrlhost.RetryAfter),
+        (ctrlhost.NotFound('namespaces "x" not found'), True, ctrlhost.RetryAfter),
+        (ctrlhost.Forbidden("role was not found"), True, ctrlhost.RetryAfter),
+        (ctrlhost.TransportError("EOF"), False, None),
+        (ctrlhost.Conflict("changed"), False, None),
+        (ctrlhost.Forbidden("because it is being terminated"), False, None),
+        (ctrlhost.Unauthorized(), False, None),
+        (ctrlhost.ServerError("boom"), False, None),
+        (ctrlhost.TooManyRequests("slow", retry_after=7.0), False, None),
+        (ctrlhost.TooManyRequests("slow"), False, None),
+        (ManifestDecodeError("port"), False, ctrlhost.TerminalError),
+        (ctrlhost.Invalid("label too long"), False, ctrlhost.TerminalError),
+        (ctrlhost.BadRequest("no"), False, ctrlhost.TerminalError),
+        (ctrlhost.BadRequest('host "h" and path "/" is already defined in ingress a/h'), False, ctrlhost.RetryAfter),
     ],
 )
 def test_a_failure_counts_and_is_retried_by_its_kind(error, counted, retry):
     assert is_counted(error) is counted
-    assert retry_class(error) is retry
+    raised = for_retry(error, 3.0)
+    assert type(raised) is (retry or type(error))
+    assert str(raised) == str(error)
+    assert (raised is error) is (retry is None)
+    if retry is ctrlhost.RetryAfter:
+        assert raised.seconds == 3.0
 
 
-def test_the_type_of_an_error_is_named_as_go_names_it():
+def test_the_type_of_an_error_has_its_go_name():
     assert go_type_name(ResourceNotFoundError("x")) == "*fmt.wrapError"
     assert go_type_name(ctrlhost.Forbidden("x")) == "*errors.StatusError"
     assert go_type_name(ctrlhost.TransportError("x")) == "*errors.errorString"

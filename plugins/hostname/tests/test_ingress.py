@@ -1,4 +1,4 @@
-"""The Ingress of a hostname: its content byte by byte, what counts as different, what can be read from one."""
+"""The Ingress of a hostname: its exact content, its differences, and reading it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ctrlhost_hostname.ingress import IngressRoutes, ingress_annotations
 from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.manifest import DEFAULT_HTTP_OPTIONS, HTTPOptions, decode_services, find_expose
 from ctrlhost_hostname.routes import Connection, Directive
+
+from ctrlhost import Object
 
 routes = IngressRoutes()
 
@@ -52,7 +54,7 @@ def from_manifest(objects, hostname, lease, services, service, port):
     return Directive(hostname, lease, service, port, expose.http_options.or_defaults())
 
 
-def test_a_manifest_without_options_gives_the_ingress_of_the_defaults(objects):
+def test_a_manifest_without_options_gives_the_default_ingress(objects):
     built = from_manifest(objects, "shop.example.com", objects.first, objects.web_services(), "web", 80)
     assert routes.build(built) == yaml.safe_load(CASE_A)
 
@@ -64,7 +66,7 @@ def test_a_manifest_without_options_gives_the_ingress_of_the_defaults(objects):
         ("jobs.example.com", "worker", 8081, ("104857600", "off", "1", "3", "60", "30")),
     ],
 )
-def test_explicit_options_are_taken_literally(objects, hostname, service, port, annotations):
+def test_explicit_options_are_used_literally(objects, hostname, service, port, annotations):
     built = routes.build(from_manifest(objects, hostname, objects.third, objects.api_and_worker(), service, port))
     prefix = "nginx.ingress.kubernetes.io/proxy-"
     keys = (
@@ -97,7 +99,7 @@ def test_a_directive_has_the_port_of_the_provider_host(objects):
 
 
 @pytest.mark.behaviour("hostname/2")
-def test_small_options_round_up_and_the_port_outside_is_the_one_used(objects):
+def test_small_options_round_up_and_the_external_port_is_used(objects):
     options = {
         "max_body_size": 1,
         "read_timeout": 2,
@@ -163,7 +165,7 @@ def test_a_case_that_begins_with_one_to_five_gets_a_prefix(cases, text):
 
 
 def changed(live, *path, to):
-    copied = copy.deepcopy(live)
+    copied = Object(live).to_dict()
     place = copied
     for step in path[:-1]:
         place = place[step]
@@ -171,19 +173,19 @@ def changed(live, *path, to):
         del place[path[-1]]
     else:
         place[path[-1]] = to
-    return copied
+    return Object(copied)
 
 
 @pytest.mark.behaviour("hostname/53")
-def test_only_our_own_parts_count_as_different(objects):
+def test_foreign_parts_are_no_difference(objects):
     desired = routes.build(directive(objects))
-    assert not routes.differs(desired, desired)
+    assert not routes.differs(Object(desired), desired)
     live = copy.deepcopy(desired)
     live["metadata"]["annotations"]["foreign"] = "yes"
     live["metadata"]["labels"]["foreign"] = "yes"
     live["metadata"]["finalizers"] = ["foreign/finalizer"]
     live["status"] = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
-    assert not routes.differs(live, desired)
+    assert not routes.differs(Object(live), desired)
 
 
 @pytest.mark.parametrize(
@@ -203,13 +205,13 @@ def test_only_our_own_parts_count_as_different(objects):
         (("spec",), None),
     ],
 )
-def test_a_change_of_our_own_parts_counts(objects, path, value):
+def test_a_change_of_our_own_parts_is_a_difference(objects, path, value):
     desired = routes.build(directive(objects))
     assert routes.differs(changed(desired, *path, to=value), desired)
 
 
 def test_an_ingress_reads_as_its_connection(objects):
-    built = routes.build(directive(objects))
+    built = Object(routes.build(directive(objects)))
     assert routes.connection(built) == Connection("shop.example.com", objects.first, "web", 80)
     named = changed(built, "spec", "rules", 0, "http", "paths", 0, "backend", "service", "port", to={"name": "http"})
     assert routes.connection(named).service_port == 0
@@ -234,13 +236,13 @@ def test_an_ingress_reads_as_its_connection(objects):
         (("spec",), None, "invalid number of rules 0"),
     ],
 )
-def test_an_ingress_that_we_could_not_have_written_says_what_is_odd(objects, path, value, message):
+def test_the_error_of_a_foreign_ingress_names_the_invalid_part(objects, path, value, message):
     live = changed(routes.build(directive(objects)), *path, to=value)
     with pytest.raises(InvalidConnectionError) as caught:
         routes.connection(live)
     assert str(caught.value) == f"kube: invalid hostname connection: {message}"
 
 
-def test_an_ingress_without_labels_is_no_connection(objects):
+def test_an_ingress_without_labels_is_not_a_connection(objects):
     with pytest.raises(LabelError):
         routes.connection(changed(routes.build(directive(objects)), "metadata", "labels", to=None))

@@ -1,12 +1,13 @@
-"""Leases: addresses, the namespace, the labels and the way back."""
+"""Leases: addresses, the namespace, and the labels in both directions."""
 
 from __future__ import annotations
 
 import hashlib
 
 import pytest
-from ctrlhost_hostname.bech32 import AddressError, encode_address, normalise_address
-from ctrlhost_hostname.lease import LabelError, LeaseID, lease_from_labels
+from ctrlhost_hostname.lease import AddressError, LabelError, LeaseID, lease_from_labels, normalise_address
+
+from plugins.hostname.tests.objects import encode_address, encode_words
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_the_namespace_is_the_hash_of_the_lease(objects, which, text, digest, na
     assert lease.namespace == namespace
 
 
-def test_a_lease_is_found_again_from_its_labels(objects):
+def test_a_lease_is_recovered_from_its_labels(objects):
     assert lease_from_labels(objects.third.labels) == objects.third
     assert objects.third.labels["akash.network"] == "true"
 
@@ -60,7 +61,7 @@ def test_a_lease_is_found_again_from_its_labels(objects):
         ({"oseq": "²"}, 'kube: invalid label value: oseq "²" not a uint'),
     ],
 )
-def test_labels_that_name_no_lease_say_which_label_is_wrong(objects, change, message):
+def test_the_error_of_invalid_labels_names_the_label(objects, change, message):
     labels = dict(objects.first.labels)
     for part, value in change.items():
         if value is None:
@@ -72,7 +73,7 @@ def test_labels_that_name_no_lease_say_which_label_is_wrong(objects, change, mes
     assert str(caught.value) == message
 
 
-def test_empty_addresses_in_labels_pass(objects):
+def test_empty_addresses_in_labels_are_accepted(objects):
     labels = {**objects.first.labels, "akash.network/lease.id.owner": "", "akash.network/lease.id.provider": ""}
     assert lease_from_labels(labels) == LeaseID("", 7001, 1, 1, "")
 
@@ -85,7 +86,7 @@ def test_a_removal_selects_by_four_labels_without_the_provider(objects):
 
 
 @pytest.mark.parametrize("length", [1, 5, 20, 32, 255])
-def test_an_address_that_was_encoded_is_valid(length):
+def test_an_encoded_address_is_valid(length):
     address = encode_address("akash", bytes(range(length)))
     assert normalise_address(address, "akash") == address
 
@@ -114,19 +115,14 @@ def test_an_upper_case_address_becomes_lower_case(objects):
         ("akash1" + "q" * 1018, "invalid bech32 string length 1024"),
     ],
 )
-def test_a_bad_address_says_why(address, message):
+def test_the_error_of_an_invalid_address_names_the_reason(address, message):
     with pytest.raises(AddressError) as caught:
         normalise_address(address, "akash")
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("words", [[1], [0, 1], [0, 0, 0]])
-def test_words_that_are_no_whole_bytes_are_refused(words):
-    from ctrlhost_hostname import bech32
-
-    expanded = bech32._expand("akash") + words
-    checksum = bech32._polymod(expanded + [0] * 6) ^ 1
-    words = words + [checksum >> 5 * (5 - position) & 31 for position in range(6)]
-    address = "akash1" + "".join(bech32._CHARSET[word] for word in words)
+def test_words_that_are_not_whole_bytes_are_rejected(words):
+    address = encode_words("akash", words)
     with pytest.raises(AddressError, match="invalid incomplete group"):
         normalise_address(address, "akash")

@@ -1,4 +1,4 @@
-"""Manifests: reading them, choosing the expose, the HTTP options that count."""
+"""Manifests: decoding, choosing the expose, and the effective HTTP options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def spec_of(*services):
 
 
 @pytest.mark.behaviour("hostname/1")
-def test_options_that_are_all_zero_become_the_defaults():
+def test_all_zero_options_become_the_defaults():
     assert HTTPOptions().or_defaults() == HTTPOptions(
         read_timeout=60000,
         send_timeout=60000,
@@ -32,12 +32,12 @@ def test_options_that_are_all_zero_become_the_defaults():
 
 
 @pytest.mark.behaviour("hostname/70")
-def test_without_a_body_size_no_other_option_counts():
+def test_without_a_body_size_the_other_options_are_ignored():
     assert HTTPOptions(read_timeout=5000, next_tries=9).or_defaults() == DEFAULT_HTTP_OPTIONS
 
 
 @pytest.mark.behaviour("hostname/2")
-def test_with_a_body_size_every_option_is_taken_literally():
+def test_with_a_body_size_every_option_is_used_literally():
     options = HTTPOptions(
         max_body_size=1, read_timeout=2, send_timeout=3, next_tries=4, next_timeout=5, next_cases=("none",)
     )
@@ -60,7 +60,7 @@ def test_the_first_global_expose_on_the_port_is_chosen(objects):
 
 
 @pytest.mark.behaviour("hostname/43")
-def test_an_expose_without_external_port_is_exposed_on_its_own(objects):
+def test_an_expose_without_external_port_matches_its_own_port(objects):
     services = decode_services(spec_of(objects.service({"port": 8081, "global": True})))
     assert find_expose(services, objects.first, "web", 8081).port == 8081
 
@@ -81,7 +81,7 @@ def test_a_udp_expose_that_is_listed_first_wins(objects):
         81,
     ],
 )
-def test_a_port_that_no_expose_has_is_not_found(objects, port):
+def test_a_port_without_expose_is_not_found(objects, port):
     services = decode_services(spec_of(objects.service(*exposes())))
     with pytest.raises(ResourceNotFoundError) as caught:
         find_expose(services, objects.first, "web", port)
@@ -109,13 +109,13 @@ def test_a_service_without_instances_is_not_found(objects, count):
 
 @pytest.mark.behaviour("hostname/46")
 @pytest.mark.parametrize("port", [70000, -1, "80", 1.5, True])
-def test_a_port_of_the_wrong_type_or_range_can_not_be_decoded(objects, port):
+def test_a_port_of_the_wrong_type_or_range_cannot_be_decoded(objects, port):
     with pytest.raises(ManifestDecodeError, match="port"):
         decode_services(spec_of(objects.service({"port": port, "global": True})))
 
 
 @pytest.mark.behaviour("hostname/72")
-def test_a_case_that_yaml_turned_into_a_boolean_is_refused():
+def test_a_case_that_yaml_reads_as_a_boolean_is_rejected():
     text = """
     group:
       services:
@@ -134,7 +134,7 @@ def test_nulls_and_missing_fields_read_as_zero():
 
 
 @pytest.mark.behaviour("hostname/23")
-def test_a_manifest_is_named_after_its_lease_and_survives_the_wire(objects):
+def test_a_manifest_is_named_after_its_lease_and_round_trips(objects):
     built = objects.manifest(objects.first)
     assert built["metadata"]["name"] == objects.first.namespace
     assert built["metadata"]["namespace"] == "lease"
@@ -145,7 +145,7 @@ def test_a_manifest_is_named_after_its_lease_and_survives_the_wire(objects):
     assert [service.name for service in decode_services(again["spec"])] == ["db", "web"]
 
 
-def test_the_fingerprint_sees_the_kept_part_only(objects):
+def test_the_fingerprint_covers_only_cached_fields(objects):
     spec = objects.manifest(objects.first)["spec"]
     print_before = fingerprint("uid", spec)
     spec["group"]["services"][1]["image"] = "nginx:1.28"

@@ -1,12 +1,11 @@
-"""The status pages as their client sees them."""
+"""The status pages as a client receives them."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from ctrlhost_hostname.pages import status_pages
-from ctrlhost_hostname.prepared import PreparedPages
+from ctrlhost_hostname.pages import PreparedPages, status_pages
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -85,7 +84,7 @@ def test_a_prepared_page_has_its_time(client, pages, clock):
 @pytest.mark.behaviour("hostname/74")
 @pytest.mark.parametrize("path", ["/managed-hostnames", "/ignore-list", "/version"])
 @pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE"])
-def test_other_methods_than_get_are_refused(client, method, path):
+def test_methods_other_than_get_are_rejected(client, method, path):
     answer = client.request(method, url(client, path))
     assert answer.status_code == 405
     assert answer.content == b""

@@ -1,4 +1,4 @@
-"""Settings, CRDs and rights, as the host asks for them."""
+"""Settings and CRDs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_defaults_are_upstreams():
         ({"grpc_port": 8081}, "grpc-port"),
     ],
 )
-def test_settings_that_can_not_work_are_refused(values, message):
+def test_invalid_settings_are_rejected(values, message):
     with pytest.raises(msgspec.ValidationError) as caught:
         settings(**values)
     assert message in str(caught.value)
@@ -95,12 +95,12 @@ def test_gateway_settings_do_not_matter_in_ingress_mode():
         ("726h", 2613600),
     ],
 )
-def test_durations_are_written_as_in_go(text, seconds):
+def test_durations_have_gos_syntax(text, seconds):
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "600", "1 s", "1d", "s", "1h30", "-1s", "0", "0s", "1e3s", "1.2.3s"])
-def test_other_durations_are_refused(text):
+def test_invalid_durations_are_rejected(text):
     with pytest.raises(ValueError, match="invalid duration"):
         parse_duration(text)
 

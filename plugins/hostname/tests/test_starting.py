@@ -1,4 +1,4 @@
-"""Starting on what exists, stopping, and the pages of a running host."""
+"""Starting with existing routes, stopping, and the pages of a running host."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ SHOP = "shop.example.com"
 
 
 @pytest.mark.behaviour("hostname/79")
-def test_an_empty_cluster_gives_an_empty_state(world):
-    world.start()
-    health = world.get("/health")
+def test_an_empty_cluster_gives_an_empty_state(cluster):
+    cluster.start()
+    health = cluster.get("/health")
     assert (health.status, health.data) == (200, b"OK")
-    assert world.get("/ignore-list").status == 204
-    assert world.get("/managed-hostnames").status == 204
-    world.tick(5, lambda: world.get("/managed-hostnames").status == 200)
-    assert world.get("/managed-hostnames").data == b"{}\n"
-    assert world.get("/ignore-list").status == 204
-    assert world.routes() == set()
+    assert cluster.get("/ignore-list").status == 204
+    assert cluster.get("/managed-hostnames").status == 204
+    cluster.tick(5, lambda: cluster.get("/managed-hostnames").status == 200)
+    assert cluster.get("/managed-hostnames").data == b"{}\n"
+    assert cluster.get("/ignore-list").status == 204
+    assert cluster.routes() == set()
 
 
 @pytest.mark.behaviour("hostname/26")
-def test_the_map_is_rebuilt_from_the_routes(world, objects):
-    world.lease(objects.first)
-    world.create(objects.route(SHOP, objects.first))
-    world.start()
-    assert world.get("/managed-hostnames").status == 204
-    world.tick(5, lambda: world.get("/managed-hostnames").status == 200)
-    entry = world.managed()[SHOP]
+def test_the_map_is_rebuilt_from_the_routes(cluster, objects):
+    cluster.lease(objects.first)
+    cluster.create(objects.route(SHOP, objects.first))
+    cluster.start()
+    assert cluster.get("/managed-hostnames").status == 204
+    cluster.tick(5, lambda: cluster.get("/managed-hostnames").status == 200)
+    entry = cluster.managed()[SHOP]
     assert entry["LastUpdate"] == "0001-01-01 00:00:00 +0000 UTC"
     assert entry["ServiceName"] == "web"
     assert entry["Namespace"] == objects.first.namespace
 
 
 @pytest.mark.behaviour("hostname/27")
-def test_a_start_on_what_is_right_already_writes_nothing(world, objects):
-    world.lease(objects.first)
-    world.create(objects.route(SHOP, objects.first))
-    world.declare(SHOP, objects.first)
-    before = world.revision()
-    world.start()
-    assert world.metric("ctrlhost_hostname_reconcile_total", result="connected") >= 1
-    assert world.revision() == before
-    assert list(world.managed()) == [SHOP]
+def test_a_start_on_correct_routes_writes_nothing(cluster, objects):
+    cluster.lease(objects.first)
+    cluster.create(objects.route(SHOP, objects.first))
+    cluster.declare(SHOP, objects.first)
+    before = cluster.revision()
+    cluster.start()
+    assert cluster.metric("ctrlhost_hostname_reconcile_total", result="connected") >= 1
+    assert cluster.revision() == before
+    assert list(cluster.managed()) == [SHOP]
 
 
 @pytest.mark.behaviour("hostname/30")
-def test_a_route_whose_labels_name_no_lease_is_skipped(world, objects, caplog):
-    world.lease(objects.first)
+def test_a_route_whose_labels_name_no_lease_is_skipped(cluster, objects, caplog):
+    cluster.lease(objects.first)
     for name, label, value in (("a", "dseq", None), ("b", "dseq", "abc"), ("c", "gseq", "4294967296")):
         route = objects.route(f"{name}.example", objects.first)
         route["metadata"]["labels"][f"akash.network/lease.id.{label}"] = value
         route["metadata"]["labels"] = {k: v for k, v in route["metadata"]["labels"].items() if v is not None}
-        world.create(route)
-    world.create(objects.route(SHOP, objects.first))
+        cluster.create(route)
+    cluster.create(objects.route(SHOP, objects.first))
     with caplog.at_level(logging.WARNING):
-        world.start()
-    assert list(world.managed()) == [SHOP]
-    assert len(world.routes()) == 4
+        cluster.start()
+    assert list(cluster.managed()) == [SHOP]
+    assert len(cluster.routes()) == 4
     for text in (
         'kube: missing label: "akash.network/lease.id.dseq"',
         'kube: invalid label value: dseq "abc" not a uint',
@@ -71,7 +71,7 @@ def test_a_route_whose_labels_name_no_lease_is_skipped(world, objects, caplog):
         assert sum(text in record.getMessage() for record in caplog.records) == 1
 
 
-def odd(route, kind):
+def invalid(route, kind):
     spec = route["spec"]
     match kind:
         case "no rules":
@@ -92,145 +92,143 @@ def odd(route, kind):
 
 
 @pytest.mark.behaviour("hostname/31")
-def test_odd_routes_are_skipped_and_counted(world, objects):
-    world.lease(objects.first)
+def test_invalid_routes_are_skipped_and_counted(cluster, objects):
+    cluster.lease(objects.first)
     kinds = ["no rules", "two rules", "two paths", "no http", "resource"]
     for kind in kinds:
-        world.create(odd(objects.route(f"{kind.replace(' ', '-')}.example", objects.first), kind))
-    world.create(objects.route(SHOP, objects.first))
-    world.start()
-    assert list(world.managed()) == [SHOP]
-    assert world.metric("ctrlhost_hostname_invalid_objects_total", kind="Ingress", reason="connection") == len(kinds)
-    assert len(world.routes()) == len(kinds) + 1
+        cluster.create(invalid(objects.route(f"{kind.replace(' ', '-')}.example", objects.first), kind))
+    cluster.create(objects.route(SHOP, objects.first))
+    cluster.start()
+    assert list(cluster.managed()) == [SHOP]
+    assert cluster.metric("ctrlhost_hostname_invalid_objects_total", kind="Ingress", reason="connection") == len(kinds)
+    assert len(cluster.routes()) == len(kinds) + 1
 
 
 @pytest.mark.behaviour("hostname/63")
 @pytest.mark.parametrize("gc_orphans", [True, False])
-def test_a_route_whose_claim_went_while_the_controller_was_down_is_collected_after_the_grace(
-    world, objects, gc_orphans
-):
-    world.lease(objects.first)
-    world.create(objects.route(SHOP, objects.first))
-    world.declare("other.example", objects.first)
-    world.start(gc_orphans=gc_orphans)
+def test_a_route_whose_claim_was_deleted_during_downtime_is_collected_after_the_grace(cluster, objects, gc_orphans):
+    cluster.lease(objects.first)
+    cluster.create(objects.route(SHOP, objects.first))
+    cluster.declare("other.example", objects.first)
+    cluster.start(gc_orphans=gc_orphans)
     both = {(objects.first.namespace, SHOP), (objects.first.namespace, "other.example")}
-    assert world.routes() == both
-    world.after(59)
-    assert world.routes() == both
-    world.after(1)
+    assert cluster.routes() == both
+    cluster.after(59)
+    assert cluster.routes() == both
+    cluster.after(1)
     if gc_orphans:
-        assert world.routes() == {(objects.first.namespace, "other.example")}
-        assert list(world.managed()) == ["other.example"]
+        assert cluster.routes() == {(objects.first.namespace, "other.example")}
+        assert list(cluster.managed()) == ["other.example"]
     else:
-        world.after(3600)
-        assert world.routes() == both
-        world.release("other.example")
-        world.idle()
-        assert world.routes() == {(objects.first.namespace, SHOP)}
+        cluster.after(3600)
+        assert cluster.routes() == both
+        cluster.release("other.example")
+        cluster.idle()
+        assert cluster.routes() == {(objects.first.namespace, SHOP)}
 
 
-def test_a_route_that_is_claimed_within_the_grace_stays(world, objects):
-    world.lease(objects.first)
-    world.create(objects.route(SHOP, objects.first))
-    world.declare("other.example", objects.first)
-    world.start()
-    world.after(59)
-    before = world.route(SHOP, objects.first)
-    world.declare(SHOP, objects.first)
-    world.idle()
-    world.after(3600)
-    assert world.route(SHOP, objects.first) == before
+def test_a_route_that_is_claimed_within_the_grace_is_kept(cluster, objects):
+    cluster.lease(objects.first)
+    cluster.create(objects.route(SHOP, objects.first))
+    cluster.declare("other.example", objects.first)
+    cluster.start()
+    cluster.after(59)
+    before = cluster.route(SHOP, objects.first)
+    cluster.declare(SHOP, objects.first)
+    cluster.idle()
+    cluster.after(3600)
+    assert cluster.route(SHOP, objects.first) == before
 
 
 @pytest.mark.behaviour("hostname/64")
-def test_a_wrong_manifest_namespace_removes_nothing(world, objects, caplog):
-    world.lease(objects.first)
-    world.namespace("wrong")
+def test_a_wrong_manifest_namespace_removes_nothing(cluster, objects, caplog):
+    cluster.lease(objects.first)
+    cluster.namespace("wrong")
     for number in range(5):
-        world.create(objects.route(f"h{number}.example", objects.first))
-        world.declare(f"h{number}.example", objects.first)
-    before = world.revision()
+        cluster.create(objects.route(f"h{number}.example", objects.first))
+        cluster.declare(f"h{number}.example", objects.first)
+    before = cluster.revision()
     with caplog.at_level(logging.ERROR):
-        world.start(k8s_manifest_ns="wrong")
+        cluster.start(k8s_manifest_ns="wrong")
         for _ in range(10):
-            world.after(60)
-    assert len(world.routes()) == 5
-    assert world.revision() == before
+            cluster.after(60)
+    assert len(cluster.routes()) == 5
+    assert cluster.revision() == before
     assert any("no ProviderHost does" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.behaviour("hostname/65")
-def test_a_route_outside_of_its_leases_namespace_is_left_alone(world, objects):
-    world.lease(objects.first)
-    world.namespace(objects.second.namespace)
+def test_a_route_outside_its_leases_namespace_is_kept(cluster, objects):
+    cluster.lease(objects.first)
+    cluster.namespace(objects.second.namespace)
     stray = objects.route(SHOP, objects.first)
     stray["metadata"]["namespace"] = objects.second.namespace
-    world.create(stray)
-    world.declare("other.example", objects.first)
-    world.start()
-    world.after(60)
-    world.after(60)
-    assert (objects.second.namespace, SHOP) in world.routes()
-    assert world.metric("ctrlhost_hostname_orphans_total") == 1
+    cluster.create(stray)
+    cluster.declare("other.example", objects.first)
+    cluster.start()
+    cluster.after(60)
+    cluster.after(60)
+    assert (objects.second.namespace, SHOP) in cluster.routes()
+    assert cluster.metric("ctrlhost_hostname_orphans_total") == 1
 
 
 @pytest.mark.behaviour("hostname/80")
-def test_a_server_that_is_away_costs_tries_and_nothing_else(world, objects):
-    world.lease(objects.first)
-    world.declare("up.example", objects.first)
-    world.declare("missing.example", objects.second)
-    world.start()
+def test_an_unreachable_server_costs_only_retries(cluster, objects):
+    cluster.lease(objects.first)
+    cluster.declare("up.example", objects.first)
+    cluster.declare("missing.example", objects.second)
+    cluster.start()
     away = ctrlhost.TransportError("connection refused")
-    world.host.faults.next("watch", away, resource="ingresses", times=2)
-    world.server.drop_watches()
-    world.tick(1, lambda: world.host.faults.left() == 0)
-    world.host.faults.next("create", away, resource="ingresses", times=3)
-    world.declare(SHOP, objects.first)
-    world.idle()
+    cluster.host.faults.next("watch", away, resource="ingresses", times=2)
+    cluster.server.drop_watches()
+    cluster.tick(1, lambda: cluster.host.faults.left() == 0)
+    cluster.host.faults.next("create", away, resource="ingresses", times=3)
+    cluster.declare(SHOP, objects.first)
+    cluster.idle()
     for tries, delay in ((1, 3), (2, 6), (3, 12)):
-        assert world.host.faults.left() == 3 - tries
-        world.after(delay - 0.1)
-        assert world.host.faults.left() == 3 - tries
-        world.after(0.1)
-    assert (objects.first.namespace, SHOP) in world.routes()
-    assert sorted(world.managed()) == [SHOP, "up.example"]
-    assert list(world.ignored()) == [str(objects.second)]
+        assert cluster.host.faults.left() == 3 - tries
+        cluster.after(delay - 0.1)
+        assert cluster.host.faults.left() == 3 - tries
+        cluster.after(0.1)
+    assert (objects.first.namespace, SHOP) in cluster.routes()
+    assert sorted(cluster.managed()) == [SHOP, "up.example"]
+    assert list(cluster.ignored()) == [str(objects.second)]
 
 
 @pytest.mark.behaviour("hostname/81")
-def test_the_timers_prune_the_ignore_list_and_refresh_the_pages(world, objects):
-    world.start(ignore_list_entry_limit=1, web_refresh_interval="5s", prune_interval="10m", retry_delay="24h")
+def test_the_timers_prune_the_ignore_list_and_refresh_the_pages(cluster, objects):
+    cluster.start(ignore_list_entry_limit=1, web_refresh_interval="5s", prune_interval="10m", retry_delay="24h")
     for lease in (objects.first, objects.second, objects.third):
-        world.declare(f"h{lease.dseq}.example", lease)
-    world.idle()
-    world.tick(5, lambda: world.get("/ignore-list").data.count(b"failure-count") == 3)
-    assert len(world.state.ignore_list) == 3
-    world.tick(600, lambda: len(world.state.ignore_list) == 1)
-    world.tick(5, lambda: world.get("/ignore-list").data.count(b"failure-count") == 1)
+        cluster.declare(f"h{lease.dseq}.example", lease)
+    cluster.idle()
+    cluster.tick(5, lambda: cluster.get("/ignore-list").data.count(b"failure-count") == 3)
+    assert len(cluster.state.ignore_list) == 3
+    cluster.tick(600, lambda: len(cluster.state.ignore_list) == 1)
+    cluster.tick(5, lambda: cluster.get("/ignore-list").data.count(b"failure-count") == 1)
 
 
 @pytest.mark.behaviour("hostname/74")
-def test_the_page_of_hostnames_is_an_empty_object_once_the_last_one_is_gone(world, objects):
-    world.lease(objects.first)
-    world.declare(SHOP, objects.first)
-    world.start()
-    assert list(world.managed()) == [SHOP]
-    world.release(SHOP)
-    world.idle()
-    world.state.pages.refresh()
-    answer = world.get("/managed-hostnames")
+def test_the_page_of_hostnames_is_an_empty_object_without_hostnames(cluster, objects):
+    cluster.lease(objects.first)
+    cluster.declare(SHOP, objects.first)
+    cluster.start()
+    assert list(cluster.managed()) == [SHOP]
+    cluster.release(SHOP)
+    cluster.idle()
+    cluster.state.pages.refresh()
+    answer = cluster.get("/managed-hostnames")
     assert (answer.status, answer.data) == (200, b"{}\n")
-    assert world.get("/managed-hostnames", "HEAD").status == 405
-    assert world.get("/managed-hostnames", "POST").status == 405
+    assert cluster.get("/managed-hostnames", "HEAD").status == 405
+    assert cluster.get("/managed-hostnames", "POST").status == 405
 
 
 @pytest.mark.behaviour("hostname/82")
-def test_stopping_removes_no_route(world, objects):
-    world.lease(objects.first)
+def test_stopping_removes_no_route(cluster, objects):
+    cluster.lease(objects.first)
     for number in range(20):
-        world.declare(f"h{number}.example", objects.first)
-    world.start()
-    before = world.revision()
-    world.stop()
-    assert len(world.routes()) == 20
-    assert world.revision() == before
+        cluster.declare(f"h{number}.example", objects.first)
+    cluster.start()
+    before = cluster.revision()
+    cluster.stop()
+    assert len(cluster.routes()) == 20
+    assert cluster.revision() == before

@@ -1,4 +1,4 @@
-"""A sandbox with Ingresses and Services, hosts with the plugin on it, and a record of every request that they send."""
+"""A sandbox with Ingresses and Services, hosts with the plugin, and a record of their requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A, B, C = [{"ip": "203.0.113.1"}], [{"ip": "203.0.113.2"}], [{"hostname": "lb-3.
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request of the host's."""
+    """A request of a host."""
 
     method: str
     path: str
@@ -62,7 +62,7 @@ class Replica:
             return stream(path, **options)
 
         transport.request, transport.stream = recorded, streamed
-        # The elector says who leads; here the test does.
+        # The test decides who leads, in place of the elector.
         host.host._leading = lambda: self.leads
         host.start()
 
@@ -73,12 +73,12 @@ class Replica:
         return runtime.context.state
 
     def writes(self, name: str | None = None) -> list[Sent]:
-        """Give the writes to statuses of Ingresses, oldest first."""
+        """Return the writes to statuses of Ingresses, oldest first."""
         sent = [one for one in self.sent if one.method in ("PATCH", "PUT") and "/ingresses/" in one.path]
         return [one for one in sent if name is None or one.name == name]
 
     def written(self) -> list[Any]:
-        """Give the addresses in the bodies of the writes."""
+        """Return the addresses in the bodies of the writes."""
         return [one.body["status"]["loadBalancer"].get("ingress") for one in self.writes()]
 
     def forget(self) -> None:
@@ -93,7 +93,7 @@ class Replica:
         return found
 
     def elect(self, leads: bool = True) -> None:
-        """Win or lose the lead, and have the plugin told."""
+        """Win or lose leadership, and wait for the plugin's hook."""
         self.leads = leads
         self.host.wait_for(lambda: self.plugin.desired.elected is leads)
 
@@ -101,7 +101,7 @@ class Replica:
         return self.host.controllers[f"ingress-status/{controller}"].status().runs
 
 
-class World:
+class Cluster:
     """The cluster as its users see it."""
 
     def __init__(self, server: Sandbox, start_host: Any, clock: ManualClock) -> None:
@@ -112,7 +112,7 @@ class World:
         self.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "projectcontour"}})
 
     def start(self, *, settle: bool = True, leads: bool = True, **settings: Any) -> Replica:
-        """Start a host; settings are named with underscores, and without a limit of writes unless one is given."""
+        """Start a host; settings have underscores, and writes no limit by default."""
         table = {"status-qps": 0, **{name.replace("_", "-"): value for name, value in settings.items()}}
         host = self._start_host(
             "ingress-status", clock=self.clock, sandbox=self.server, settings={"ingress-status": table}, start=False
@@ -125,7 +125,7 @@ class World:
         return replica
 
     def idle(self) -> None:
-        """Wait until no replica has anything to do, not even because of what another one wrote in the meantime."""
+        """Wait until all replicas are idle, including work caused by each other's writes."""
         before = -1
         while before != (newest := self._newest()):
             before = newest
@@ -137,7 +137,7 @@ class World:
         return max(self.server.revision(*kind) for kind in kinds)
 
     def after(self, seconds: float, step: float | None = None) -> None:
-        """Let so much time pass, in steps if they matter."""
+        """Advance the clock, in steps if they matter."""
         left = seconds
         while left > 0:
             self.clock.advance(min(step or seconds, left))
@@ -145,7 +145,7 @@ class World:
             self.idle()
 
     def service(self, addresses: Any, *, name: str = "envoy", namespace: str = "projectcontour", **spec: Any) -> None:
-        """Create a Service, or change what it was assigned."""
+        """Create a Service, or change its addresses."""
         if self.client.find("v1", "Service", name, namespace) is None:
             kind = {"type": "LoadBalancer", "ports": [{"port": 80}], **spec}
             metadata = {"name": name, "namespace": namespace}
@@ -180,13 +180,13 @@ class World:
 
 @pytest.fixture
 def clock(manual_clock: ManualClock) -> ManualClock:
-    """The clock that everything in a test runs on."""
+    """The clock of everything in a test."""
     return manual_clock
 
 
 @pytest.fixture
-def world(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock) -> Iterator[World]:
-    """A sandbox and, once started, hosts with the plugin; all end with the test."""
-    world = World(sandbox, ctrlhost_host, clock)
-    yield world
-    world.client.close()
+def cluster(ctrlhost_host: Any, sandbox: Sandbox, clock: ManualClock) -> Iterator[Cluster]:
+    """A sandbox and the hosts started on it; all stop with the test."""
+    cluster = Cluster(sandbox, ctrlhost_host, clock)
+    yield cluster
+    cluster.client.close()

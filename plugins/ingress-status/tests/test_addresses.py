@@ -1,4 +1,4 @@
-"""Lists of addresses: made plain, and compared."""
+"""Lists of addresses: normalised and compared."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ENTRIES = st.lists(
         ([{"hostname": "b"}, {"hostname": "a"}, {"hostname": "b"}], ({"hostname": "b"}, {"hostname": "a"})),
     ],
 )
-def test_what_is_empty_and_what_stands_twice_is_left_out(raw: Any, plain: tuple[Any, ...]) -> None:
+def test_empty_and_repeated_entries_are_dropped(raw: Any, plain: tuple[Any, ...]) -> None:
     assert normalise(raw) == plain
 
 
@@ -61,7 +61,7 @@ def test_order_and_spelling_make_no_difference() -> None:
 
 
 @given(ENTRIES)
-def test_making_plain_twice_changes_nothing_more(raw: list[Any]) -> None:
+def test_normalising_is_idempotent(raw: list[Any]) -> None:
     plain = normalise(raw)
     assert normalise(plain) == plain
     assert all(entry.get("ip") or entry.get("hostname") for entry in plain)

@@ -1,4 +1,4 @@
-"""Leaving an object alone that somebody else keeps changing."""
+"""Pauses for an object that another writer keeps changing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_the_sixth_change_in_ten_minutes_is_one_too_many() -> None:
     assert contention.contested(110.0) == []
 
 
-def test_changes_that_are_far_apart_are_no_fight() -> None:
+def test_changes_that_are_far_apart_are_no_contention() -> None:
     contention = Contention()
     assert not any(contention.edited(KEY, at * 121.0) for at in range(50))
 
 
-def test_the_pause_doubles_up_to_half_an_hour_while_there_is_no_peace() -> None:
+def test_the_pause_doubles_up_to_half_an_hour_while_it_lasts() -> None:
     contention, now, pauses = Contention(), 0.0, []
     for _ in range(5):
         contention.edited(KEY, now)
@@ -36,7 +36,7 @@ def test_the_pause_doubles_up_to_half_an_hour_while_there_is_no_peace() -> None:
     assert not contention.edited(KEY, now)
 
 
-def test_objects_fight_apart_and_are_forgotten_when_they_go() -> None:
+def test_objects_are_counted_separately_and_forgotten_when_deleted() -> None:
     contention = Contention()
     for _ in range(6):
         contention.edited(KEY, 0.0)
@@ -45,7 +45,7 @@ def test_objects_fight_apart_and_are_forgotten_when_they_go() -> None:
     assert contention.pause(KEY, 0.0) == 0
 
 
-def test_old_fights_take_no_room() -> None:
+def test_old_contention_takes_no_memory() -> None:
     contention = Contention()
     for number in range(3000):
         contention.edited(Request(f"i{number}", "default"), float(number))

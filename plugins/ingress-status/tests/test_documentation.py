@@ -1,4 +1,4 @@
-"""The page of the plugin says what the code does."""
+"""The plugin's documentation agrees with the code."""
 
 from __future__ import annotations
 

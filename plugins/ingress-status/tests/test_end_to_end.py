@@ -20,7 +20,7 @@ PORTS = [{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "TCP", "erro
 
 
 def until(condition: Callable[[], Any], limit: float = 30.0) -> Any:
-    """Ask again and again until the answer is true: another process works on it."""
+    """Poll until the condition is true, since another process works on it."""
     deadline, pause = time.monotonic() + limit, threading.Event()
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not true within {limit:g} s"
@@ -62,7 +62,7 @@ class Running:
 
 @pytest.fixture
 def start(control_plane: Any, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    """Start host processes; none outlives the test."""
+    """Start host processes, and stop them with the test."""
     running: list[Running] = []
 
     def started(**settings: str) -> Running:
@@ -119,9 +119,9 @@ def test_a_static_list_is_published_by_replacement_too(start: Any) -> None:
     assert running.stop() == 0
 
 
-def test_a_patch_meant_for_an_ingress_that_was_made_anew_is_refused(control_plane: Any, namespace: str) -> None:
-    from ctrlhost_ingress_status.failures import reason_of
+def test_a_patch_for_a_recreated_ingress_is_refused(control_plane: Any, namespace: str) -> None:
     from ctrlhost_ingress_status.target import IngressTarget
+    from ctrlhost_ingress_status.writer import reason_of
 
     import ctrlhost
 

@@ -1,4 +1,4 @@
-"""Who may write, and what never happens at the end."""
+"""Writes need leadership, and a stop removes nothing."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ INGRESS = ("networking.k8s.io/v1", "Ingress")
 OURS = "example.com/controller"
 
 
-def test_the_writer_needs_to_lead_and_discovery_does_not(world: Any) -> None:
-    replica = world.start()
+def test_the_writer_needs_to_lead_and_discovery_does_not(cluster: Any) -> None:
+    replica = cluster.start()
     needs = {name: controller.options.needs_leader for name, controller in replica.host.controllers.items()}
     assert needs == {"ingress-status/ingress-status": True, "ingress-status/address": False}
 
 
 @pytest.mark.behaviour("ingress-status/R16")
-def test_a_follower_writes_nothing_keeps_nothing_and_begins_with_everything(world: Any) -> None:
-    world.service(A)
-    follower = world.start(leads=False)
+def test_a_follower_writes_nothing_keeps_nothing_and_begins_with_everything(cluster: Any) -> None:
+    cluster.service(A)
+    follower = cluster.start(leads=False)
     for number in range(20):
-        world.ingress(f"i{number}")
-    world.idle()
+        cluster.ingress(f"i{number}")
+    cluster.idle()
     discovery = follower.plugin.discovery
     (ref,) = discovery._found
     cached = follower.host.controllers["ingress-status/address"].informers[0].lister.get("envoy", "projectcontour")
@@ -43,18 +43,18 @@ def test_a_follower_writes_nothing_keeps_nothing_and_begins_with_everything(worl
     assert len(queue) == 0
     assert follower.writes() == []
     follower.elect()
-    world.idle()
+    cluster.idle()
     assert len(follower.writes()) == 20
-    assert all(world.status(f"i{number}") == A for number in range(20))
+    assert all(cluster.status(f"i{number}") == A for number in range(20))
 
 
 @pytest.mark.behaviour("ingress-status/R17")
-def test_a_deposed_leader_stops_at_once_and_its_successor_finishes(world: Any) -> None:
-    world.service(A)
+def test_a_deposed_leader_stops_at_once_and_its_successor_finishes(cluster: Any) -> None:
+    cluster.service(A)
     for number in range(20):
-        world.ingress(f"i{number}")
-    first = world.start(leads=False, status_workers=1)
-    second = world.start(leads=False, status_workers=1)
+        cluster.ingress(f"i{number}")
+    first = cluster.start(leads=False, status_workers=1)
+    second = cluster.start(leads=False, status_workers=1)
 
     def deposed() -> None:
         if len(first.writes()) == 7:
@@ -63,132 +63,132 @@ def test_a_deposed_leader_stops_at_once_and_its_successor_finishes(world: Any) -
     first.at_write = deposed
     first.elect()
     first.host.wait_for(lambda: not first.plugin.desired.elected)
-    world.after(10, step=1)
+    cluster.after(10, step=1)
     assert len(first.writes()) == 7
     assert second.writes() == []
     second.elect()
-    world.idle()
+    cluster.idle()
     assert len(second.writes()) == 13
-    assert all(world.status(f"i{number}") == A for number in range(20))
+    assert all(cluster.status(f"i{number}") == A for number in range(20))
     assert None not in first.written() + second.written()
 
 
-def test_a_doubt_about_the_lead_that_passes_loses_no_write(world: Any) -> None:
-    world.service(A)
-    leader = world.start()
+def test_a_passing_doubt_about_leadership_loses_no_write(cluster: Any) -> None:
+    cluster.service(A)
+    leader = cluster.start()
     context = leader.host.controllers["ingress-status/ingress-status"]
     leader.leads = False
     assert leader.plugin.desired.elected
-    world.ingress("web")
+    cluster.ingress("web")
     leader.host.wait_for(lambda: context.status().runs >= 1)
     leader.leads = True
-    world.idle()
-    world.after(1.1)
-    assert world.status("web") == A
+    cluster.idle()
+    cluster.after(1.1)
+    assert cluster.status("web") == A
 
 
 @pytest.mark.behaviour("ingress-status/R18")
 @pytest.mark.parametrize("on_empty", ["keep", "clear"])
-def test_a_stop_removes_nothing(world: Any, on_empty: str) -> None:
-    world.service(A)
+def test_a_stop_removes_nothing(cluster: Any, on_empty: str) -> None:
+    cluster.service(A)
     for number in range(30):
-        world.ingress(f"i{number}", status=A if number % 2 else None)
-    leader = world.start(on_empty=on_empty, status_qps=1, status_burst=5)
+        cluster.ingress(f"i{number}", status=A if number % 2 else None)
+    leader = cluster.start(on_empty=on_empty, status_qps=1, status_burst=5)
     begun = time.monotonic()
     assert leader.host.host.stop(10.0)
     assert time.monotonic() - begun < 10
     assert None not in leader.written()
-    assert all(world.status(f"i{number}") in (A, None) for number in range(30))
-    assert all(world.status(f"i{number}") == A for number in range(1, 30, 2))
+    assert all(cluster.status(f"i{number}") in (A, None) for number in range(30))
+    assert all(cluster.status(f"i{number}") == A for number in range(1, 30, 2))
 
 
 @pytest.mark.behaviour("ingress-status/R20")
-def test_without_an_address_old_statuses_stay_and_new_ingresses_wait(world: Any) -> None:
-    world.service(A)
-    world.ingress("old")
-    leader = world.start()
-    world.unserve()
-    world.idle()
-    world.after(600, step=60)
-    world.ingress("new")
-    world.idle()
-    assert world.status("old") == A
-    assert world.status("new") is None
+def test_without_an_address_old_statuses_stay_and_new_ingresses_wait(cluster: Any) -> None:
+    cluster.service(A)
+    cluster.ingress("old")
+    leader = cluster.start()
+    cluster.unserve()
+    cluster.idle()
+    cluster.after(600, step=60)
+    cluster.ingress("new")
+    cluster.idle()
+    assert cluster.status("old") == A
+    assert cluster.status("new") is None
     assert len(leader.writes()) == 1
-    world.service(A)
-    world.idle()
-    world.after(2)
-    assert world.status("old") == world.status("new") == A
+    cluster.service(A)
+    cluster.idle()
+    cluster.after(2)
+    assert cluster.status("old") == cluster.status("new") == A
     assert [one.name for one in leader.writes()] == ["old", "new"]
 
 
 @pytest.mark.behaviour("ingress-status/R21")
-def test_an_address_that_comes_back_in_time_is_not_cleared(world: Any) -> None:
-    world.service(A)
-    world.ingress("web")
-    leader = world.start(on_empty="clear")
-    world.service([])
-    world.idle()
-    world.after(240, step=30)
-    world.service(A)
-    world.idle()
-    world.after(900, step=60)
-    assert world.status("web") == A
+def test_an_address_that_comes_back_in_time_is_not_cleared(cluster: Any) -> None:
+    cluster.service(A)
+    cluster.ingress("web")
+    leader = cluster.start(on_empty="clear")
+    cluster.service([])
+    cluster.idle()
+    cluster.after(240, step=30)
+    cluster.service(A)
+    cluster.idle()
+    cluster.after(900, step=60)
+    assert cluster.status("web") == A
     assert leader.written() == [A]
 
 
 @pytest.mark.behaviour("ingress-status/R22")
-def test_after_the_grace_only_what_this_process_published_is_cleared(world: Any) -> None:
-    world.service(A)
-    world.ingress("web")
-    uid = world.ingress("by-hand")["metadata"]["uid"]
+def test_after_the_grace_only_what_this_process_published_is_cleared(cluster: Any) -> None:
+    cluster.service(A)
+    cluster.ingress("web")
+    uid = cluster.ingress("by-hand")["metadata"]["uid"]
     assert uid
-    leader = world.start(on_empty="clear")
-    world.service([])
-    world.idle()
-    world.after(3, step=1)
-    world.edit_status("by-hand", C)
-    world.ingress("foreign", field="nginx", status=A)
-    world.idle()
+    leader = cluster.start(on_empty="clear")
+    cluster.service([])
+    cluster.idle()
+    cluster.after(3, step=1)
+    cluster.edit_status("by-hand", C)
+    cluster.ingress("foreign", field="nginx", status=A)
+    cluster.idle()
     leader.forget()
-    world.after(290, step=10)
+    cluster.after(290, step=10)
     assert leader.writes() == []
-    world.after(20, step=5)
+    cluster.after(20, step=5)
     (sent,) = leader.writes()
     assert sent.name == "web"
     assert sent.body["status"] == {"loadBalancer": {"ingress": None}}
-    assert not world.status("web")
-    assert world.status("by-hand") == C
-    assert world.status("foreign") == A
-    world.service(B)
-    world.idle()
-    world.after(2)
-    assert world.status("web") == world.status("by-hand") == B
+    assert not cluster.status("web")
+    assert cluster.status("by-hand") == C
+    assert cluster.status("foreign") == A
+    cluster.service(B)
+    cluster.idle()
+    cluster.after(2)
+    assert cluster.status("web") == cluster.status("by-hand") == B
 
 
 @pytest.mark.behaviour("ingress-status/R23")
-def test_a_process_that_saw_no_address_clears_nothing(world: Any) -> None:
-    world.service(None)
-    world.ingress("web", status=A)
-    leader = world.start(on_empty="clear")
-    world.after(3600, step=120)
+def test_a_process_that_saw_no_address_clears_nothing(cluster: Any) -> None:
+    cluster.service(None)
+    cluster.ingress("web", status=A)
+    leader = cluster.start(on_empty="clear")
+    cluster.after(3600, step=120)
     assert leader.writes() == []
-    assert world.status("web") == A
+    assert cluster.status("web") == A
 
 
-def test_a_class_object_that_comes_and_goes_takes_its_ingresses_along(world: Any) -> None:
-    world.service(A)
-    world.ingress("web", field="ext")
-    leader = world.start(class_mode="controller", ingress_class_controller=OURS)
+def test_the_ingresses_of_a_class_object_follow_its_creation_and_deletion(cluster: Any) -> None:
+    cluster.service(A)
+    cluster.ingress("web", field="ext")
+    leader = cluster.start(class_mode="controller", ingress_class_controller=OURS)
     assert leader.writes() == []
     spec = {"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "ext"}}
-    world.client.create({**spec, "spec": {"controller": OURS}})
-    world.idle()
-    assert world.status("web") == A
-    world.client.delete("networking.k8s.io/v1", "IngressClass", "ext")
-    world.idle()
-    world.service(B)
-    world.idle()
-    world.after(2)
-    assert world.status("web") == A
+    cluster.client.create({**spec, "spec": {"controller": OURS}})
+    cluster.idle()
+    assert cluster.status("web") == A
+    cluster.client.delete("networking.k8s.io/v1", "IngressClass", "ext")
+    cluster.idle()
+    cluster.service(B)
+    cluster.idle()
+    cluster.after(2)
+    assert cluster.status("web") == A
     assert len(leader.writes()) == 1

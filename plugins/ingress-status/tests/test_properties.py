@@ -1,4 +1,4 @@
-"""What holds after whatever happens: the invariants, against a world in memory with the real writer in it."""
+"""The invariants after any sequence of events, in a simulated cluster with the real writer."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import ctrlhost_ingress_status.writer as writer_module
 from ctrlhost_ingress_status.addresses import normalise, same
 from ctrlhost_ingress_status.classes import LEGACY_ANNOTATION
 from ctrlhost_ingress_status.contention import Contention
+from ctrlhost_ingress_status.controller import Passes
 from ctrlhost_ingress_status.desired import Desired
 from ctrlhost_ingress_status.discovery import Discovery
-from ctrlhost_ingress_status.failures import Failures
-from ctrlhost_ingress_status.lanes import Lanes
 from ctrlhost_ingress_status.metrics import StatusMetrics
-from ctrlhost_ingress_status.passes import Passes
 from ctrlhost_ingress_status.settings import IngressStatusSettings, ServiceRef
 from ctrlhost_ingress_status.state import AddressState, Clearing
 from ctrlhost_ingress_status.target import IngressTarget
+from ctrlhost_ingress_status.write_budget import WriteBudget
+from ctrlhost_ingress_status.writer import Failures
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -74,9 +74,9 @@ class Cluster(RuleBasedStateMachine):
         self.desired = Desired(plugin.settings.class_rules().ours())
         metrics = StatusMetrics(CollectorRegistry(), "Ingress", self.desired)
         self.target = IngressTarget(plugin.settings.vendor_annotation)
-        self.lanes = Lanes(4, 2)
+        self.budget = WriteBudget(4, 2)
         self.writer = writer_module.Writer(
-            plugin, self.target, self.desired, self.lanes, metrics, Failures(), Contention()
+            plugin, self.target, self.desired, self.budget, metrics, Failures(), Contention()
         )
         informer: Any = SimpleNamespace(indexer=self.cache)
         self.passes = Passes(informer, self.target, self.desired)
@@ -87,7 +87,7 @@ class Cluster(RuleBasedStateMachine):
         self.discovery._found[REF] = None
 
     def publish(self) -> None:
-        self.lanes.clear_slow()
+        self.budget.clear_bulk()
         self.passes.enqueue(lambda requests, priority: [self.enqueue(request) for request in requests])
         for name in self.objects:
             self.allowed[name] += 1
@@ -96,7 +96,7 @@ class Cluster(RuleBasedStateMachine):
         due = self.clock.now() + after
         self.queue[request] = min(due, self.queue.get(request, due))
 
-    # What users, clouds and networks do.
+    # Events of users, clouds and networks.
 
     @rule(name=NAMES, class_name=CLASSES, status=ADDRESSES)
     def create(self, name: str, class_name: str | None, status: list[Any]) -> None:
@@ -137,7 +137,7 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 6))
     def deliver(self, count: int) -> None:
-        """Show some of the changes to the cache; what happened twice to an object may be seen as one."""
+        """Deliver some of the changes to the cache; several of one object may be merged."""
         for name in self.unseen[:count]:
             self.show(name)
         del self.unseen[:count]
@@ -171,7 +171,7 @@ class Cluster(RuleBasedStateMachine):
         self.leads = False
         self.discovery.deposed()
 
-    # What holds.
+    # The invariants.
 
     @invariant()
     def nothing_wrong_was_ever_sent(self) -> None:
@@ -182,7 +182,7 @@ class Cluster(RuleBasedStateMachine):
         assert all(count <= self.allowed[name] for name, count in self.writes.items()), (self.writes, self.allowed)
 
     def teardown(self) -> None:
-        """Let everything settle: then each status of ours is right."""
+        """Let everything settle, after which each status of ours is right."""
         self.faults.clear()
         self.elect()
         self.look()
@@ -193,7 +193,7 @@ class Cluster(RuleBasedStateMachine):
                 self.deliver(len(self.unseen) or 1)
                 self.work()
             self.look()
-            # Whoever is left alone after a fight has his turn in half an hour.
+            # A contested object is retried within half an hour.
             self.clock.advance(1801.0)
         self.work()
         known = self.desired.known
@@ -264,7 +264,7 @@ class Cluster(RuleBasedStateMachine):
             raise ctrlhost.NotFound("gone")
         if obj["metadata"]["uid"] != patch["metadata"]["uid"]:
             raise ctrlhost.Invalid("metadata.uid: field is immutable", causes=[{"field": "metadata.uid"}])
-        # The plugin's own writes show at once in what it reads, which the host sees to.
+        # The host shows the plugin its own writes at once.
         changed = copy.deepcopy(obj)
         changed["status"] = {"loadBalancer": {"ingress": entries}}
         self.store(changed)
@@ -273,7 +273,7 @@ class Cluster(RuleBasedStateMachine):
 
 
 class ClearingCluster(Cluster):
-    """The same, where statuses are cleared once there has been no address for long."""
+    """The same with `on-empty: clear`."""
 
     def begin(self) -> None:
         self.on_empty = "clear"

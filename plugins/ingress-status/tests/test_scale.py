@@ -1,4 +1,4 @@
-"""Many Ingresses: how many requests they cost, and how soon the single one is served."""
+"""Many Ingresses: the number of requests, and the delay of a single one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from ctrlhost_ingress_status.lanes import Lanes
+from ctrlhost_ingress_status.write_budget import WriteBudget
 
 import ctrlhost
 
@@ -15,30 +15,30 @@ COUNT = 300
 
 
 @pytest.fixture
-def many(world: Any) -> Any:
-    """So many Ingresses of ours, all right."""
-    world.service(A)
+def many(cluster: Any) -> Any:
+    """`COUNT` Ingresses of ours with the right status."""
+    cluster.service(A)
     for number in range(COUNT):
-        world.ingress(f"i{number:03}", status=A)
-    return world
+        cluster.ingress(f"i{number:03}", status=A)
+    return cluster
 
 
-def test_a_changed_address_is_one_write_each_and_the_next_pass_none(world: Any) -> None:
+def test_a_changed_address_is_one_write_each_and_the_next_pass_none(cluster: Any) -> None:
     names = [f"i{number:03}" for number in range(1000)]
-    world.service(A)
+    cluster.service(A)
     for name in names:
-        world.ingress(name)
-    leader = world.start()
+        cluster.ingress(name)
+    leader = cluster.start()
     assert sorted(one.name for one in leader.writes()) == names
     leader.forget()
-    world.service(B)
-    world.idle()
-    world.after(1.1)
+    cluster.service(B)
+    cluster.idle()
+    cluster.after(1.1)
     assert sorted(one.name for one in leader.writes()) == names
     assert leader.written() == [B] * len(names)
     leader.forget()
     leader.plugin._publish()
-    world.idle()
+    cluster.idle()
     assert leader.sent == []
     assert leader.metric("ctrlhost_ingress_status_objects", state="current") == len(names)
 
@@ -53,20 +53,20 @@ def test_a_new_leader_with_the_same_address_writes_nothing(many: Any) -> None:
     assert second.runs() == 0
 
 
-def test_other_classes_cost_neither_requests_nor_places_in_the_queue(world: Any) -> None:
-    world.service(A)
-    leader = world.start()
+def test_other_classes_cause_neither_requests_nor_keys_in_the_queue(cluster: Any) -> None:
+    cluster.service(A)
+    leader = cluster.start()
     for number in range(COUNT):
-        world.ingress(f"i{number}", field="nginx")
-    world.idle()
-    world.service(B)
-    world.idle()
-    world.after(2)
+        cluster.ingress(f"i{number}", field="nginx")
+    cluster.idle()
+    cluster.service(B)
+    cluster.idle()
+    cluster.after(2)
     assert leader.writes() == []
     assert leader.runs() == 0
 
 
-def test_a_pass_within_a_limit_takes_its_time_and_leaves_room_for_a_new_ingress(many: Any) -> None:
+def test_a_limited_pass_leaves_tokens_for_a_new_ingress(many: Any) -> None:
     leader = many.start(status_qps=100, status_burst=40)
     many.service(B)
     many.idle()
@@ -84,7 +84,7 @@ def test_a_pass_within_a_limit_takes_its_time_and_leaves_room_for_a_new_ingress(
     assert len({one.name for one in leader.writes()}) == COUNT + 1
 
 
-def test_every_failure_costs_one_more_write_and_everything_gets_there(many: Any) -> None:
+def test_every_failure_costs_one_more_write_and_loses_none(many: Any) -> None:
     leader = many.start(status_qps=0)
     chance, failed = random.Random(7), list[str]()
     faults, take = leader.host.faults, leader.host.faults.take
@@ -108,9 +108,9 @@ def test_every_failure_costs_one_more_write_and_everything_gets_there(many: Any)
     assert len(leader.writes()) == COUNT + len(failed)
 
 
-def test_the_line_of_ten_thousand_takes_little_room_and_time() -> None:
-    lanes = Lanes(20, 40)
-    waits = [lanes.take(ctrlhost.Request(f"i{number}", "default"), 0.0, slow=True) for number in range(10_000)]
+def test_a_queue_of_ten_thousand_takes_little_memory_and_time() -> None:
+    budget = WriteBudget(20, 40)
+    waits = [budget.take(ctrlhost.Request(f"i{number}", "default"), 0.0, bulk=True) for number in range(10_000)]
     assert waits[:30] == [0.0] * 30
     assert max(waits) == pytest.approx((10_000 - 30) / 20)
-    assert lanes.waiting() == 10_000 - 30
+    assert budget.waiting() == 10_000 - 30

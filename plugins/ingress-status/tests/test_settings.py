@@ -1,4 +1,4 @@
-"""Settings: which Service they name, and what they refuse. Rights and the page, which follow from them."""
+"""Settings and their validation, the rights and the page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ctrlhost_ingress_status import IngressStatusSettings
 from ctrlhost_ingress_status.page import page
 
 import ctrlhost
-from ctrlhost.configuration import Configuration
+from ctrlhost.config.load import Configuration
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def effective(tmp_path: Path, **given: str) -> IngressStatusSettings:
-    """Read the settings as a host does, from a file and from `--set`."""
+    """Read the settings like a host, from a file and from `--set`."""
     file = tmp_path / "ctrlhost.toml"
     lines = [f'{key} = "{given[f"file_{key}"]}"' for key in ("name", "namespace") if f"file_{key}" in given]
     text = "\n".join(f"envoy-service-{line}" for line in lines)
@@ -55,7 +55,7 @@ def test_a_flag_comes_before_the_file_and_that_before_the_default(
     assert ref.namespace == ("flag-ns" if flag else "file-ns" if file else default)
 
 
-def test_an_empty_text_is_a_setting_that_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_text_counts_as_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CONTOUR_NAMESPACE", raising=False)
     settings = effective(tmp_path, file_name="", file_namespace="")
     assert list(map(str, settings.services())) == ["projectcontour/envoy"]
@@ -70,12 +70,12 @@ def test_an_empty_text_is_a_setting_that_is_not_set(tmp_path: Path, monkeypatch:
         ({"ingress-status-address": "010.0.0.1, fe80::1%eth0"}, "fe80::1%eth0"),
         ({"ingress-class-name": "a,,b"}, "empty item"),
         ({"ingress-class-name": ["a", " "]}, "empty item"),
-        ({"class-mode": "controller"}, "go together"),
-        ({"ingress-class-controller": "example.com/c"}, "go together"),
-        ({"match-unclassed-if-default": True}, "in `class-mode: controller` only"),
+        ({"class-mode": "controller"}, "require each other"),
+        ({"ingress-class-controller": "example.com/c"}, "require each other"),
+        ({"match-unclassed-if-default": True}, "requires `class-mode: controller`"),
         ({"class-mode": "both"}, "class-mode"),
-        ({"envoy-service-namespace": " "}, "a namespace and a name"),
-        ({"envoy-services": ["envoy"]}, "a namespace and a name"),
+        ({"envoy-service-namespace": " "}, "must be `namespace/name`"),
+        ({"envoy-services": ["envoy"]}, "must be `namespace/name`"),
         ({"status-qps": -1.0}, "status-qps"),
         ({"status-qps": float("nan")}, "status-qps"),
         ({"status-qps": float("inf")}, "status-qps"),
@@ -87,7 +87,7 @@ def test_an_empty_text_is_a_setting_that_is_not_set(tmp_path: Path, monkeypatch:
         ({"load-balancer-status": "address:a"}, "unknown setting"),
     ],
 )
-def test_what_can_not_work_is_refused_at_the_start(given: dict[str, Any], told: str) -> None:
+def test_settings_that_cannot_work_are_refused_at_the_start(given: dict[str, Any], told: str) -> None:
     tree = {"host": {}, "plugins": {"ingress-status": given}, "controllers": {}}
     with pytest.raises(ctrlhost.ConfigError) as caught:
         Configuration(tree, "").plugin("ingress-status", IngressStatusSettings)
@@ -127,12 +127,12 @@ def shown(app: Any, path: str) -> tuple[str, str]:
     return dict(sent[0]["headers"])[b"content-type"].decode(), sent[1]["body"].decode()
 
 
-def test_the_page_shows_what_is_published_and_how_far_it_has_come(world: Any) -> None:
-    world.service([{"ip": "203.0.113.7"}])
+def test_the_page_shows_what_is_published_and_how_far_it_has_come(cluster: Any) -> None:
+    cluster.service([{"ip": "203.0.113.7"}])
     for name in ("one", "two"):
-        world.ingress(name)
-    world.ingress("other", field="nginx")
-    replica = world.start()
+        cluster.ingress(name)
+    cluster.ingress("other", field="nginx")
+    replica = cluster.start()
     kind, body = shown(page(replica.plugin.report), "/.json")
     report = json.loads(body)
     assert kind == "application/json"
@@ -147,8 +147,8 @@ def test_the_page_shows_what_is_published_and_how_far_it_has_come(world: Any) ->
     assert replica.metric("ctrlhost_ingress_status_addresses") == 1
 
 
-def test_before_an_address_is_known_the_metric_says_so(world: Any) -> None:
-    replica = world.start(leads=False, settle=False)
+def test_before_an_address_is_known_the_metric_says_so(cluster: Any) -> None:
+    replica = cluster.start(leads=False, settle=False)
     replica.plugin.desired.known = None
     assert replica.metric("ctrlhost_ingress_status_addresses") == -1
     assert "&lt;" in shown(page(lambda: {"a": ["<b>"], "c": []}), "/")[1]

@@ -1,4 +1,4 @@
-"""When an address that was observed comes into force, and when statuses are cleared."""
+"""The times at which an address comes into force, and at which statuses are cleared."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_first_address_comes_into_force_at_once() -> None:
     assert made.due() == 1.2
 
 
-def test_a_change_waits_until_it_has_stood_for_a_while() -> None:
+def test_a_change_waits_until_it_is_stable() -> None:
     made = state()
     settled(made, A, 0.0)
     for number in range(5):
@@ -40,7 +40,7 @@ def test_a_change_waits_until_it_has_stood_for_a_while() -> None:
     assert entries_of(made) == ({"ip": "9.9.9.4"},)
 
 
-def test_a_source_that_never_stands_still_is_followed_every_five_seconds() -> None:
+def test_a_source_that_keeps_changing_is_followed_every_five_seconds() -> None:
     made = state()
     settled(made, A, 0.0)
     forces = [step for step in range(40) if settled(made, ({"ip": f"9.9.{step}.9"},), 10 + step * 0.5)]
@@ -55,7 +55,7 @@ def test_there_and_back_within_the_hold_off_is_nothing() -> None:
     assert made.due() == math.inf
 
 
-def test_another_order_is_no_change_and_is_not_taken_over() -> None:
+def test_another_order_is_no_change_and_is_ignored() -> None:
     made = state()
     settled(made, A + B, 0.0)
     assert not settled(made, B + A, 10.0)

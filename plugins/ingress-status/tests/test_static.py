@@ -1,9 +1,9 @@
-"""The list of addresses in the settings: how it is read, and what is refused."""
+"""The list of addresses in the settings: parsing and validation."""
 
 from __future__ import annotations
 
 import pytest
-from ctrlhost_ingress_status.addresses import is_ip, told
+from ctrlhost_ingress_status.addresses import is_ip, summary
 from ctrlhost_ingress_status.static import duplicates, mapped, parse, static_entries
 
 V4 = {"ip": "10.0.0.1"}
@@ -36,7 +36,7 @@ def test_a_list_is_split_and_each_item_is_an_ip_or_a_name(text: str, entries: li
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1", "2001:4860:4860::8888", "::ffff:1.2.3.4", "2001:DB8:0:0::1"])
-def test_what_go_takes_for_an_ip_is_one_and_kept_as_written(text: str) -> None:
+def test_what_go_accepts_as_an_ip_is_one_and_kept_as_written(text: str) -> None:
     assert is_ip(text)
     assert static_entries(text) == ({"ip": text},)
 
@@ -45,7 +45,7 @@ def test_what_go_takes_for_an_ip_is_one_and_kept_as_written(text: str) -> None:
     "text",
     ["010.0.0.1", "1.2.3", "127.1", "0x7f.0.0.1", "1.2.3.4.", "10.0.0.0/8", "[::1]", "fe80::1%eth0"],
 )
-def test_what_go_takes_for_no_ip_is_none(text: str) -> None:
+def test_what_go_refuses_as_an_ip_is_none(text: str) -> None:
     assert not is_ip(text)
     assert parse(text) == [{"hostname": text}]
 
@@ -74,7 +74,7 @@ def test_what_the_server_would_refuse_is_an_error(text: str) -> None:
         static_entries(text)
 
 
-def test_all_bad_items_are_told_together() -> None:
+def test_all_invalid_items_are_reported_together() -> None:
     bad = ["10.0.0.0/8", "[::1]", "LB.Example.com", "a_b.example.com", "lb.example.com.", "*.example.com"]
     with pytest.raises(ValueError, match="is neither") as caught:
         static_entries(",".join([*bad, "fine.example.com"]))
@@ -88,13 +88,13 @@ def test_a_name_of_253_characters_is_the_longest() -> None:
     assert static_entries(longest) == ({"hostname": longest},)
 
 
-def test_an_address_that_stands_twice_is_published_once_and_named() -> None:
+def test_a_repeated_address_is_published_once_and_named() -> None:
     text = "a.example.com, 2001:DB8::1,a.example.com,2001:db8:0::1"
     assert static_entries(text) == ({"hostname": "a.example.com"}, {"ip": "2001:DB8::1"})
     assert duplicates(text) == ["a.example.com", "2001:db8:0::1"]
 
 
-def test_ipv4_in_the_guise_of_ipv6_is_named() -> None:
+def test_ipv4_mapped_addresses_are_named() -> None:
     assert mapped("10.0.0.1, ::ffff:1.2.3.4,2001:db8::1,a.example.com") == ["::ffff:1.2.3.4"]
 
 
@@ -102,5 +102,5 @@ def test_ipv4_in_the_guise_of_ipv6_is_named() -> None:
     ("entries", "text"),
     [((), ""), (({"ip": "10.0.0.1"}, NAME), "10.0.0.1"), (({"hostname": "somedomain.com"},), "somedomain.com")],
 )
-def test_a_list_is_told_in_the_log_by_its_first_address(entries: tuple[dict[str, str], ...], text: str) -> None:
-    assert told(entries) == text
+def test_a_list_is_logged_by_its_first_address(entries: tuple[dict[str, str], ...], text: str) -> None:
+    assert summary(entries) == text

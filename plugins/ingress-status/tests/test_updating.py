@@ -1,4 +1,4 @@
-"""Which Ingresses get the address: upstream's table, once for an Ingress that appears and once for one that changes."""
+"""Upstream's table of the Ingresses that get the address, for a new and for a changed Ingress."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def row(name: str, address: str, classes: str, annotation: str | None, field: st
     ],
 )
 def test_a_status_is_written_when_the_ingress_is_of_our_class(
-    world: Any, change: str, address: str, classes: str, annotation: str | None, field: str | None, written: bool
+    cluster: Any, change: str, address: str, classes: str, annotation: str | None, field: str | None, written: bool
 ) -> None:
     metadata = {"annotations": {"kubernetes.io/ingress.class": annotation}} if annotation is not None else {}
     # The server refuses an annotation beside a field at creation; an update brings the two together, before the
     # replica starts where it is to meet the Ingress as one that it did not know.
     both = annotation is not None and field is not None
     if change == "update":
-        world.ingress("web", annotation="elsewhere")
+        cluster.ingress("web", annotation="elsewhere")
     elif both:
-        world.ingress("web", field=field)
-        world.edit("web", metadata=metadata)
-    replica = world.start(ingress_status_address=address, ingress_class_name=classes)
+        cluster.ingress("web", field=field)
+        cluster.edit("web", metadata=metadata)
+    replica = cluster.start(ingress_status_address=address, ingress_class_name=classes)
     if change == "update":
         annotations = {"annotations": {"kubernetes.io/ingress.class": annotation}}
-        world.edit("web", metadata=annotations, spec={"ingressClassName": field})
+        cluster.edit("web", metadata=annotations, spec={"ingressClassName": field})
     elif not both:
-        world.ingress("web", annotation=annotation, field=field)
-    world.idle()
-    assert world.status("web") == (ADDRESS if written else None)
+        cluster.ingress("web", annotation=annotation, field=field)
+    cluster.idle()
+    assert cluster.status("web") == (ADDRESS if written else None)
     assert len(replica.writes()) == (1 if written else 0)

@@ -1,4 +1,4 @@
-"""Writing: what is sent, when nothing is, and what becomes of a write that fails."""
+"""Writes: what is sent, what is skipped, and how failures are handled."""
 
 from __future__ import annotations
 
@@ -14,102 +14,102 @@ INGRESS = ("networking.k8s.io/v1", "Ingress")
 
 
 @pytest.fixture
-def leader(world: Any) -> Any:
+def leader(cluster: Any) -> Any:
     """A host that leads and knows address A."""
-    world.service(A)
-    made = world.start()
+    cluster.service(A)
+    made = cluster.start()
     made.forget()
     return made
 
 
 @pytest.mark.behaviour("ingress-status/R1")
-def test_a_new_ingress_gets_exactly_one_patch_of_its_status(world: Any, leader: Any) -> None:
-    uid = world.ingress("web")["metadata"]["uid"]
-    world.idle()
-    world.after(60)
+def test_a_new_ingress_gets_exactly_one_patch_of_its_status(cluster: Any, leader: Any) -> None:
+    uid = cluster.ingress("web")["metadata"]["uid"]
+    cluster.idle()
+    cluster.after(60)
     (sent,) = leader.writes()
     assert (sent.method, sent.path) == ("PATCH", "/apis/networking.k8s.io/v1/namespaces/default/ingresses/web/status")
     assert sent.query == {"fieldManager": "ctrlhost-ingress-status"}
     assert sent.content_type == "application/merge-patch+json"
     assert sent.body == {"metadata": {"uid": uid}, "status": {"loadBalancer": {"ingress": A}}}
-    assert world.status("web") == A
+    assert cluster.status("web") == A
     assert leader.metric("ctrlhost_status_update_success_total") >= 1
 
 
 @pytest.mark.behaviour("ingress-status/R2")
-def test_a_status_that_is_right_already_is_counted_and_left(world: Any, leader: Any) -> None:
-    world.ingress("web", field="elsewhere", status=A)
-    world.edit("web", spec={"ingressClassName": "contour"})
-    world.idle()
+def test_a_right_status_is_counted_and_not_written(cluster: Any, leader: Any) -> None:
+    cluster.ingress("web", field="elsewhere", status=A)
+    cluster.edit("web", spec={"ingressClassName": "contour"})
+    cluster.idle()
     before = leader.metric("ctrlhost_status_update_noop_total")
-    world.edit("web", metadata={"labels": {"a": "b"}})
-    world.idle()
+    cluster.edit("web", metadata={"labels": {"a": "b"}})
+    cluster.idle()
     assert leader.metric("ctrlhost_status_update_noop_total") == before + 1
     ingress = leader.host.controllers["ingress-status/ingress-status"].informers[0]
     cached = ingress.lister.get("web", "default")
-    leader.plugin.writer.wakes(cached, cached)  # what a resync shows
+    leader.plugin.writer.wakes(cached, cached)  # like a resync
     assert leader.metric("ctrlhost_status_update_noop_total") == before + 2
     assert leader.writes() == []
 
 
 @pytest.mark.behaviour("ingress-status/R3")
 @pytest.mark.behaviour("ingress-status/R4")
-def test_an_order_is_left_and_an_entry_too_many_is_removed(world: Any) -> None:
-    world.service([*A, *C])
-    world.ingress("other-order", status=[*C, *A])
-    world.ingress("too-many", status=[*A, *B, *C])
-    leader = world.start()
+def test_another_order_is_kept_and_a_surplus_entry_is_removed(cluster: Any) -> None:
+    cluster.service([*A, *C])
+    cluster.ingress("other-order", status=[*C, *A])
+    cluster.ingress("too-many", status=[*A, *B, *C])
+    leader = cluster.start()
     assert [one.name for one in leader.writes()] == ["too-many"]
     assert leader.written() == [[*A, *C]]
-    assert world.status("other-order") == [*C, *A]
+    assert cluster.status("other-order") == [*C, *A]
 
 
 @pytest.mark.behaviour("ingress-status/R5")
-def test_nothing_is_written_before_an_address_is_known_and_everything_then(world: Any) -> None:
-    leader = world.start()
+def test_nothing_is_written_before_an_address_is_known_and_everything_then(cluster: Any) -> None:
+    leader = cluster.start()
     for number in range(100):
-        world.ingress(f"i{number}")
-    world.idle()
+        cluster.ingress(f"i{number}")
+    cluster.idle()
     assert leader.writes() == []
-    world.service(A)
-    world.idle()
+    cluster.service(A)
+    cluster.idle()
     assert sorted(one.name for one in leader.writes()) == sorted(f"i{number}" for number in range(100))
     assert leader.written() == [A] * 100
 
 
 @pytest.mark.behaviour("ingress-status/R6")
-def test_a_changed_address_reaches_ours_and_nobody_else(world: Any, leader: Any) -> None:
+def test_a_changed_address_reaches_ours_and_no_others(cluster: Any, leader: Any) -> None:
     for name in ("one", "two", "three"):
-        world.ingress(name)
+        cluster.ingress(name)
     for name in ("four", "five"):
-        world.ingress(name, field="nginx", status=C)
-    world.idle()
+        cluster.ingress(name, field="nginx", status=C)
+    cluster.idle()
     leader.forget()
-    world.service(B)
-    world.idle()
-    world.after(1.5)
+    cluster.service(B)
+    cluster.idle()
+    cluster.after(1.5)
     assert sorted(one.name for one in leader.writes()) == ["one", "three", "two"]
     assert leader.written() == [B] * 3
-    assert world.status("four") == world.status("five") == C
+    assert cluster.status("four") == cluster.status("five") == C
 
 
 @pytest.mark.behaviour("ingress-status/R7")
-def test_an_address_that_changes_during_a_pass_is_never_followed_by_the_one_before(world: Any) -> None:
-    world.service(A)
+def test_an_address_that_changes_during_a_pass_is_never_followed_by_an_older_one(cluster: Any) -> None:
+    cluster.service(A)
     for number in range(20):
-        world.ingress(f"i{number:02}", status=A)
-    leader = world.start(status_qps=10, status_burst=1)
-    world.service(B)
-    world.idle()
-    world.after(1.1)
-    world.after(1.05, step=0.05)
+        cluster.ingress(f"i{number:02}", status=A)
+    leader = cluster.start(status_qps=10, status_burst=1)
+    cluster.service(B)
+    cluster.idle()
+    cluster.after(1.1)
+    cluster.after(1.05, step=0.05)
     half = {one.name for one in leader.writes()}
     assert 8 <= len(half) <= 12
-    world.service(C)
-    world.idle()
-    world.after(1.01)
-    world.after(6, step=0.05)
-    assert all(world.status(f"i{number:02}") == C for number in range(20))
+    cluster.service(C)
+    cluster.idle()
+    cluster.after(1.01)
+    cluster.after(6, step=0.05)
+    assert all(cluster.status(f"i{number:02}") == C for number in range(20))
     for number in range(20):
         sent = [one.body["status"]["loadBalancer"]["ingress"] for one in leader.writes(f"i{number:02}")]
         assert sent in ([B, C], [C])
@@ -119,239 +119,241 @@ def test_an_address_that_changes_during_a_pass_is_never_followed_by_the_one_befo
 
 @pytest.mark.behaviour("ingress-status/R8")
 @pytest.mark.behaviour("ingress-status/R9")
-def test_what_is_gone_or_going_gets_nothing(world: Any) -> None:
-    world.service(A)
-    leader = world.start(status_qps=1, status_burst=1)
+def test_deleted_and_terminating_ingresses_are_not_written(cluster: Any) -> None:
+    cluster.service(A)
+    leader = cluster.start(status_qps=1, status_burst=1)
     for name in ("first", "gone"):
-        world.ingress(name)
-        world.idle()
+        cluster.ingress(name)
+        cluster.idle()
     assert [one.name for one in leader.writes()] == ["first"]
-    world.client.delete(*INGRESS, "gone", "default")
-    world.idle()
-    world.after(5, step=1)
+    cluster.client.delete(*INGRESS, "gone", "default")
+    cluster.idle()
+    cluster.after(5, step=1)
     finalizer = {"finalizers": ["example.com/wait"]}
     with leader.host.faults.hold_watches():
-        world.ingress("going", field="elsewhere")
-        world.edit("going", metadata=finalizer)
-        world.client.delete(*INGRESS, "going", "default")
-        world.edit("going", spec={"ingressClassName": None})
-    world.after(5, step=1)
+        cluster.ingress("going", field="elsewhere")
+        cluster.edit("going", metadata=finalizer)
+        cluster.client.delete(*INGRESS, "going", "default")
+        cluster.edit("going", spec={"ingressClassName": None})
+    cluster.after(5, step=1)
     assert [one.name for one in leader.writes()] == ["first"]
 
 
 @pytest.mark.behaviour("ingress-status/R10")
-def test_an_ingress_that_is_not_found_is_not_tried_again(world: Any, leader: Any) -> None:
+def test_an_ingress_that_is_not_found_is_not_retried(cluster: Any, leader: Any) -> None:
     leader.host.faults.next("patch", ctrlhost.NotFound("gone"), resource="ingresses")
-    world.ingress("web")
-    world.after(120, step=30)
+    cluster.ingress("web")
+    cluster.after(120, step=30)
     assert len(leader.writes()) == 1
     assert leader.metric("ctrlhost_status_update_failed_total", reason="gone") == 1
     assert leader.metric("ctrlhost_status_update_duration_seconds_count", error="true") == 1
 
 
 @pytest.mark.behaviour("ingress-status/R11")
-def test_a_replacement_that_conflicts_is_made_again_from_what_the_server_has(world: Any) -> None:
-    world.service(A)
-    leader = world.start(write_method="update")
+def test_a_conflicting_replacement_is_built_again_from_the_servers_object(cluster: Any) -> None:
+    cluster.service(A)
+    leader = cluster.start(write_method="update")
     leader.host.faults.next("replace", ctrlhost.Conflict("newer"), resource="ingresses", times=2)
-    world.ingress("web")
-    world.after(0.5, step=0.1)
+    cluster.ingress("web")
+    cluster.after(0.5, step=0.1)
     methods = [one.method for one in leader.sent if one.name == "web"]
     assert methods == ["PUT", "GET", "PUT", "GET", "PUT"]
-    assert world.status("web") == A
+    assert cluster.status("web") == A
     assert leader.metric("ctrlhost_status_update_conflict_total") == 2
-    # What is heard of one's own write counts as well, as needless.
+    # The event of our own write counts as well, as needless.
     needless = leader.metric("ctrlhost_status_update_noop_total")
     assert leader.metric("ctrlhost_status_update_success_total") == needless + 1
     assert leader.metric("ctrlhost_status_update_duration_seconds_count", error="true") == 0
 
 
 @pytest.mark.behaviour("ingress-status/R12")
-def test_four_conflicts_put_off_a_write_and_lose_none(world: Any) -> None:
-    world.service(A)
-    leader = world.start(write_method="update")
+def test_four_conflicts_delay_a_write_and_lose_none(cluster: Any) -> None:
+    cluster.service(A)
+    leader = cluster.start(write_method="update")
     leader.host.faults.next("replace", ctrlhost.Conflict("newer"), resource="ingresses", times=4)
-    world.ingress("web")
-    world.after(3, step=0.1)
-    assert world.status("web") == A
+    cluster.ingress("web")
+    cluster.after(3, step=0.1)
+    assert cluster.status("web") == A
     assert leader.metric("ctrlhost_status_update_conflict_total") == 4
     assert leader.metric("ctrlhost_status_update_failed_total", reason="conflict") == 1
 
 
-def test_a_replacement_keeps_what_others_wrote_and_stops_when_it_is_needless(world: Any) -> None:
-    world.service(A)
-    leader = world.start(write_method="update")
+def test_a_replacement_keeps_what_others_wrote_and_stops_when_it_is_needless(cluster: Any) -> None:
+    cluster.service(A)
+    leader = cluster.start(write_method="update")
     with leader.host.faults.hold_watches():
-        world.ingress("web")
-        world.edit("web", metadata={"labels": {"a": "b"}})
-    world.idle()
-    assert world.client.get(*INGRESS, "web", "default")["metadata"]["labels"] == {"a": "b"}
+        cluster.ingress("web")
+        cluster.edit("web", metadata={"labels": {"a": "b"}})
+    cluster.idle()
+    assert cluster.client.get(*INGRESS, "web", "default")["metadata"]["labels"] == {"a": "b"}
     leader.host.faults.next("replace", ctrlhost.Conflict("newer"), resource="ingresses")
-    world.ingress("right")
-    world.idle()
+    cluster.ingress("right")
+    cluster.idle()
     with leader.host.faults.hold_watches():
-        world.edit_status("right", A)
-        world.clock.advance(0.1)
+        cluster.edit_status("right", A)
+        cluster.clock.advance(0.1)
         leader.host.wait_for(lambda: [one for one in leader.sent if one.method == "GET" and one.name == "right"])
-    world.idle()
+    cluster.idle()
     assert [one.method for one in leader.sent if one.name == "right"] == ["PUT", "GET"]
 
 
 @pytest.mark.behaviour("ingress-status/R13")
 def test_an_address_that_the_server_refuses_is_not_sent_again(
-    world: Any, leader: Any, caplog: pytest.LogCaptureFixture
+    cluster: Any, leader: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     cause = {"field": "status.loadBalancer.ingress[0].ip", "reason": "FieldValueInvalid", "message": "bad"}
     leader.host.faults.next("patch", ctrlhost.Invalid("refused", causes=[cause]), resource="ingresses", times=2)
-    world.ingress("web")
-    world.after(3600, step=600)
+    cluster.ingress("web")
+    cluster.after(3600, step=600)
     assert len(leader.writes()) == 1
     assert any("status.loadBalancer.ingress[0].ip" in one.getMessage() for one in caplog.records)
     assert [one["reason"] for one in leader.host.events()] == ["InvalidAddress"]
-    world.edit("web", metadata={"labels": {"a": "b"}})
-    world.idle()
+    cluster.edit("web", metadata={"labels": {"a": "b"}})
+    cluster.idle()
     assert len(leader.writes()) == 2
-    world.service(B)
-    world.idle()
-    world.after(2)
+    cluster.service(B)
+    cluster.idle()
+    cluster.after(2)
     assert leader.written() == [A, A, B]
-    assert world.status("web") == B
+    assert cluster.status("web") == B
     assert leader.metric("ctrlhost_status_update_failed_total", reason="invalid") == 2
 
 
 @pytest.mark.behaviour("ingress-status/R14")
-def test_a_server_that_is_busy_is_left_in_peace_as_long_as_it_asks(world: Any, leader: Any) -> None:
+def test_a_busy_server_is_retried_after_the_time_that_it_asks_for(cluster: Any, leader: Any) -> None:
     leader.host.faults.next("patch", ctrlhost.TooManyRequests("busy", retry_after=2), resource="ingresses")
-    world.ingress("web")
-    world.idle()
-    world.after(1.9, step=0.1)
+    cluster.ingress("web")
+    cluster.idle()
+    cluster.after(1.9, step=0.1)
     assert len(leader.writes()) == 1
-    world.after(0.2)
+    cluster.after(0.2)
     assert len(leader.writes()) == 2
-    assert world.status("web") == A
+    assert cluster.status("web") == A
     assert leader.metric("ctrlhost_status_update_failed_total", reason="throttled") == 1
 
 
 @pytest.mark.behaviour("ingress-status/R15")
-def test_an_ingress_that_was_made_anew_gets_nothing_meant_for_the_old_one(world: Any, leader: Any) -> None:
-    world.ingress("web", field="elsewhere")
-    world.idle()
+def test_a_recreated_ingress_gets_no_write_meant_for_the_old_one(cluster: Any, leader: Any) -> None:
+    cluster.ingress("web", field="elsewhere")
+    cluster.idle()
     with leader.host.faults.hold_watches():
 
         def anew() -> None:
             leader.at_write = None
-            world.client.delete(*INGRESS, "late", "default")
-            world.ingress("late", field="contour")
+            cluster.client.delete(*INGRESS, "late", "default")
+            cluster.ingress("late", field="contour")
 
         leader.at_write = anew
-        world.ingress("late")
-    world.idle()
+        cluster.ingress("late")
+    cluster.idle()
     first, second = leader.writes("late")
-    uid = world.client.get(*INGRESS, "late", "default")["metadata"]["uid"]
+    uid = cluster.client.get(*INGRESS, "late", "default")["metadata"]["uid"]
     assert first.body["metadata"]["uid"] != uid == second.body["metadata"]["uid"]
     assert leader.metric("ctrlhost_status_update_failed_total", reason="replaced") == 1
-    assert world.status("late") == A
+    assert cluster.status("late") == A
 
 
 @pytest.mark.behaviour("ingress-status/R19")
-def test_a_write_of_ours_brings_no_other(world: Any, leader: Any) -> None:
-    world.ingress("web")
-    world.idle()
+def test_a_write_of_ours_causes_no_other(cluster: Any, leader: Any) -> None:
+    cluster.ingress("web")
+    cluster.idle()
     cached = leader.host.controllers["ingress-status/ingress-status"].informers[0].lister.get("web", "default")
     for _ in range(6):
-        world.after(600)
+        cluster.after(600)
         assert leader.plugin.writer.wakes(cached, cached) is False
     assert len(leader.writes()) == 1
     assert leader.runs() == 1
 
 
 @pytest.mark.behaviour("ingress-status/R24")
-def test_an_ingress_that_becomes_ours_is_written_and_one_that_leaves_keeps_its_status(world: Any, leader: Any) -> None:
-    world.ingress("web", annotation="nginx", status=C)
-    world.idle()
-    world.edit("web", metadata={"annotations": {"kubernetes.io/ingress.class": "contour"}})
-    world.idle()
-    assert world.status("web") == A
-    world.edit("web", metadata={"annotations": {"kubernetes.io/ingress.class": "nginx"}})
-    world.service(B)
-    world.after(5, step=1)
-    assert world.status("web") == A
+def test_an_ingress_that_becomes_ours_is_written_and_one_that_leaves_keeps_its_status(
+    cluster: Any, leader: Any
+) -> None:
+    cluster.ingress("web", annotation="nginx", status=C)
+    cluster.idle()
+    cluster.edit("web", metadata={"annotations": {"kubernetes.io/ingress.class": "contour"}})
+    cluster.idle()
+    assert cluster.status("web") == A
+    cluster.edit("web", metadata={"annotations": {"kubernetes.io/ingress.class": "nginx"}})
+    cluster.service(B)
+    cluster.after(5, step=1)
+    assert cluster.status("web") == A
     assert leader.written() == [A]
 
 
 @pytest.mark.behaviour("ingress-status/R27")
-def test_an_edit_by_hand_is_mended_until_it_becomes_a_fight(world: Any, leader: Any) -> None:
-    world.ingress("web")
-    world.idle()
+def test_a_manual_edit_is_reverted_until_it_becomes_contention(cluster: Any, leader: Any) -> None:
+    cluster.ingress("web")
+    cluster.idle()
     for edit in range(5):
-        world.edit_status("web", C)
-        world.idle()
-        assert world.status("web") == A
+        cluster.edit_status("web", C)
+        cluster.idle()
+        assert cluster.status("web") == A
         assert len(leader.writes()) == edit + 2
-    world.edit_status("web", C)
-    world.idle()
-    world.after(50, step=10)
-    assert world.status("web") == C
+    cluster.edit_status("web", C)
+    cluster.idle()
+    cluster.after(50, step=10)
+    assert cluster.status("web") == C
     assert leader.metric("ctrlhost_ingress_status_contested_total") == 1
     assert leader.plugin.report()["contested"] == ["default/web"]
     assert [one["reason"] for one in leader.host.events()] == ["IngressStatusContested"]
-    world.after(11)
-    assert world.status("web") == A
-    world.edit_status("web", C)
-    world.idle()
-    world.after(110, step=10)
-    assert world.status("web") == C
-    world.after(11)
-    assert world.status("web") == A
+    cluster.after(11)
+    assert cluster.status("web") == A
+    cluster.edit_status("web", C)
+    cluster.idle()
+    cluster.after(110, step=10)
+    assert cluster.status("web") == C
+    cluster.after(11)
+    assert cluster.status("web") == A
 
 
 @pytest.mark.behaviour("ingress-status/R28")
-def test_a_missing_right_is_told_once_a_minute_and_heals(
-    world: Any, leader: Any, caplog: pytest.LogCaptureFixture
+def test_a_missing_right_is_logged_once_a_minute_and_recovered_from(
+    cluster: Any, leader: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     error = ctrlhost.Forbidden("not allowed")
     leader.host.faults.next("patch", error, resource="ingresses", name="web", times=5)
     leader.host.faults.next("patch", error, resource="ingresses", name="web2", times=5)
     for name in ("web", "web2", "fine"):
-        world.ingress(name)
-    world.idle()
-    assert world.status("fine") == A
+        cluster.ingress(name)
+    cluster.idle()
+    assert cluster.status("fine") == A
     leader.host.faults.next("patch", error, resource="ingresses", name="web3", times=1)
-    world.ingress("web3")
-    world.idle()
+    cluster.ingress("web3")
+    cluster.idle()
     assert leader.plugin.report()["conditions"] == ["StatusWritesForbidden for 0 s"]
     assert [plugin.state for plugin in leader.host.host.plugins] == ["running"]
-    world.after(50, step=1)
-    assert world.status("web") == world.status("web2") == A
+    cluster.after(50, step=1)
+    assert cluster.status("web") == cluster.status("web2") == A
     told = [one for one in caplog.records if "not allowed" in one.getMessage() and one.levelno >= logging.INFO]
     assert len(told) == 1
     assert leader.plugin.report()["conditions"] == []
 
 
 @pytest.mark.behaviour("ingress-status/R29")
-def test_changes_that_a_broken_watch_missed_are_made_good_without_writing_twice(world: Any, leader: Any) -> None:
+def test_changes_missed_by_a_broken_watch_are_written_once(cluster: Any, leader: Any) -> None:
     for name in ("kept", "gone"):
-        world.ingress(name)
-    world.idle()
+        cluster.ingress(name)
+    cluster.idle()
     with leader.host.faults.hold_watches():
         leader.host.faults.next("watch", ctrlhost.Expired("too old"), resource="ingresses")
-        world.ingress("missed")
-        world.client.delete(*INGRESS, "gone", "default")
-        world.edit_status("kept", C)
-    world.idle()
-    world.after(60, step=10)
-    assert world.status("missed") == world.status("kept") == A
+        cluster.ingress("missed")
+        cluster.client.delete(*INGRESS, "gone", "default")
+        cluster.edit_status("kept", C)
+    cluster.idle()
+    cluster.after(60, step=10)
+    assert cluster.status("missed") == cluster.status("kept") == A
     assert sorted(one.name for one in leader.writes()) == ["gone", "kept", "kept", "missed"]
 
 
 @pytest.mark.parametrize(
     "error", [ctrlhost.ServerError("oops"), ctrlhost.TransportError("cut"), ctrlhost.BadRequest("what")]
 )
-def test_any_other_failure_is_tried_again_with_growing_waits(world: Any, leader: Any, error: Exception) -> None:
+def test_any_other_failure_is_retried_with_growing_waits(cluster: Any, leader: Any, error: Exception) -> None:
     leader.host.faults.next("patch", error, resource="ingresses", times=8)
-    world.ingress("web")
-    world.idle()
+    cluster.ingress("web")
+    cluster.idle()
     for _ in range(40):
-        world.after(0.05)
-    assert world.status("web") == A
+        cluster.after(0.05)
+    assert cluster.status("web") == A
     assert len(leader.writes()) == 9

@@ -1,4 +1,4 @@
-"""A sandbox, a host with the plugin on it, and short words for what the tests do and ask."""
+"""A sandbox and a host with the plugin, with short calls for the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTROLLER = "naming/crd_naming_condition_controller"
 
 
 class Cluster:
-    """A sandbox, a host with the plugin on it, and short words for what the tests do and ask."""
+    """A sandbox and a host with the plugin."""
 
     def __init__(self, host: Any, new_crd: Callable[..., dict[str, Any]], spell: Callable[..., str]) -> None:
         self.host, self.client, self.new_crd, self.spell = host, host.client, new_crd, spell
@@ -35,7 +35,7 @@ class Cluster:
             self.client.create(self.new_crd(one, group, **spec))
 
     def settled(self, *spelled: str, group: str = "g.io") -> None:
-        """Create CRDs one after the other, each settled before the next."""
+        """Create CRDs one by one, waiting until the host is idle after each."""
         for one in spelled:
             self.create(one, group=group)
             self.host.run_until_idle()
@@ -54,7 +54,7 @@ class Cluster:
         return self.spell(self.get(plural, group)["status"].get("acceptedNames"))
 
     def condition(self, plural: str, type_: str, group: str = "g.io") -> str:
-        """Give a condition as `status/reason`, empty where there is none."""
+        """Return a condition as `status/reason`, empty if it is missing."""
         for one in self.get(plural, group)["status"].get("conditions") or ():
             if one["type"] == type_:
                 return f"{one['status']}/{one['reason']}"
@@ -64,8 +64,8 @@ class Cluster:
         return self.condition(plural, "NamesAccepted", group)
 
     def wait_for_server(self, *plurals: str, names: str = "True/NoConflicts") -> None:
-        """Wait until the server's own controller has judged these, and the host has seen it; a host at rest knows
-        nothing of what the server is still at."""
+        """Wait until the server's own controller has judged these CRDs and the host has seen it: an idle host does not
+        wait for the server."""
         wanted = [(names, "True/InitialNamesAccepted" if names.startswith("True") else "False/NotAccepted")]
         for plural in plurals:
             self.host.wait_for(

@@ -1,4 +1,4 @@
-"""A world of CustomResourceDefinitions in memory, with the plugin's pure parts as its naming controller."""
+"""A fake cluster in memory, with the plugin's pure parts as its naming controller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ctrlhost_naming
 import pytest
 from ctrlhost_naming.crd import Crd
 from ctrlhost_naming.decision import Mode, decide, status_patch
-from ctrlhost_naming.index import NameIndex, Wakes
+from ctrlhost_naming.index import NameIndex, Requeues
 
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
@@ -23,7 +23,7 @@ SPELLED = re.compile(
 
 
 def names(spelled: str) -> dict[str, Any]:
-    """Read `as/a/A/AList[x, y]`; what is left out is derived from the plural as people usually do."""
+    """Read `as/a/A/AList[x, y]`; missing names are derived from the plural."""
     match = SPELLED.fullmatch(spelled)
     assert match, spelled
     plural = match["plural"]
@@ -40,7 +40,7 @@ def names(spelled: str) -> dict[str, Any]:
 
 
 def spell(raw: dict[str, Any] | None) -> str:
-    """Write names down as `as/a/A/AList[x, y]`, without brackets where there are no short names."""
+    """Return names as `as/a/A/AList[x, y]`, without brackets if there are no short names."""
     raw = raw or {}
     text = "/".join(raw.get(key) or "" for key in ("plural", "singular", "kind", "listKind"))
     return text + (f"[{', '.join(raw['shortNames'])}]" if raw.get("shortNames") else "")
@@ -70,8 +70,8 @@ def crd(spelled: str, group: str = "g.io", **extra: Any) -> dict[str, Any]:
     }
 
 
-class World:
-    """CRDs with a resource version each, a work queue without duplicates, and one worker that runs when told."""
+class FakeCluster:
+    """CRDs with resource versions, a work queue without duplicates, and one worker that the test runs."""
 
     def __init__(self, mode: Mode = Mode.ENFORCE, *, allow_own: bool = False, requeue_all: bool = False) -> None:
         self.mode, self.allow_own, self.requeue_all = mode, allow_own, requeue_all
@@ -80,10 +80,10 @@ class World:
         self.clock = ManualClock()
         self.queue: dict[str, None] = {}
         self.version = self.uids = self.writes = self.syncs = self.calculations = 0
-        self.woken: list[tuple[str, str]] = []
+        self.requeued: list[tuple[str, str]] = []
         self.written: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.frozen = False
-        """The informer shows nothing new: events are kept back."""
+        """The informer shows nothing new: events are held back."""
         self.kept_back: list[tuple[str, dict[str, Any] | None]] = []
 
     def key(self, plural: str, group: str = "g.io") -> str:
@@ -107,7 +107,7 @@ class World:
         self._store(obj)
 
     def establish(self, plural: str, group: str = "g.io") -> None:
-        """Do what the establishing controller does."""
+        """Act as the establishing controller."""
         obj = copy.deepcopy(self.objects[self.key(plural, group)])
         for condition in obj["status"]["conditions"]:
             if condition["type"] == "Established":
@@ -134,7 +134,7 @@ class World:
         return None
 
     def conflict(self, plural: str, group: str = "g.io") -> str:
-        """Give reason and message of a NamesAccepted that is False, empty where it is True."""
+        """Return reason and message of a NamesAccepted that is False, empty if it is True."""
         found = self.condition(plural, "NamesAccepted", group)
         assert found, plural
         return "" if found[0] == "True" else f"{found[1]} {found[2]}"
@@ -151,22 +151,21 @@ class World:
             self.sync(key)
 
     def sync(self, key: str) -> None:
-        """Do what the plugin's reconciler does for one key."""
+        """Act as the plugin's reconciler for one key."""
         self.syncs += 1
         obj = self.objects.get(key)
         if obj is None:
-            self._wake(key, self.index.forget(key))
+            self._requeue(key, self.index.forget(key))
             return
         known = Crd.of(obj)
-        self._wake(key, self.index.observe(known, cached=True))
+        self._requeue(key, self.index.observe(known, cached=True))
         decision = decide(known, self.index.used(known, allow_own=self.allow_own), self.mode)
         self.calculations += decision.calculation is not None
         if not decision.write:
             return
         assert decision.calculation
-        patch = status_patch(
-            obj["metadata"]["resourceVersion"], obj["status"].get("conditions", []), decision.calculation, self.clock
-        )
+        changes = (decision.calculation.names_accepted, decision.calculation.established)
+        patch = status_patch(obj, changes, self.clock, decision.calculation.accepted)
         obj = copy.deepcopy(obj)
         obj["status"].update(patch["status"])
         self.writes += 1
@@ -175,7 +174,7 @@ class World:
         self.clock.advance(1)
         self.written.append((self.objects[key], obj))
         self.objects[key] = obj
-        self._wake(key, self.index.wrote(Crd.of(obj)))
+        self._requeue(key, self.index.record_write(Crd.of(obj)))
         self._deliver(key, obj)
 
     def thaw(self) -> None:
@@ -192,7 +191,7 @@ class World:
         self._deliver(obj["metadata"]["name"], obj)
 
     def _deliver(self, key: str, obj: dict[str, Any] | None) -> None:
-        """Show an event to the index, as the informer's listener does, and queue the object."""
+        """Pass an event to the index, like the informer's handler, and enqueue the object."""
         if self.frozen:
             self.kept_back.append((key, obj))
             return
@@ -201,45 +200,45 @@ class World:
             others = sorted(k for k in self.objects if k.partition(".")[2] == group and k != key)
         else:
             others = []
-        self._wake(key, self.index.observe(Crd.of(obj)) if obj else self.index.forget(key))
+        self._requeue(key, self.index.observe(Crd.of(obj)) if obj else self.index.forget(key))
         self.queue.setdefault(key)
         for other in sorted(others, key=lambda k: (self.objects[k]["metadata"]["creationTimestamp"], k)):
             self.queue.setdefault(other)
 
-    def _wake(self, key: str, wakes: Wakes) -> None:
-        assert key not in dict(wakes)
-        self.woken += wakes
-        for other, _ in wakes:
+    def _requeue(self, key: str, requeues: Requeues) -> None:
+        assert key not in dict(requeues)
+        self.requeued += requeues
+        for other, _ in requeues:
             self.queue.setdefault(other)
 
 
 @pytest.fixture
-def world() -> World:
-    """A world whose naming controller is the plugin's, in mode enforce."""
-    return World()
+def fake() -> FakeCluster:
+    """A fake cluster in mode enforce."""
+    return FakeCluster()
 
 
 @pytest.fixture
-def new_world() -> Callable[..., World]:
-    """Make worlds with options."""
-    return World
+def new_fake() -> Callable[..., FakeCluster]:
+    """The type of fake clusters, for other options."""
+    return FakeCluster
 
 
 @pytest.fixture(name="spell")
 def spell_fixture() -> Callable[..., str]:
-    """Write names down as the tests spell them."""
+    """The function that spells names like the tests."""
     return spell
 
 
 @pytest.fixture
 def new_crd() -> Callable[..., dict[str, Any]]:
-    """Build CustomResourceDefinitions from their spelling."""
+    """The builder of CustomResourceDefinitions from their spelling."""
     return crd
 
 
 @pytest.fixture
 def external(ctrlhost_least_privilege: bool) -> Iterator[Sandbox]:
-    """A server that leaves the names of CRDs to somebody else."""
+    """A server without its own naming controller."""
     with Sandbox(crd_conditions="external", rbac=ctrlhost_least_privilege) as server:
         yield server
 

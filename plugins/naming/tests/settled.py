@@ -1,15 +1,12 @@
-"""CRDs that are settled one by one."""
+"""Create CRDs on the fake cluster one by one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
+from typing import Any
 
 
-def settled(world: Any, *spelled: str) -> None:
-    """Create CRDs one after the other, each settled before the next."""
+def settled(fake: Any, *spelled: str) -> None:
+    """Create CRDs one by one, reconciling all before the next."""
     for one in spelled:
-        world.create(one)
-        world.settle()
+        fake.create(one)
+        fake.settle()

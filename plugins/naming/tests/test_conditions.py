@@ -1,11 +1,10 @@
-"""The two conditions as they are read and written."""
+"""Reading and writing the two conditions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ctrlhost_naming.calculation import Calculation
 from ctrlhost_naming.conditions import (
     ESTABLISHED,
     INSTALLING,
@@ -16,7 +15,7 @@ from ctrlhost_naming.conditions import (
     find,
     is_true,
 )
-from ctrlhost_naming.decision import status_patch
+from ctrlhost_naming.decision import Calculation, status_patch
 from ctrlhost_naming.names import Names
 
 from ctrlhost import conditions as status_conditions
@@ -45,7 +44,7 @@ def test_a_condition_is_replaced_in_place_and_gets_a_time() -> None:
 
 
 @behaviour("naming/H2")
-def test_the_others_keep_their_place() -> None:
+def test_other_conditions_keep_their_place() -> None:
     first = entry(ESTABLISHED, "True", lastTransitionTime="2020-01-01T00:00:00Z")
     result = put([first, entry(NAMES_ACCEPTED, "True")], NAMES_ACCEPTED, "False", "Conflicts", "taken")
     assert result == [first, entry(NAMES_ACCEPTED, "False", "Conflicts", "taken", lastTransitionTime=NOW)]
@@ -62,7 +61,7 @@ def test_a_missing_condition_is_appended() -> None:
 @behaviour("naming/H8")
 @behaviour("naming/H9")
 @behaviour("naming/H10")
-def test_a_condition_is_true_only_if_it_is_there_and_says_so() -> None:
+def test_a_condition_is_true_only_if_it_exists_and_is_true() -> None:
     conditions = [entry(ESTABLISHED, "True"), entry(NAMES_ACCEPTED, "True"), entry(NAMES_ACCEPTED, "False")]
     assert not is_true(find(conditions, "Terminating"))
     assert is_true(find(conditions, ESTABLISHED))
@@ -71,7 +70,7 @@ def test_a_condition_is_true_only_if_it_is_there_and_says_so() -> None:
 
 
 @behaviour("naming/H11")
-def test_a_new_reason_alone_does_not_move_the_time() -> None:
+def test_a_new_reason_alone_does_not_change_the_time() -> None:
     old = entry(NAMES_ACCEPTED, "False", "KindConflict", lastTransitionTime="2020-01-01T00:00:00Z")
     result = put([old], NAMES_ACCEPTED, "False", "SingularConflict", "other")
     assert result == [
@@ -80,7 +79,7 @@ def test_a_new_reason_alone_does_not_move_the_time() -> None:
 
 
 @behaviour("naming/H12")
-def test_a_missing_time_is_filled_even_if_the_status_stays() -> None:
+def test_a_missing_time_is_set_even_if_the_status_is_unchanged() -> None:
     missing: list[dict[str, Any]] = [{}, {"lastTransitionTime": None}]
     for empty in missing:
         result = put([entry(NAMES_ACCEPTED, "True", **empty)], NAMES_ACCEPTED, "True", "NoConflicts", "none")
@@ -88,7 +87,7 @@ def test_a_missing_time_is_filled_even_if_the_status_stays() -> None:
 
 
 @behaviour("naming/H13")
-def test_conditions_are_compared_by_what_they_say() -> None:
+def test_conditions_are_compared_without_their_time() -> None:
     assert find([], NAMES_ACCEPTED) is None
     assert find([], NAMES_ACCEPTED) == find([entry(ESTABLISHED, "True")], NAMES_ACCEPTED)
     one = find([entry(NAMES_ACCEPTED, "True", lastTransitionTime="2020-01-01T00:00:00Z")], NAMES_ACCEPTED)
@@ -99,15 +98,21 @@ def test_conditions_are_compared_by_what_they_say() -> None:
 
 
 @behaviour("naming/H14")
-def test_an_observed_generation_stays() -> None:
+def test_an_observed_generation_is_kept() -> None:
     old = entry(NAMES_ACCEPTED, "False", observedGeneration=7)
     assert put([old], NAMES_ACCEPTED, "True", "NoConflicts", "none")[0]["observedGeneration"] == 7
 
 
-def test_the_patch_carries_its_version_all_six_names_and_all_conditions() -> None:
+def patch_of(version: str, conditions: list[dict[str, Any]], calculation: Calculation) -> dict[str, Any]:
+    raw = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
+    changes = (calculation.names_accepted, calculation.established)
+    return status_patch(raw, changes, ManualClock(), calculation.accepted)
+
+
+def test_the_patch_contains_its_version_all_six_names_and_all_conditions() -> None:
     foreign = entry("Terminating", "False", extra={"kept": [1]})
     calculation = Calculation(Names("as", "a", "A"), NO_CONFLICTS, INSTALLING, ())
-    patch = status_patch("41", [foreign], calculation, ManualClock())
+    patch = patch_of("41", [foreign], calculation)
     assert patch == {
         "metadata": {"resourceVersion": "41"},
         "status": {
@@ -134,10 +139,10 @@ def test_the_patch_carries_its_version_all_six_names_and_all_conditions() -> Non
     }
 
 
-def test_the_patch_of_a_conflict_on_a_fresh_crd_says_not_accepted_too() -> None:
+def test_the_patch_of_a_conflict_on_a_fresh_crd_also_sets_not_accepted() -> None:
     blocked = Condition(NAMES_ACCEPTED, "False", "ShortNamesConflict", '"f" is already in use')
     calculation = Calculation(Names("bars", "bar", "Bar", "BarList"), blocked, NOT_ACCEPTED, ())
-    conditions = status_patch("1", [], calculation, ManualClock())["status"]["conditions"]
+    conditions = patch_of("1", [], calculation)["status"]["conditions"]
     assert [(c["type"], c["status"], c["reason"]) for c in conditions] == [
         (NAMES_ACCEPTED, "False", "ShortNamesConflict"),
         (ESTABLISHED, "False", "NotAccepted"),

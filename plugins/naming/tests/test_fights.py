@@ -1,4 +1,4 @@
-"""Giving in to another controller that has other rules."""
+"""Giving up against another controller with other rules."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ def crd(condition: Condition, name: str = "bs", group: str = "g.io") -> Crd:
 
 
 def rounds(guard: FightGuard, times: list[float], *, theirs: Condition = NO_CONFLICTS) -> list[bool]:
-    """Write, be contradicted, and want to write again, at each of these times."""
+    """Write, have it undone, and attempt to write again, at each of these times."""
     outcomes = []
     for now in times:
-        guard.wrote("bs.g.io", REFUSED)
-        outcomes.append(guard.contradicted(crd(theirs), REFUSED, now))
+        guard.record_write("bs.g.io", REFUSED)
+        outcomes.append(guard.is_fight(crd(theirs), REFUSED, now))
     return outcomes
 
 
 @pytest.mark.behaviour("naming/F6")
-def test_the_fourth_contradiction_within_a_minute_ends_it_for_the_group() -> None:
+def test_the_fourth_foreign_change_within_a_minute_gives_up_the_group() -> None:
     guard = FightGuard()
     assert rounds(guard, [0, 10, 20, 30]) == [False, False, False, True]
-    assert guard.lost("g.io")
-    assert not guard.lost("x.io")
+    assert guard.has_given_up("g.io")
+    assert not guard.has_given_up("x.io")
 
 
-def test_contradictions_further_apart_are_borne() -> None:
+def test_foreign_changes_further_apart_are_tolerated() -> None:
     guard = FightGuard()
     assert rounds(guard, [0, 30, 60, 90, 120, 150]) == [False] * 6
-    assert not guard.lost("g.io")
+    assert not guard.has_given_up("g.io")
 
 
-def test_another_result_than_the_last_one_is_no_fight() -> None:
+def test_a_new_result_is_no_fight() -> None:
     guard = FightGuard()
     other = Condition(NAMES_ACCEPTED, "False", "SingularConflict", '"c" is already in use')
     for now in range(10):
-        guard.wrote("bs.g.io", REFUSED)
-        assert not guard.contradicted(crd(NO_CONFLICTS), other, now)
+        guard.record_write("bs.g.io", REFUSED)
+        assert not guard.is_fight(crd(NO_CONFLICTS), other, now)
 
 
-def test_what_stands_as_written_is_no_contradiction() -> None:
+def test_an_unchanged_status_is_no_fight() -> None:
     guard = FightGuard()
     assert rounds(guard, [0, 1, 2, 3, 4, 5], theirs=REFUSED) == [False] * 6

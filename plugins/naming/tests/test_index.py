@@ -1,4 +1,4 @@
-"""The index: what it believes when the informer and own writes come in any order, and what it costs."""
+"""The index: informer events and own writes in any order, and its cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ behaviour = pytest.mark.behaviour
 
 
 def seen(version: str, *short: str, uid: str = "u1", name: str = "as", group: str = "g.io", **more: Any) -> Crd:
-    """Give a CRD for which `short` are accepted, besides its plural."""
+    """Return a CRD for which its plural and `short` are accepted."""
     accepted = Names(name, short_names=short)
     return Crd(f"{name}.{group}", group, uid, version, "", more.get("requested", accepted), accepted, None, None)
 
@@ -25,7 +25,7 @@ def index() -> NameIndex:
     """An index that has seen version 1 of a CRD, and its own write of version 2 that added the short name `x`."""
     index = NameIndex()
     index.observe(seen("1"))
-    index.wrote(seen("2", "x"))
+    index.record_write(seen("2", "x"))
     assert held(index, "x")
     return index
 
@@ -37,7 +37,7 @@ def held(index: NameIndex, name: str) -> bool:
 @behaviour("naming/M1")
 @behaviour("naming/M2")
 @pytest.mark.parametrize("version", ["2", "3"])
-def test_the_informer_s_word_counts_once_it_has_caught_up(index: NameIndex, version: str) -> None:
+def test_an_event_that_is_not_older_than_the_own_write_wins(index: NameIndex, version: str) -> None:
     index.observe(seen(version, "y"))
     assert held(index, "y")
     assert not held(index, "x")
@@ -51,7 +51,7 @@ def test_an_older_event_does_not_undo_an_own_write(index: NameIndex) -> None:
 
 
 @behaviour("naming/M4")
-def test_a_deletion_frees_the_names_even_if_its_object_is_older_than_the_write(index: NameIndex) -> None:
+def test_a_deletion_releases_the_names_even_if_its_object_is_older_than_the_write(index: NameIndex) -> None:
     index.forget("as.g.io", "u1", "1")
     assert not held(index, "x")
     assert not held(index, "as")
@@ -68,15 +68,15 @@ def test_a_deletion_of_another_object_of_that_name_counts_only_if_it_is_later(in
 
 @behaviour("naming/M7")
 @behaviour("naming/Y10")
-def test_an_answer_that_comes_after_the_deletion_resurrects_nothing(index: NameIndex) -> None:
+def test_an_answer_after_the_deletion_is_ignored(index: NameIndex) -> None:
     index.forget("as.g.io", "u1", "3")
-    index.wrote(seen("4", "z"))
+    index.record_write(seen("4", "z"))
     assert index.get("as.g.io") is None
     assert not held(index, "z")
 
 
 @behaviour("naming/Y10")
-def test_an_event_that_is_behind_the_cache_does_not_bring_back_what_was_found_missing(index: NameIndex) -> None:
+def test_an_event_behind_the_cache_does_not_restore_a_missing_crd(index: NameIndex) -> None:
     index.forget("as.g.io")
     assert index.observe(seen("7", "x")) == []
     assert not held(index, "x")
@@ -89,25 +89,25 @@ def test_an_event_that_is_behind_the_cache_does_not_bring_back_what_was_found_mi
 
 
 @behaviour("naming/M8")
-def test_an_answer_about_the_object_before_does_not_touch_the_one_made_again(index: NameIndex) -> None:
+def test_an_answer_about_the_old_object_does_not_change_the_recreated_one(index: NameIndex) -> None:
     index.forget("as.g.io", "u1", "2")
     index.observe(seen("3", "y", uid="u2"))
-    index.wrote(seen("2", "z", uid="u1"))
-    index.wrote(seen("9", "z", uid="u1"))
+    index.record_write(seen("2", "z", uid="u1"))
+    index.record_write(seen("9", "z", uid="u1"))
     assert held(index, "y")
     assert not held(index, "z")
 
 
 @behaviour("naming/M9")
-def test_a_deletion_clears_what_only_a_write_had_shown(index: NameIndex) -> None:
+def test_a_deletion_removes_a_crd_known_only_from_a_write(index: NameIndex) -> None:
     index.forget("as.g.io")
     assert len(index) == 0
     assert index.crds() == []
 
 
-def test_an_answer_older_than_what_the_informer_showed_is_ignored(index: NameIndex) -> None:
+def test_an_answer_older_than_the_last_event_is_ignored(index: NameIndex) -> None:
     index.observe(seen("5", "y"))
-    index.wrote(seen("4", "z"))
+    index.record_write(seen("4", "z"))
     assert held(index, "y")
     assert not held(index, "z")
 
@@ -120,17 +120,17 @@ def test_versions_are_numbers_of_any_size() -> None:
     assert compare_versions("", "7") is None
 
 
-def test_a_version_that_is_no_number_has_the_group_looked_at_again_once(index: NameIndex) -> None:
+def test_a_version_that_is_not_a_number_requeues_the_group_once(index: NameIndex) -> None:
     for name in ("bs", "cs"):
         index.observe(seen("1", name=name, uid=name))
     index.observe(seen("1", name="ds", uid="ds", group="x.io"))
-    wakes = index.observe(seen("v3", "y"))
-    assert [key for key, _ in wakes] == ["as.g.io", "bs.g.io", "cs.g.io"]
+    requeues = index.observe(seen("v3", "y"))
+    assert [key for key, _ in requeues] == ["as.g.io", "bs.g.io", "cs.g.io"]
     assert held(index, "y")
     assert index.observe(seen("v4", "y")) == []
 
 
-def test_a_name_that_two_hold_is_contested_until_one_of_them_lets_go(index: NameIndex) -> None:
+def test_a_name_with_two_owners_is_contested_until_one_releases_it(index: NameIndex) -> None:
     index.observe(seen("4", "x", name="bs", uid="u2"))
     assert index.contested() == [("g.io", Space.RESOURCES, "x")]
     assert index.owners("g.io", Space.RESOURCES, "x") == ("as.g.io", "bs.g.io")
@@ -163,7 +163,7 @@ def test_five_thousand_crds_take_less_than_two_kilobytes_each() -> None:
 
 
 @behaviour("naming/Z2")
-def test_a_deletion_touches_its_own_group_only() -> None:
+def test_a_deletion_affects_only_its_own_group() -> None:
     index = NameIndex()
     fill(index, 5_000, groups=500)
     for group in ("group0.example.com", "group1.example.com"):
@@ -173,12 +173,12 @@ def test_a_deletion_touches_its_own_group_only() -> None:
 
 
 @behaviour("naming/Z3")
-def test_a_release_wakes_each_of_a_thousand_waiters_once() -> None:
+def test_a_release_requeues_each_of_a_thousand_waiters_once() -> None:
     index = NameIndex()
     index.observe(seen("1", "x"))
     for i in range(1_000):
         plural = f"p{i}"
         wanting = Names(plural, short_names=("x",))
         index.observe(Crd(f"{plural}.g.io", "g.io", plural, str(i + 2), "", wanting, Names(plural), None, None))
-    wakes = index.forget("as.g.io")
-    assert len(wakes) == len({key for key, _ in wakes}) == 1_000
+    requeues = index.forget("as.g.io")
+    assert len(requeues) == len({key for key, _ in requeues}) == 1_000

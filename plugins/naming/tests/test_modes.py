@@ -1,4 +1,4 @@
-"""The modes of the plugin, its settings, and what it shows of its findings."""
+"""The plugin's modes, settings and reported findings."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost_naming
 import pytest
-from ctrlhost_naming.differences import Kind as Finding
-from ctrlhost_naming.differences import Ledger
+from ctrlhost_naming.differences import Finding, Ledger
 from ctrlhost_naming.index import NameIndex
 from ctrlhost_naming.metrics import NamingMetrics
 from prometheus_client import CollectorRegistry
@@ -34,7 +33,7 @@ CRDS = "customresourcedefinitions"
 
 @behaviour("naming/X25")
 @pytest.mark.parametrize("mode", ["repair", "enforce"])
-def test_a_condition_that_is_out_of_date_is_cured(start: Callable[..., Cluster], external: Sandbox, mode: str) -> None:
+def test_an_outdated_condition_is_repaired(start: Callable[..., Cluster], external: Sandbox, mode: str) -> None:
     cluster = stale(start(external, mode=mode))
     cluster.wait_for_server("bs")
     if mode == "repair":
@@ -43,7 +42,7 @@ def test_a_condition_that_is_out_of_date_is_cured(start: Callable[..., Cluster],
 
 @behaviour("naming/F3")
 @behaviour("naming/J7")
-def test_observe_reports_a_condition_that_is_out_of_date_and_leaves_it(
+def test_observe_reports_an_outdated_condition_without_a_write(
     start: Callable[..., Cluster], external: Sandbox, manual_clock: Any
 ) -> None:
     cluster = stale(start(external))
@@ -57,7 +56,7 @@ def test_observe_reports_a_condition_that_is_out_of_date_and_leaves_it(
 
 
 def stale(cluster: Cluster) -> Cluster:
-    """Leave a CRD as kube-apiserver leaves one that gave up a conflicting short name."""
+    """Create a CRD that gave up a conflicting short name, as kube-apiserver leaves it."""
     cluster.create("bs/b")
     names = {"plural": "bs", "singular": "b", "kind": "B", "listKind": "BList"}
     time = "2025-01-01T00:00:00Z"
@@ -84,7 +83,7 @@ def stale(cluster: Cluster) -> Cluster:
 
 
 @behaviour("naming/F1")
-def test_observe_neither_writes_nor_finds_anything_on_a_healthy_cluster(
+def test_observe_neither_writes_nor_reports_on_a_healthy_cluster(
     start: Callable[..., Cluster], sandbox: Sandbox, manual_clock: Any
 ) -> None:
     cluster = start(sandbox)
@@ -119,10 +118,10 @@ def test_observe_counts_a_conflict_and_names_the_owner(
     cluster.edit("bs", shortNames=["y"])
     cluster.wait_for_server("bs")
     assert cluster.metric("differences", kind="conflict") == 0
-    assert "bs.g.io: all names are accepted now" in caplog.text
+    assert "bs.g.io: all names accepted" in caplog.text
 
 
-def test_groups_that_are_not_listed_are_left_alone(start: Callable[..., Cluster], external: Sandbox) -> None:
+def test_groups_that_are_not_listed_are_ignored(start: Callable[..., Cluster], external: Sandbox) -> None:
     cluster = start(external, mode="enforce", groups=["mine.io"])
     cluster.settled("as/a", group="mine.io")
     cluster.settled("as/a", group="theirs.io")
@@ -131,7 +130,7 @@ def test_groups_that_are_not_listed_are_left_alone(start: Callable[..., Cluster]
     assert [crd.group for crd in cluster.naming.index.crds()] == ["mine.io"]
 
 
-def test_own_names_are_accepted_where_the_settings_allow_it(start: Callable[..., Cluster], external: Sandbox) -> None:
+def test_own_names_are_accepted_if_the_settings_allow_it(start: Callable[..., Cluster], external: Sandbox) -> None:
     cluster = start(external, mode="enforce", allow_own_names=True)
     cluster.settled("bs/b")
     cluster.edit("bs", shortNames=["b", "bs"])
@@ -149,14 +148,14 @@ def test_own_names_are_accepted_where_the_settings_allow_it(start: Callable[...,
         ({"speed": 3}, "speed"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(
+def test_contradictory_settings_are_rejected(
     ctrlhost_host: Any, external: Sandbox, settings: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(ConfigError, match=complaint):
         ctrlhost_host(ctrlhost_naming, sandbox=external, settings={"naming": settings})
 
 
-def test_rights_to_write_are_asked_for_only_where_something_is_written() -> None:
+def test_only_modes_that_write_request_write_permissions() -> None:
     settings = ctrlhost_naming.NamingSettings
     assert list(ctrlhost_naming.ctrlhost_permissions(settings())) == []
     for mode in ("repair", "enforce"):
@@ -165,7 +164,7 @@ def test_rights_to_write_are_asked_for_only_where_something_is_written() -> None
         assert events.group == "events.k8s.io"
 
 
-def test_the_page_shows_the_findings_to_people_and_as_json(
+def test_the_page_shows_the_findings_as_html_and_json(
     ctrlhost_host: Any, sandbox: Sandbox, new_crd: Callable[..., dict[str, Any]]
 ) -> None:
     host = ctrlhost_host(
@@ -190,11 +189,11 @@ def test_the_page_shows_the_findings_to_people_and_as_json(
 
 def test_the_documentation_names_every_setting_metric_and_finding() -> None:
     text = (Path(__file__).parents[3] / "docs/plugins/naming.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"`(\w+)(?:\{\w+\})?`", text))
+    documented = set(re.findall(r"`(\w+)(?:\{\w+\})?`", text))
     registry = CollectorRegistry()
     index = NameIndex()
     NamingMetrics(registry, index, Ledger(index, 0.0), ManualClock())
     metrics = {f"{metric.name}_total" if metric.type == "counter" else metric.name for metric in registry.collect()}
-    assert metrics <= told
-    assert {kind.value for kind in Finding} <= told
-    assert set(ctrlhost_naming.NamingSettings.__struct_fields__) <= told
+    assert metrics <= documented
+    assert {kind.value for kind in Finding} <= documented
+    assert set(ctrlhost_naming.NamingSettings.__struct_fields__) <= documented

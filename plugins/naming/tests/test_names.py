@@ -1,4 +1,4 @@
-"""Scenarios of several CustomResourceDefinitions in one group, played with the pure parts of the plugin."""
+"""Scenarios of several CRDs in one group, on the fake cluster."""
 
 from __future__ import annotations
 
@@ -15,185 +15,185 @@ behaviour = pytest.mark.behaviour
 
 
 @behaviour("naming/X1")
-def test_the_sample_of_the_documentation_gets_all_its_names(world: Any) -> None:
-    world.create("crontabs/crontab/CronTab/CronTabList[ct]", "stable.example.com")
-    world.settle()
-    assert world.accepted("crontabs", "stable.example.com") == "crontabs/crontab/CronTab/CronTabList[ct]"
-    assert world.condition("crontabs", "NamesAccepted", "stable.example.com") == (
+def test_the_sample_of_the_documentation_gets_all_its_names(fake: Any) -> None:
+    fake.create("crontabs/crontab/CronTab/CronTabList[ct]", "stable.example.com")
+    fake.settle()
+    assert fake.accepted("crontabs", "stable.example.com") == "crontabs/crontab/CronTab/CronTabList[ct]"
+    assert fake.condition("crontabs", "NamesAccepted", "stable.example.com") == (
         "True",
         "NoConflicts",
         "no conflicts found",
     )
-    assert world.established("crontabs", "stable.example.com") == "False/Installing"
-    assert world.writes == 1
+    assert fake.established("crontabs", "stable.example.com") == "False/Installing"
+    assert fake.writes == 1
 
 
 @behaviour("naming/X2")
 @behaviour("naming/X3")
 @behaviour("naming/X4")
-def test_a_twin_gets_only_its_plural_until_the_first_one_is_gone_for_good(world: Any) -> None:
-    settled(world, "foos/foo/Foo/FooList[f]", "bars/foo/Foo/FooList[f]")
-    assert world.accepted("bars") == "bars///"
-    assert world.conflict("bars") == 'ListKindConflict "FooList" is already in use'
-    assert world.established("bars") == "False/NotAccepted"
+def test_a_twin_gets_only_its_plural_until_the_first_one_is_deleted(fake: Any) -> None:
+    settled(fake, "foos/foo/Foo/FooList[f]", "bars/foo/Foo/FooList[f]")
+    assert fake.accepted("bars") == "bars///"
+    assert fake.conflict("bars") == 'ListKindConflict "FooList" is already in use'
+    assert fake.established("bars") == "False/NotAccepted"
 
-    world.terminate("foos")
-    world.settle()
-    assert world.accepted("bars") == "bars///"
+    fake.terminate("foos")
+    fake.settle()
+    assert fake.accepted("bars") == "bars///"
 
-    world.delete("foos")
-    world.settle()
-    assert world.accepted("bars") == "bars/foo/Foo/FooList[f]"
-    assert world.conflict("bars") == ""
-    assert world.established("bars") == "False/Installing"
+    fake.delete("foos")
+    fake.settle()
+    assert fake.accepted("bars") == "bars/foo/Foo/FooList[f]"
+    assert fake.conflict("bars") == ""
+    assert fake.established("bars") == "False/Installing"
 
 
 @behaviour("naming/X5")
-def test_the_same_names_in_two_groups_do_not_conflict(world: Any) -> None:
-    world.create("foos/foo/Foo/FooList[f]", "g.io")
-    world.create("foos/foo/Foo/FooList[f]", "x.g.io")
-    world.settle()
+def test_the_same_names_in_two_groups_do_not_conflict(fake: Any) -> None:
+    fake.create("foos/foo/Foo/FooList[f]", "g.io")
+    fake.create("foos/foo/Foo/FooList[f]", "x.g.io")
+    fake.settle()
     for group in ("g.io", "x.g.io"):
-        assert world.accepted("foos", group) == "foos/foo/Foo/FooList[f]"
-        assert world.conflict("foos", group) == ""
+        assert fake.accepted("foos", group) == "foos/foo/Foo/FooList[f]"
+        assert fake.conflict("foos", group) == ""
 
 
 @behaviour("naming/X6")
-def test_a_short_name_conflicts_with_a_singular_and_with_a_plural(world: Any) -> None:
-    settled(world, "as/a", "bs/b/B/BList[a]", "cs/c/C/CList[as]")
-    assert world.conflict("bs") == 'ShortNamesConflict "a" is already in use'
-    assert world.conflict("cs") == 'ShortNamesConflict "as" is already in use'
+def test_a_short_name_conflicts_with_a_singular_and_with_a_plural(fake: Any) -> None:
+    settled(fake, "as/a", "bs/b/B/BList[a]", "cs/c/C/CList[as]")
+    assert fake.conflict("bs") == 'ShortNamesConflict "a" is already in use'
+    assert fake.conflict("cs") == 'ShortNamesConflict "as" is already in use'
 
 
 @behaviour("naming/X7")
-def test_a_plural_conflicts_with_a_short_name_and_the_other_names_are_accepted(world: Any) -> None:
-    settled(world, "as/a/A/AList[cs]", "cs/c/C/CList")
-    assert world.accepted("cs") == "/c/C/CList"
-    assert world.conflict("cs") == 'PluralConflict "cs" is already in use'
+def test_a_plural_conflicts_with_a_short_name_and_the_other_names_are_accepted(fake: Any) -> None:
+    settled(fake, "as/a/A/AList[cs]", "cs/c/C/CList")
+    assert fake.accepted("cs") == "/c/C/CList"
+    assert fake.conflict("cs") == 'PluralConflict "cs" is already in use'
 
 
 @behaviour("naming/X8")
-def test_a_list_kind_conflicts_with_a_kind(world: Any) -> None:
-    settled(world, "foolists/foolist/FooList/FooListList", "foos/foo/Foo/FooList")
-    assert world.accepted("foos") == "foos/foo/Foo/"
-    assert world.conflict("foos") == 'ListKindConflict "FooList" is already in use'
+def test_a_list_kind_conflicts_with_a_kind(fake: Any) -> None:
+    settled(fake, "foolists/foolist/FooList/FooListList", "foos/foo/Foo/FooList")
+    assert fake.accepted("foos") == "foos/foo/Foo/"
+    assert fake.conflict("foos") == 'ListKindConflict "FooList" is already in use'
 
 
 @behaviour("naming/X9")
-def test_kinds_and_resources_do_not_conflict_and_case_counts(world: Any) -> None:
-    settled(world, "as/foo/A/AList", "bs/b/foo/FList", "cs/c/Foo/GList")
-    assert [world.conflict(plural) for plural in ("as", "bs", "cs")] == ["", "", ""]
+def test_kinds_and_resources_do_not_conflict_and_names_are_case_sensitive(fake: Any) -> None:
+    settled(fake, "as/foo/A/AList", "bs/b/foo/FList", "cs/c/Foo/GList")
+    assert [fake.conflict(plural) for plural in ("as", "bs", "cs")] == ["", "", ""]
 
 
 @behaviour("naming/X10")
-def test_a_short_name_given_twice_is_accepted_twice_and_told_once(world: Any) -> None:
-    settled(world, "as/a/A/AList[x, x]", "bs/b/B/BList[x, x, y]")
-    assert world.accepted("as") == "as/a/A/AList[x, x]"
-    assert world.conflict("as") == ""
-    assert world.accepted("bs") == "bs/b/B/BList"
-    assert world.conflict("bs") == 'ShortNamesConflict "x" is already in use'
+def test_a_duplicate_short_name_is_accepted_twice_and_reported_once(fake: Any) -> None:
+    settled(fake, "as/a/A/AList[x, x]", "bs/b/B/BList[x, x, y]")
+    assert fake.accepted("as") == "as/a/A/AList[x, x]"
+    assert fake.conflict("as") == ""
+    assert fake.accepted("bs") == "bs/b/B/BList"
+    assert fake.conflict("bs") == 'ShortNamesConflict "x" is already in use'
 
 
 @behaviour("naming/X11")
-def test_one_taken_short_name_keeps_all_of_them(world: Any) -> None:
-    settled(world, "as/a/A/AList[x, y]", "bs/b/B/BList[y, z, x]")
-    assert world.accepted("bs") == "bs/b/B/BList"
-    assert world.conflict("bs") == 'ShortNamesConflict ["y" is already in use, "x" is already in use]'
+def test_one_taken_short_name_blocks_all_short_names(fake: Any) -> None:
+    settled(fake, "as/a/A/AList[x, y]", "bs/b/B/BList[y, z, x]")
+    assert fake.accepted("bs") == "bs/b/B/BList"
+    assert fake.conflict("bs") == 'ShortNamesConflict ["y" is already in use, "x" is already in use]'
 
 
 @behaviour("naming/X12")
-def test_a_name_that_was_only_asked_for_blocks_nobody(world: Any) -> None:
-    settled(world, "as/a/A/AList[x]", "bs/b/B/BList[x, y]", "cs/c/C/CList[y]")
-    assert world.accepted("cs") == "cs/c/C/CList[y]"
+def test_a_name_that_is_only_requested_blocks_no_crd(fake: Any) -> None:
+    settled(fake, "as/a/A/AList[x]", "bs/b/B/BList[x, y]", "cs/c/C/CList[y]")
+    assert fake.accepted("cs") == "cs/c/C/CList[y]"
 
 
 @behaviour("naming/X13")
-def test_own_names_as_short_names_are_accepted_at_creation_and_refused_later(world: Any) -> None:
-    settled(world, "as/a/A/AList[a]", "bs/b")
-    assert world.accepted("as") == "as/a/A/AList[a]"
-    world.edit("bs", shortNames=["b", "bs"])
-    world.settle()
-    assert world.accepted("bs") == "bs/b/B/BList"
-    assert world.conflict("bs") == 'ShortNamesConflict ["b" is already in use, "bs" is already in use]'
+def test_own_names_as_short_names_are_accepted_at_creation_and_refused_later(fake: Any) -> None:
+    settled(fake, "as/a/A/AList[a]", "bs/b")
+    assert fake.accepted("as") == "as/a/A/AList[a]"
+    fake.edit("bs", shortNames=["b", "bs"])
+    fake.settle()
+    assert fake.accepted("bs") == "bs/b/B/BList"
+    assert fake.conflict("bs") == 'ShortNamesConflict ["b" is already in use, "bs" is already in use]'
 
 
 @behaviour("naming/X13")
-def test_own_names_as_short_names_are_accepted_later_too_where_that_is_allowed(new_world: Callable[..., Any]) -> None:
-    world = new_world(allow_own=True)
-    settled(world, "bs/b")
-    world.edit("bs", shortNames=["b", "bs"])
-    world.settle()
-    assert world.accepted("bs") == "bs/b/B/BList[b, bs]"
-    assert world.conflict("bs") == ""
+def test_own_names_as_new_short_names_are_accepted_if_allowed(new_fake: Callable[..., Any]) -> None:
+    fake = new_fake(allow_own=True)
+    settled(fake, "bs/b")
+    fake.edit("bs", shortNames=["b", "bs"])
+    fake.settle()
+    assert fake.accepted("bs") == "bs/b/B/BList[b, bs]"
+    assert fake.conflict("bs") == ""
 
 
 @behaviour("naming/X14")
 @behaviour("naming/X26")
-def test_the_own_plural_is_no_new_singular_and_taking_that_back_cures_it(world: Any) -> None:
-    settled(world, "sheep/sheep", "fish/fishy/Fish/FishList")
-    assert world.conflict("sheep") == ""
-    world.edit("fish", singular="fish")
-    world.settle()
-    assert world.accepted("fish") == "fish/fishy/Fish/FishList"
-    assert world.conflict("fish") == 'SingularConflict "fish" is already in use'
+def test_the_own_plural_is_refused_as_new_singular_and_reverting_fixes_it(fake: Any) -> None:
+    settled(fake, "sheep/sheep", "fish/fishy/Fish/FishList")
+    assert fake.conflict("sheep") == ""
+    fake.edit("fish", singular="fish")
+    fake.settle()
+    assert fake.accepted("fish") == "fish/fishy/Fish/FishList"
+    assert fake.conflict("fish") == 'SingularConflict "fish" is already in use'
 
-    world.edit("fish", singular="fishy")
-    world.settle()
-    assert world.conflict("fish") == ""
-    assert world.established("fish") == "False/Installing"
-
-
-@behaviour("naming/X15")
-def test_singular_and_short_name_swapped_within_a_crd_block_each_other(world: Any) -> None:
-    settled(world, "as/a/A/AList[x]")
-    world.edit("as", singular="x", shortNames=["a"])
-    world.settle()
-    assert world.accepted("as") == "as/a/A/AList[x]"
-    assert world.conflict("as") == 'ShortNamesConflict "a" is already in use'
+    fake.edit("fish", singular="fishy")
+    fake.settle()
+    assert fake.conflict("fish") == ""
+    assert fake.established("fish") == "False/Installing"
 
 
 @behaviour("naming/X15")
-def test_the_swap_within_a_crd_takes_one_write_where_own_names_are_allowed(new_world: Callable[..., Any]) -> None:
-    world = new_world(allow_own=True)
-    settled(world, "as/a/A/AList[x]")
-    world.edit("as", singular="x", shortNames=["a"])
-    world.settle()
-    assert world.accepted("as") == "as/x/A/AList[a]"
-    assert world.writes == 2
+def test_singular_and_short_name_swapped_within_a_crd_block_each_other(fake: Any) -> None:
+    settled(fake, "as/a/A/AList[x]")
+    fake.edit("as", singular="x", shortNames=["a"])
+    fake.settle()
+    assert fake.accepted("as") == "as/a/A/AList[x]"
+    assert fake.conflict("as") == 'ShortNamesConflict "a" is already in use'
+
+
+@behaviour("naming/X15")
+def test_the_swap_within_a_crd_takes_one_write_if_own_names_are_allowed(new_fake: Callable[..., Any]) -> None:
+    fake = new_fake(allow_own=True)
+    settled(fake, "as/a/A/AList[x]")
+    fake.edit("as", singular="x", shortNames=["a"])
+    fake.settle()
+    assert fake.accepted("as") == "as/x/A/AList[a]"
+    assert fake.writes == 2
 
 
 @behaviour("naming/X23")
-def test_a_conflict_before_establishment_leaves_it_installing(world: Any) -> None:
-    settled(world, "as/a", "bs/b")
-    assert world.established("bs") == "False/Installing"
-    world.edit("bs", singular="a")
-    world.settle()
-    assert world.accepted("bs") == "bs/b/B/BList"
-    assert world.conflict("bs") == 'SingularConflict "a" is already in use'
-    assert world.established("bs") == "False/Installing"
+def test_a_conflict_before_establishment_leaves_it_installing(fake: Any) -> None:
+    settled(fake, "as/a", "bs/b")
+    assert fake.established("bs") == "False/Installing"
+    fake.edit("bs", singular="a")
+    fake.settle()
+    assert fake.accepted("bs") == "bs/b/B/BList"
+    assert fake.conflict("bs") == 'SingularConflict "a" is already in use'
+    assert fake.established("bs") == "False/Installing"
 
 
 @behaviour("naming/X24")
-def test_an_established_crd_stays_established_in_a_conflict(world: Any) -> None:
-    settled(world, "as/a", "bs/b")
-    world.establish("bs")
-    world.edit("bs", singular="a")
-    world.settle()
-    assert world.accepted("bs") == "bs/b/B/BList"
-    assert world.conflict("bs") == 'SingularConflict "a" is already in use'
-    assert world.established("bs") == "True/InitialNamesAccepted"
+def test_an_established_crd_stays_established_in_a_conflict(fake: Any) -> None:
+    settled(fake, "as/a", "bs/b")
+    fake.establish("bs")
+    fake.edit("bs", singular="a")
+    fake.settle()
+    assert fake.accepted("bs") == "bs/b/B/BList"
+    assert fake.conflict("bs") == 'SingularConflict "a" is already in use'
+    assert fake.established("bs") == "True/InitialNamesAccepted"
 
 
 @behaviour("naming/X25")
 @pytest.mark.parametrize("mode", ["observe", "repair", "enforce"])
-def test_a_crd_that_gives_up_the_conflicting_name_is_cured_in_repair_and_enforce(
-    new_world: Callable[..., Any], world: Any, mode: str
+def test_a_crd_that_gives_up_the_conflicting_name_is_repaired_in_repair_and_enforce(
+    new_fake: Callable[..., Any], fake: Any, mode: str
 ) -> None:
-    settled(world, "as/a/A/AList[x]", "bs/b/B/BList[x]")
-    world.edit("bs", shortNames=[])
-    # What the API server's own controller leaves behind: all names as asked for, and a condition that says otherwise.
-    mended = new_world(type(world.mode)(mode))
-    mended.objects, mended.version = world.objects, world.version
+    settled(fake, "as/a/A/AList[x]", "bs/b/B/BList[x]")
+    fake.edit("bs", shortNames=[])
+    # The state that the API server's own controller leaves: all requested names, and a condition that is False.
+    mended = new_fake(type(fake.mode)(mode))
+    mended.objects, mended.version = fake.objects, fake.version
     for key in mended.objects:
         mended.sync(key)
     mended.settle()
@@ -207,55 +207,55 @@ def test_a_crd_that_gives_up_the_conflicting_name_is_cured_in_repair_and_enforce
 
 
 @behaviour("naming/X27")
-def test_a_new_order_and_new_categories_take_one_write_each(world: Any) -> None:
-    settled(world, "as/a/A/AList[x, y]")
-    world.edit("as", shortNames=["y", "x"])
-    world.settle()
-    assert world.accepted("as") == "as/a/A/AList[y, x]"
-    assert world.writes == 2
-    world.edit("as", categories=["all"])
-    world.settle()
-    assert world.objects["as.g.io"]["status"]["acceptedNames"]["categories"] == ["all"]
-    assert world.writes == 3
-    assert world.conflict("as") == ""
+def test_a_new_order_and_new_categories_take_one_write_each(fake: Any) -> None:
+    settled(fake, "as/a/A/AList[x, y]")
+    fake.edit("as", shortNames=["y", "x"])
+    fake.settle()
+    assert fake.accepted("as") == "as/a/A/AList[y, x]"
+    assert fake.writes == 2
+    fake.edit("as", categories=["all"])
+    fake.settle()
+    assert fake.objects["as.g.io"]["status"]["acceptedNames"]["categories"] == ["all"]
+    assert fake.writes == 3
+    assert fake.conflict("as") == ""
 
 
 @behaviour("naming/X27")
-def test_categories_are_taken_over_while_other_names_conflict(world: Any) -> None:
-    settled(world, "as/a", "bs/b")
-    world.edit("bs", singular="a", categories=["all"])
-    world.settle()
-    assert world.conflict("bs") == 'SingularConflict "a" is already in use'
-    assert world.objects["bs.g.io"]["status"]["acceptedNames"]["categories"] == ["all"]
+def test_categories_are_accepted_while_other_names_conflict(fake: Any) -> None:
+    settled(fake, "as/a", "bs/b")
+    fake.edit("bs", singular="a", categories=["all"])
+    fake.settle()
+    assert fake.conflict("bs") == 'SingularConflict "a" is already in use'
+    assert fake.objects["bs.g.io"]["status"]["acceptedNames"]["categories"] == ["all"]
 
 
 @behaviour("naming/X28")
-def test_short_names_follow_once_none_of_them_is_taken(world: Any) -> None:
-    settled(world, "bs/b/B/BList[y]", "as/a/A/AList[x]")
-    world.edit("bs", shortNames=["x", "y", "w"])
-    world.settle()
-    assert world.accepted("bs") == "bs/b/B/BList[y]"
-    assert world.conflict("bs") == 'ShortNamesConflict "x" is already in use'
-    world.edit("bs", shortNames=["w"])
-    world.settle()
-    assert world.accepted("bs") == "bs/b/B/BList[w]"
-    assert world.conflict("bs") == ""
+def test_short_names_are_accepted_once_none_is_taken(fake: Any) -> None:
+    settled(fake, "bs/b/B/BList[y]", "as/a/A/AList[x]")
+    fake.edit("bs", shortNames=["x", "y", "w"])
+    fake.settle()
+    assert fake.accepted("bs") == "bs/b/B/BList[y]"
+    assert fake.conflict("bs") == 'ShortNamesConflict "x" is already in use'
+    fake.edit("bs", shortNames=["w"])
+    fake.settle()
+    assert fake.accepted("bs") == "bs/b/B/BList[w]"
+    assert fake.conflict("bs") == ""
 
 
 @behaviour("naming/X29")
-def test_a_crd_none_of_whose_names_is_free_gets_nothing(world: Any) -> None:
-    settled(world, "as/bs/B/AList[b, x]", "bs/b/B/AList[x]")
-    assert world.accepted("bs") == "///"
-    assert world.conflict("bs") == 'ListKindConflict "AList" is already in use'
+def test_a_crd_without_a_free_name_gets_no_name(fake: Any) -> None:
+    settled(fake, "as/bs/B/AList[b, x]", "bs/b/B/AList[x]")
+    assert fake.accepted("bs") == "///"
+    assert fake.conflict("bs") == 'ListKindConflict "AList" is already in use'
 
 
 @behaviour("naming/X31")
-def test_an_invalid_ca_bundle_gives_way_to_installing_and_the_time_stays(world: Any) -> None:
-    settled(world, "as/a/A/AList[x]", "bs/b/B/BList[x]")
-    world.edit_status(
+def test_installing_replaces_an_invalid_ca_bundle_and_keeps_the_time(fake: Any) -> None:
+    settled(fake, "as/a/A/AList[x]", "bs/b/B/BList[x]")
+    fake.edit_status(
         "bs",
         conditions=[
-            *(c for c in world.objects["bs.g.io"]["status"]["conditions"] if c["type"] == "NamesAccepted"),
+            *(c for c in fake.objects["bs.g.io"]["status"]["conditions"] if c["type"] == "NamesAccepted"),
             {
                 "type": "Established",
                 "status": "False",
@@ -265,15 +265,15 @@ def test_an_invalid_ca_bundle_gives_way_to_installing_and_the_time_stays(world: 
             },
         ],
     )
-    world.delete("as")
-    world.settle()
-    assert world.established("bs") == "False/Installing"
-    assert world.objects["bs.g.io"]["status"]["conditions"][1]["lastTransitionTime"] == "2025-06-07T08:09:10Z"
+    fake.delete("as")
+    fake.settle()
+    assert fake.established("bs") == "False/Installing"
+    assert fake.objects["bs.g.io"]["status"]["conditions"][1]["lastTransitionTime"] == "2025-06-07T08:09:10Z"
 
 
 @behaviour("naming/X32")
-def test_conditions_of_others_stay_where_they_are(world: Any) -> None:
-    world.create("as/a")
+def test_foreign_conditions_keep_their_place(fake: Any) -> None:
+    fake.create("as/a")
     foreign = [
         {"type": "Terminating", "status": "True", "reason": "InstanceDeletionPending", "message": "", "extra": 1},
         {
@@ -284,9 +284,9 @@ def test_conditions_of_others_stay_where_they_are(world: Any) -> None:
             "observedGeneration": 3,
         },
     ]
-    world.edit_status("as", conditions=foreign, storedVersions=["v1"])
-    world.settle()
-    status = world.objects["as.g.io"]["status"]
+    fake.edit_status("as", conditions=foreign, storedVersions=["v1"])
+    fake.settle()
+    status = fake.objects["as.g.io"]["status"]
     assert status["conditions"][:2] == foreign
     assert [c["type"] for c in status["conditions"][2:]] == ["NamesAccepted", "Established"]
     assert status["storedVersions"] == ["v1"]

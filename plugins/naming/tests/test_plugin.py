@@ -1,4 +1,4 @@
-"""The plugin in a host, on a sandbox that leaves the names to it."""
+"""The plugin in a host, on a sandbox without its own naming controller."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_fresh_crd_is_accepted_established_and_served(cluster: Cluster) -> Non
 
 @behaviour("naming/X2")
 @behaviour("naming/X3")
-def test_names_pass_to_who_waits_for_them_when_their_owner_goes(cluster: Cluster) -> None:
+def test_names_pass_to_their_waiter_when_their_owner_is_deleted(cluster: Cluster) -> None:
     cluster.settled("foos/foo/Foo/FooList[f]", "bars/foo/Foo/FooList[f]")
     assert cluster.accepted("bars") == "bars///"
     assert cluster.names_accepted("bars") == "False/ListKindConflict"
@@ -59,7 +59,7 @@ def test_names_pass_to_who_waits_for_them_when_their_owner_goes(cluster: Cluster
 
 
 @behaviour("naming/I1")
-def test_four_taken_short_names_are_told_in_order_and_free_with_their_owner(cluster: Cluster) -> None:
+def test_four_taken_short_names_are_reported_in_order_and_released_with_their_owner(cluster: Cluster) -> None:
     group = "mygroup.example.com"
     first = "noxus/nonenglishnoxu/WishIHadChosenNoxu/NoxuItemList[foo, bar, abc, def]"
     second = "noxus2s/othernoxu/OtherNoxu/OtherNoxuList[foo, bar, abc, def]"
@@ -74,7 +74,7 @@ def test_four_taken_short_names_are_told_in_order_and_free_with_their_owner(clus
 
 
 @behaviour("naming/Y8")
-def test_of_many_that_ask_at_once_one_gets_the_name_and_each_waiter_is_queued_once(cluster: Cluster) -> None:
+def test_of_many_concurrent_requests_one_gets_the_name_and_each_waiter_is_queued_once(cluster: Cluster) -> None:
     plurals = [f"{letter}s" for letter in "abcdefghijklmnopqrst"]
     cluster.create(*(f"{p}/{p[0]}/{p[0].upper()}/{p[0].upper()}List[x]" for p in plurals))
     cluster.host.run_until_idle()
@@ -92,7 +92,7 @@ def test_of_many_that_ask_at_once_one_gets_the_name_and_each_waiter_is_queued_on
 
 @behaviour("naming/Y6")
 @pytest.mark.parametrize(("error", "result"), [(Conflict(), "conflict409"), (NotFound(), "gone")])
-def test_a_write_that_came_too_late_is_no_error_and_the_next_event_mends_it(
+def test_a_stale_write_is_no_error_and_the_next_event_retries_it(
     cluster: Cluster, error: Exception, result: str
 ) -> None:
     cluster.host.faults.next("patch", error, resource=CRDS)
@@ -110,9 +110,7 @@ def test_a_write_that_came_too_late_is_no_error_and_the_next_event_mends_it(
 @behaviour("naming/Y7")
 @behaviour("naming/F10")
 @pytest.mark.parametrize("error", [ServerError(), Invalid(), Forbidden(), TransportError("timed out")])
-def test_a_failed_write_is_tried_again_after_growing_delays(
-    cluster: Cluster, manual_clock: Any, error: Exception
-) -> None:
+def test_a_failed_write_is_retried_after_growing_delays(cluster: Cluster, manual_clock: Any, error: Exception) -> None:
     cluster.host.faults.next("patch", error, resource=CRDS, times=3)
     cluster.settled("as/a")
     request = Request("as.g.io")
@@ -129,31 +127,29 @@ def test_a_failed_write_is_tried_again_after_growing_delays(
 
 
 @behaviour("naming/Y11")
-def test_a_tombstone_frees_names_and_one_of_something_else_is_ignored(
+def test_a_tombstone_releases_names_and_one_of_another_kind_is_ignored(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.settled("as/a/A/AList[x]", "bs/b/B/BList[x]")
     foreign = Object({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "as.g.io"}})
     cluster.naming._on_delete(DeletedFinalStateUnknown("as.g.io", foreign))
     assert cluster.naming.index.get("as.g.io") is not None
-    assert "no CustomResourceDefinition" in caplog.text
+    assert "not a CustomResourceDefinition" in caplog.text
 
-    woken = cluster.metric("requeues_total", cause="delete")
+    requeued = cluster.metric("requeues_total", cause="delete")
     cluster.naming._on_delete(DeletedFinalStateUnknown("as.g.io", Object(cluster.get("as"))))
     assert cluster.naming.index.get("as.g.io") is None
-    assert cluster.metric("requeues_total", cause="delete") == woken + 1
+    assert cluster.metric("requeues_total", cause="delete") == requeued + 1
 
 
 @behaviour("naming/Y13")
-def test_more_than_one_worker_is_refused_at_start(ctrlhost_host: Any, external: Sandbox) -> None:
-    with pytest.raises(ConfigError, match="one at a time"):
+def test_more_than_one_worker_is_rejected_at_start(ctrlhost_host: Any, external: Sandbox) -> None:
+    with pytest.raises(ConfigError, match="must be 1, got 2"):
         ctrlhost_host(ctrlhost_naming, sandbox=external, controllers={CONTROLLER: {"workers": 2}})
 
 
 @behaviour("naming/Y14")
-def test_a_host_that_is_stopped_before_its_caches_are_full_has_done_nothing(
-    start: Callable[..., Cluster], external: Sandbox
-) -> None:
+def test_a_host_stopped_before_its_caches_synced_did_nothing(start: Callable[..., Cluster], external: Sandbox) -> None:
     cluster = start(external, run=False, mode="enforce")
     cluster.create("as/a")
     before = cluster.revision()
@@ -166,9 +162,7 @@ def test_a_host_that_is_stopped_before_its_caches_are_full_has_done_nothing(
 
 
 @behaviour("naming/F9")
-def test_crds_left_behind_are_brought_to_an_end_after_a_restart(
-    start: Callable[..., Cluster], external: Sandbox
-) -> None:
+def test_unfinished_crds_are_finished_after_a_restart(start: Callable[..., Cluster], external: Sandbox) -> None:
     first = start(external, mode="enforce", establish="off")
     first.settled("as/a/A/AList[x]")
     first.host.stop()
@@ -182,7 +176,7 @@ def test_crds_left_behind_are_brought_to_an_end_after_a_restart(
 
 
 @behaviour("naming/F11")
-def test_a_take_over_ends_in_the_same_state(start: Callable[..., Cluster], external: Sandbox) -> None:
+def test_a_new_leader_reaches_the_same_state(start: Callable[..., Cluster], external: Sandbox) -> None:
     leader = start(external, mode="enforce")
     follower = start(external, run=False, mode="enforce")
     leading = False
@@ -201,7 +195,7 @@ def test_a_take_over_ends_in_the_same_state(start: Callable[..., Cluster], exter
 
 
 @behaviour("naming/F4")
-def test_beside_a_controller_with_the_same_rules_both_come_to_rest(
+def test_beside_a_controller_with_the_same_rules_both_stop_writing(
     start: Callable[..., Cluster], sandbox: Sandbox, manual_clock: Any
 ) -> None:
     cluster = start(sandbox, mode="enforce", force=True)
@@ -213,7 +207,7 @@ def test_beside_a_controller_with_the_same_rules_both_come_to_rest(
             cluster.delete(f"p{step - 3}s")
 
     def at_rest() -> bool:
-        """Say whether both would leave everything as it is, and no step of the server's is left to do."""
+        """Return whether neither controller would write, and the server has finished."""
         crds = [Crd.of(crd) for crd in cluster.client.list(API, KIND)]
         judged = [decide(crd, cluster.naming.index.used(crd), Mode.ENFORCE) for crd in crds]
         return not any(one.differs for one in judged) and all(
@@ -228,18 +222,18 @@ def test_beside_a_controller_with_the_same_rules_both_come_to_rest(
     assert cluster.metric("fights_total") == 0
 
 
-def test_a_conflict_is_told_as_an_event_on_the_crd_once(cluster: Cluster) -> None:
+def test_a_conflict_is_reported_once_as_an_event_on_the_crd(cluster: Cluster) -> None:
     cluster.settled("as/a/A/AList[x]", "bs/b/B/BList[x]")
     cluster.edit("as", categories=["all"])
     cluster.host.run_until_idle()
-    told = [event for event in cluster.host.events() if event["reason"] == "NamesNotAccepted"]
-    assert [event["note"] for event in told] == ['shortName "x" held by as.g.io']
-    assert told[0]["regarding"]["name"] == "bs.g.io"
-    assert told[0]["type"] == "Warning"
+    reported = [event for event in cluster.host.events() if event["reason"] == "NamesNotAccepted"]
+    assert [event["note"] for event in reported] == ['shortName "x" held by as.g.io']
+    assert reported[0]["regarding"]["name"] == "bs.g.io"
+    assert reported[0]["type"] == "Warning"
 
 
 @behaviour("naming/F6")
-def test_a_group_that_somebody_else_keeps_changing_is_left_to_them(
+def test_a_group_that_another_writer_keeps_changing_is_given_up(
     start: Callable[..., Cluster], external: Sandbox, manual_clock: Any
 ) -> None:
     cluster = start(external, mode="enforce", allow_own_names=True)
@@ -259,12 +253,12 @@ def test_a_group_that_somebody_else_keeps_changing_is_left_to_them(
     before = cluster.syncs("written")
     cluster.edit("cs", singular="other")
     cluster.host.run_until_idle()
-    assert cluster.accepted("cs") == "cs/c/C/CList", "nothing is written in the group any more"
+    assert cluster.accepted("cs") == "cs/c/C/CList", "nothing is written in the group any longer"
     assert cluster.syncs("written") == before
 
 
 def contradict(cluster: Cluster) -> None:
-    """Write what a controller would that refuses a CRD its own names."""
+    """Write the status of a controller that refuses a CRD its own names."""
     status = cluster.get("bs")["status"]
     for condition in status["conditions"]:
         if condition["type"] == "NamesAccepted":

@@ -1,13 +1,12 @@
-"""What holds after any history of creations, renames and deletions."""
+"""Properties that hold after any history of creations, renames and deletions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctrlhost_naming.calculation import calculate
 from ctrlhost_naming.crd import Crd
-from ctrlhost_naming.decision import Mode
+from ctrlhost_naming.decision import Mode, calculate
 from ctrlhost_naming.names import Space
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -33,48 +32,48 @@ settle = st.just(("settle",))
 histories = st.lists(st.one_of(create, create, rename, rename, delete, settle), max_size=50)
 
 
-def play(world: Any, history: list[tuple[Any, ...]]) -> int:
-    """Do what the history says, where an API server would let it; give the number of operations."""
+def play(fake: Any, history: list[tuple[Any, ...]]) -> int:
+    """Apply the operations that an API server would allow; return their number."""
     done = 0
     for age, (operation, *arguments) in enumerate(history):
         if operation == "settle":
-            world.settle()
+            fake.settle()
             continue
         plural = arguments[0]
-        exists = world.key(plural) in world.objects
+        exists = fake.key(plural) in fake.objects
         if operation == "delete":
             if exists:
-                world.delete(plural)
+                fake.delete(plural)
                 done += 1
             continue
         _, singular, kind, short = arguments
         changed = {"singular": singular, "kind": kind, "listKind": f"{kind}List", "shortNames": short}
         if operation == "create" and not exists:
-            world.create(f"{plural}/{singular}/{kind}/{kind}List[{', '.join(short)}]", created=age)
+            fake.create(f"{plural}/{singular}/{kind}/{kind}List[{', '.join(short)}]", created=age)
             done += 1
         elif operation == "rename" and exists:
-            world.edit(plural, **changed)
+            fake.edit(plural, **changed)
             done += 1
-    world.settle()
+    fake.settle()
     return done
 
 
-def crds(world: Any) -> list[Crd]:
-    return [Crd.of(obj) for obj in world.objects.values()]
+def crds(fake: Any) -> list[Crd]:
+    return [Crd.of(obj) for obj in fake.objects.values()]
 
 
-def double_owners(world: Any) -> list[tuple[Any, ...]]:
+def double_owners(fake: Any) -> list[tuple[Any, ...]]:
     owners: dict[tuple[Any, ...], set[str]] = {}
-    for known in crds(world):
+    for known in crds(fake):
         for space, name in known.accepted.held():
             owners.setdefault((known.group, space, name), set()).add(known.name)
     return [name for name, holders in owners.items() if len(holders) > 1]
 
 
-def disagreements(world: Any) -> list[str]:
-    """Give the CRDs that a calculation over all objects, without the index, would write."""
+def disagreements(fake: Any) -> list[str]:
+    """Return the CRDs that a calculation without the index would write."""
     found = []
-    everyone = crds(world)
+    everyone = crds(fake)
     held = {(known.group, *name) for known in everyone for name in known.accepted.held()}
     for known in everyone:
 
@@ -97,38 +96,38 @@ relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[Health
 @behaviour("naming/Z5")
 @relaxed
 @given(history=histories)
-def test_any_history_ends_at_rest_with_one_owner_per_name(
-    new_world: Callable[..., Any], history: list[tuple[Any, ...]]
+def test_any_history_ends_stable_with_one_owner_per_name(
+    new_fake: Callable[..., Any], history: list[tuple[Any, ...]]
 ) -> None:
-    world = new_world()
-    operations = play(world, history)
+    fake = new_fake()
+    operations = play(fake, history)
 
-    assert double_owners(world) == []
-    assert world.index.contested() == []
-    assert disagreements(world) == []
+    assert double_owners(fake) == []
+    assert fake.index.contested() == []
+    assert disagreements(fake) == []
     asked = {name for op in history if op[0] in {"create", "rename"} for name in (op[2], op[3], f"{op[3]}List", *op[4])}
-    for known in crds(world):
+    for known in crds(fake):
         assert {name for _, name in known.accepted.held()} <= asked | set(PLURALS)
         assert not known.accepted.kind or known.accepted.kind != known.accepted.list_kind
-    assert world.writes <= 20 * operations
+    assert fake.writes <= 20 * operations
 
 
 @behaviour("naming/Z4")
 @relaxed
 @given(history=histories)
-def test_waking_those_who_wait_ends_where_waking_everybody_does(
-    new_world: Callable[..., Any], history: list[tuple[Any, ...]]
+def test_requeuing_waiters_ends_where_requeuing_everything_does(
+    new_fake: Callable[..., Any], history: list[tuple[Any, ...]]
 ) -> None:
-    ours, reference = new_world(), new_world(requeue_all=True)
+    ours, reference = new_fake(), new_fake(requeue_all=True)
     play(ours, history)
     play(reference, history)
-    # Which of several waiters gets a name that is freed may differ, and what follows from that; that both are at rest,
-    # and that neither gives a name twice, may not.
-    for world in (ours, reference):
-        assert disagreements(world) == []
-        assert double_owners(world) == []
+    # Another waiter may get a released name, with all consequences. But both must be stable, and neither may accept a
+    # name twice.
+    for fake in (ours, reference):
+        assert disagreements(fake) == []
+        assert double_owners(fake) == []
     assert ours.objects.keys() == reference.objects.keys()
-    # Another winner among the waiters may lead to another sync, in each step one; it never makes a pass over the group.
+    # Another winner may cause one more sync per step, but never a pass over the group.
     assert ours.syncs <= reference.syncs + len(history)
 
 
@@ -138,18 +137,18 @@ def test_waking_those_who_wait_ends_where_waking_everybody_does(
 @behaviour("naming/J8")
 @relaxed
 @given(history=histories, established=st.sets(st.sampled_from(PLURALS)))
-def test_each_write_keeps_what_it_must_not_touch(
-    new_world: Callable[..., Any], history: list[tuple[Any, ...]], established: set[str]
+def test_each_write_keeps_all_other_fields(
+    new_fake: Callable[..., Any], history: list[tuple[Any, ...]], established: set[str]
 ) -> None:
-    world = new_world()
+    fake = new_fake()
     for step in history:
-        play(world, [step])
+        play(fake, [step])
         for plural in established:
-            if world.key(plural) in world.objects and world.established(plural) == "False/Installing":
-                world.establish(plural)
-                world.settle()
+            if fake.key(plural) in fake.objects and fake.established(plural) == "False/Installing":
+                fake.establish(plural)
+                fake.settle()
 
-    for old, new in world.written:
+    for old, new in fake.written:
         was, now = Crd.of(old), Crd.of(new)
         assert (was.accepted, was.names_accepted) != (now.accepted, now.names_accepted)
         for field in ("plural", "singular", "kind", "list_kind", "short_names"):
@@ -164,12 +163,12 @@ def test_each_write_keeps_what_it_must_not_touch(
 @behaviour("naming/J7")
 @relaxed
 @given(history=histories, mode=st.sampled_from([Mode.OBSERVE, Mode.REPAIR]))
-def test_observe_writes_nothing_and_repair_only_conditions_that_are_out_of_date(
-    new_world: Callable[..., Any], history: list[tuple[Any, ...]], mode: Mode
+def test_observe_writes_nothing_and_repair_only_outdated_conditions(
+    new_fake: Callable[..., Any], history: list[tuple[Any, ...]], mode: Mode
 ) -> None:
-    server = new_world()
+    server = new_fake()
     play(server, history)
-    ours = new_world(mode)
+    ours = new_fake(mode)
     ours.objects, ours.version = server.objects, server.version
     stale = [
         known.name
@@ -185,15 +184,13 @@ def test_observe_writes_nothing_and_repair_only_conditions_that_are_out_of_date(
 @relaxed
 @given(history=histories)
 def test_with_own_names_allowed_a_crd_never_waits_for_itself(
-    new_world: Callable[..., Any], history: list[tuple[Any, ...]]
+    new_fake: Callable[..., Any], history: list[tuple[Any, ...]]
 ) -> None:
-    world = new_world(allow_own=True)
-    play(world, history)
-    assert double_owners(world) == []
-    for known in crds(world):
-        decision = calculate(
-            known.requested, known.accepted, known.established, world.index.used(known, allow_own=True)
-        )
+    fake = new_fake(allow_own=True)
+    play(fake, history)
+    assert double_owners(fake) == []
+    for known in crds(fake):
+        decision = calculate(known.requested, known.accepted, known.established, fake.index.used(known, allow_own=True))
         for refusal in decision.refusals:
-            owners = world.index.owners(known.group, refusal.field.space, refusal.name)
+            owners = fake.index.owners(known.group, refusal.field.space, refusal.name)
             assert set(owners) - {known.name} or refusal.field.label in {"kind", "listKind"}

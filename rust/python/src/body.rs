@@ -1,11 +1,8 @@
-//! The body of an answer while it arrives, as Python hands it over: by the piece, or with its socket.
-
-use std::time::Duration;
+//! The body of a response while it arrives: Python passes pieces of it, or its socket.
 
 use ctrlhost_core::body as core;
-use ctrlhost_core::informer::{FollowError, Followed, SharedInformer};
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyOSError, PyTimeoutError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -15,49 +12,35 @@ struct State {
     socket: Option<core::Socket>,
 }
 
-/// Takes the framing off one body, for one thread at a time.
+/// Removes the framing of one body, for one thread at a time.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct Body {
     state: Mutex<State>,
 }
 
 impl Body {
-    /// Take a piece of a watch, up to the handlers of the engine.
-    pub(crate) fn follow(&self, engine: &SharedInformer, piece: &[u8]) -> Followed {
-        engine.follow(&mut self.state.lock().body, piece)
+    /// Run `work` with the body.
+    pub(crate) fn framed<R>(&self, work: impl FnOnce(&mut core::Body) -> R) -> R {
+        work(&mut self.state.lock().body)
     }
 
-    /// Take a piece of a list page.
-    pub(crate) fn list(&self, engine: &SharedInformer, piece: &[u8]) -> Result<(), FollowError> {
-        engine.list(&mut self.state.lock().body, piece)
-    }
-
-    /// Take more of a list page from the socket; None if there is none.
+    /// Run `work` with the body and its socket.
+    ///
+    /// # Errors
+    /// `ValueError` if there is no socket.
     #[cfg(unix)]
-    pub(crate) fn list_socket(
+    pub(crate) fn with_socket<R>(
         &self,
-        engine: &SharedInformer,
-        idle: Duration,
-        linger: Duration,
-    ) -> Option<Result<(), FollowError>> {
+        work: impl FnOnce(&mut core::Body, &mut core::Socket) -> R,
+    ) -> PyResult<R> {
         let State { body, socket } = &mut *self.state.lock();
-        Some(engine.list_socket(body, socket.as_mut()?, idle, linger))
-    }
-
-    /// Follow a watch from the socket; None if there is none.
-    #[cfg(unix)]
-    pub(crate) fn follow_socket(
-        &self,
-        engine: &SharedInformer,
-        idle: Duration,
-        linger: Duration,
-    ) -> Option<Followed> {
-        let State { body, socket } = &mut *self.state.lock();
-        Some(engine.follow_socket(body, socket.as_mut()?, idle, linger))
+        let socket = socket.as_mut();
+        let socket = socket.ok_or_else(|| PyValueError::new_err("the body has no socket"))?;
+        Ok(work(body, socket))
     }
 }
 
-fn broken(error: &core::BodyError) -> PyErr {
+pub(crate) fn body_error(error: &core::BodyError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
@@ -82,25 +65,22 @@ impl Body {
 
     #[getter]
     fn done(&self) -> bool {
-        self.state.lock().body.is_done()
+        self.framed(|body| body.is_done())
     }
 
     fn feed<'py>(&self, py: Python<'py>, piece: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let mut payload = Vec::with_capacity(piece.len());
-        let fed = self
-            .state
-            .lock()
-            .body
-            .feed(piece, &mut |part| payload.extend_from_slice(part));
-        fed.map_err(|error| broken(&error))?;
+        self.framed(|body| body.feed(piece, &mut |part| payload.extend_from_slice(part)))
+            .map_err(|error| body_error(&error))?;
         Ok(PyBytes::new(py, &payload))
     }
 
     fn end(&self) -> PyResult<()> {
-        self.state.lock().body.end().map_err(|error| broken(&error))
+        self.framed(core::Body::end)
+            .map_err(|error| body_error(&error))
     }
 
-    /// Read from a duplicate of that socket from now on; False where that can not be had.
+    /// Read from a duplicate of that socket from now on; return False where that is not possible.
     #[cfg(unix)]
     fn take_socket(&self, fd: i32) -> PyResult<bool> {
         use std::os::fd::BorrowedFd;
@@ -128,7 +108,7 @@ impl Body {
         let _ = py;
     }
 
-    /// The next payload off the socket, empty at the end. TimeoutError after `idle` seconds of silence.
+    /// Return the next payload from the socket, empty at the end. TimeoutError after `idle` seconds of silence.
     #[cfg(unix)]
     fn receive<'py>(&self, py: Python<'py>, idle: f64) -> PyResult<Bound<'py, PyBytes>> {
         let idle = ctrlhost_core::clock::seconds(idle);
@@ -140,30 +120,17 @@ impl Body {
                 match socket.receive(idle)? {
                     core::Received::Bytes(piece) => body
                         .feed(piece, &mut |part| payload.extend_from_slice(part))
-                        .map_err(|error| broken(&error))?,
-                    core::Received::End => {
-                        return body.end().map_err(|error| broken(&error));
-                    }
+                        .map_err(|error| body_error(&error))?,
+                    core::Received::End => return body.end().map_err(|error| body_error(&error)),
                     core::Received::Nothing => {
-                        return Err(PyTimeoutError::new_err("nothing arrived in time"));
+                        return Err(pyo3::exceptions::PyTimeoutError::new_err(
+                            "nothing arrived in time",
+                        ));
                     }
                 }
             }
             PyResult::Ok(())
         })?;
         Ok(PyBytes::new(py, &payload))
-    }
-}
-
-/// What ended a stream, as an error of Python; `malformed` makes that of a frame.
-pub(crate) fn ended(
-    error: &FollowError,
-    malformed: impl FnOnce(&ctrlhost_core::decode::DecodeError) -> PyErr,
-) -> PyErr {
-    match error {
-        FollowError::Decode(error) => malformed(error),
-        FollowError::Body(error) => broken(error),
-        FollowError::Io(error) => PyOSError::new_err(error.to_string()),
-        FollowError::Idle => PyTimeoutError::new_err(error.to_string()),
     }
 }

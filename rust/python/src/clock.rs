@@ -1,4 +1,4 @@
-//! The clocks, as Python sees them.
+//! The clocks in Python.
 
 use std::sync::Arc;
 
@@ -8,33 +8,27 @@ use pyo3::prelude::*;
 
 /// The machine's monotonic clock.
 #[pyclass(frozen, subclass, module = "ctrlhost._core")]
-pub(crate) struct SystemClock {
-    clock: clock::SystemClock,
-}
+pub(crate) struct SystemClock;
 
 #[pymethods]
 impl SystemClock {
     #[new]
     fn new() -> Self {
-        Self {
-            clock: clock::SystemClock,
-        }
+        Self
     }
 
     fn now(&self) -> f64 {
-        self.clock.now().as_secs()
+        clock::SystemClock.now().as_secs()
     }
 
     fn time(&self) -> f64 {
-        self.clock.unix_time()
+        clock::SystemClock.unix_time()
     }
 }
 
-/// A clock that moves only when it is told to.
+/// A clock that moves only when `advance` is called.
 #[pyclass(frozen, subclass, module = "ctrlhost._core")]
-pub(crate) struct ManualClock {
-    clock: Arc<clock::ManualClock>,
-}
+pub(crate) struct ManualClock(Arc<clock::ManualClock>);
 
 #[pymethods]
 impl ManualClock {
@@ -42,56 +36,51 @@ impl ManualClock {
     #[pyo3(signature = (start=0.0))]
     fn new(start: f64) -> PyResult<Self> {
         let start = Tick::ZERO.after(clock::seconds(not_negative("start", start)?));
-        Ok(Self {
-            clock: Arc::new(clock::ManualClock::new(start)),
-        })
+        Ok(Self(Arc::new(clock::ManualClock::new(start))))
     }
 
     fn now(&self) -> f64 {
-        self.clock.now().as_secs()
+        self.0.now().as_secs()
     }
 
     fn time(&self) -> f64 {
-        self.clock.unix_time()
+        self.0.unix_time()
     }
 
     fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         let step = clock::seconds(not_negative("seconds", seconds)?);
-        // Those who listen take their own locks.
-        py.detach(|| self.clock.advance(step));
+        // Listeners take their own locks.
+        py.detach(|| self.0.advance(step));
         Ok(())
     }
 
     fn waiters(&self) -> usize {
-        self.clock.waiters()
+        self.0.waiters()
     }
 }
 
-/// Refuses what is no span of time.
+/// Return `seconds`, or raise ValueError if they are negative or NaN.
 pub(crate) fn not_negative(what: &str, seconds: f64) -> PyResult<f64> {
     if seconds.is_nan() || seconds < 0.0 {
         return Err(PyValueError::new_err(format!(
-            "{what} must be a number of seconds from 0 on, not {seconds}"
+            "{what} must not be negative or NaN, got {seconds}"
         )));
     }
     Ok(seconds)
 }
 
-/// The core's clock behind a clock of ours; the machine's where there is none.
+/// Return the core's clock behind one of our clocks.
 ///
-/// A clock written in Python can not be had: it would be asked with the queue's lock held.
-pub(crate) fn core_clock(given: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<dyn Clock>> {
-    let Some(given) = given.filter(|given| !given.is_none()) else {
-        return Ok(Arc::new(clock::SystemClock));
-    };
+/// Clocks written in Python are refused: they would be called with the queue's lock held.
+pub(crate) fn core_clock(given: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Clock>> {
     if let Ok(manual) = given.cast::<ManualClock>() {
-        return Ok(manual.get().clock.clone());
+        return Ok(manual.get().0.clone());
     }
     if given.is_instance_of::<SystemClock>() {
         return Ok(Arc::new(clock::SystemClock));
     }
     let kind = given.get_type().name()?;
     Err(PyTypeError::new_err(format!(
-        "clock must be a ctrlhost.clock.SystemClock or a ctrlhost.testing.ManualClock, not {kind}"
+        "clock must be a ctrlhost.clock.SystemClock or a ctrlhost.testing.ManualClock, got {kind}"
     )))
 }

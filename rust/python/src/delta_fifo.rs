@@ -1,7 +1,8 @@
-//! The Python face of the delta FIFO.
+//! The delta FIFO in Python.
 
 use std::sync::Arc;
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use ctrlhost_core::delta_fifo::{self, DeltaObject, KnownObjects, Taken};
 use ctrlhost_core::object::{self, Key};
@@ -11,19 +12,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
 use crate::errors;
-use crate::key_func::key_of;
-use crate::object_input::from_any;
+use crate::interpreter;
+use crate::object::input::{Intake, from_any};
+use crate::object::tombstone::{DeletedFinalStateUnknown, Delta};
+use crate::queue::timeout;
+use crate::queue::wait::wait_in_slices;
 use crate::store::Indexer;
-use crate::tombstone::{DeletedFinalStateUnknown, Delta};
-use crate::transform::{PyTransform, transformed};
-use crate::wait_slices::{deadline, is_over, slice_end};
 
 enum Known {
     Store(Arc<Store>),
     Python(Py<PyAny>),
 }
 
-/// One comparison with the known objects; keeps what went wrong in Python.
+/// One comparison with the known objects; keeps the error that Python raised.
 struct Comparison<'a> {
     known: &'a Known,
     failure: Mutex<Option<PyErr>>,
@@ -59,19 +60,12 @@ impl KnownObjects for Comparison<'_> {
             Known::Python(known) => Python::attach(|py| {
                 let get = || -> PyResult<Option<Arc<object::Object>>> {
                     let found = known.bind(py).call_method1("get_by_key", (key,))?;
-                    if found.is_none() {
-                        Ok(None)
-                    } else {
-                        from_any(&found).map(Some)
-                    }
+                    (!found.is_none()).then(|| from_any(&found)).transpose()
                 };
-                // A failed look-up costs the tombstone its object, nothing else.
+                // After a failed look-up only the tombstone's object is missing.
                 get().unwrap_or_else(|error| {
-                    errors::log_failure(
-                        py,
-                        &format!("known_objects.get_by_key({key:?}) failed"),
-                        &error,
-                    );
+                    let what = format!("known_objects.get_by_key({key:?}) failed");
+                    errors::log_failure(py, &what, &error);
                     None
                 })
             }),
@@ -79,24 +73,18 @@ impl KnownObjects for Comparison<'_> {
     }
 }
 
-/// What happened to each key since it was last handed out.
+/// A queue of the changes of each key since it was last handed out.
 #[pyclass(frozen, module = "ctrlhost._core")]
 pub(crate) struct DeltaFIFO {
     fifo: delta_fifo::DeltaFifo,
     known: Option<Known>,
-    key_func: Option<Py<PyAny>>,
-    transform: Option<Arc<PyTransform>>,
-    /// The thread whose `process` runs.
+    intake: Intake,
+    /// The thread that runs `process`.
     popping: Mutex<Option<ThreadId>>,
 }
 
 impl DeltaFIFO {
-    fn keyed(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Arc<object::Object>)> {
-        let object = transformed(self.transform.as_deref(), from_any(raw)?);
-        Ok((key_of(raw.py(), self.key_func.as_ref(), &object)?, object))
-    }
-
-    /// Run a comparison with the known objects, without the interpreter.
+    /// Run a comparison with the known objects, detached from the interpreter.
     fn compare(
         &self,
         py: Python<'_>,
@@ -107,10 +95,8 @@ impl DeltaFIFO {
             failure: Mutex::new(None),
         });
         py.detach(|| run(comparison.as_ref().map(|one| one as &dyn KnownObjects)));
-        match comparison.and_then(|comparison| comparison.failure.into_inner()) {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        let failure = comparison.and_then(|comparison| comparison.failure.into_inner());
+        failure.map_or(Ok(()), Err)
     }
 }
 
@@ -131,41 +117,41 @@ impl DeltaFIFO {
         Self {
             fifo: delta_fifo::DeltaFifo::new(emit_replaced),
             known,
-            key_func,
-            transform: transform.map(PyTransform::shared),
+            intake: Intake::new(key_func, transform),
             popping: Mutex::new(None),
         }
     }
 
-    /// Queue that an object was added. KeyFuncError if its key can not be told.
+    /// Queue the addition of an object. KeyFuncError if the key function fails.
     fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (key, object) = self.keyed(obj)?;
+        let (key, object) = self.intake.read(obj)?;
         self.fifo.add(key, object);
         Ok(())
     }
 
-    /// Queue that an object was changed. KeyFuncError if its key can not be told.
+    /// Queue the update of an object. KeyFuncError if the key function fails.
     fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (key, object) = self.keyed(obj)?;
+        let (key, object) = self.intake.read(obj)?;
         self.fifo.update(key, object);
         Ok(())
     }
 
-    /// Queue that an object, or what a tombstone stands for, is gone; ignored for a key that is neither queued nor known.
+    /// Queue the deletion of an object or a tombstone's object; ignored for a key that is neither queued nor known.
     fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, object) = if let Ok(tombstone) = obj.cast::<DeletedFinalStateUnknown>() {
+            let tombstone = tombstone.get();
             (
-                tombstone.get().key(),
-                DeltaObject::Tombstone(tombstone.get().last_state()),
+                tombstone.key.clone(),
+                DeltaObject::Tombstone(tombstone.object.clone()),
             )
         } else {
-            let (key, object) = self.keyed(obj)?;
+            let (key, object) = self.intake.read(obj)?;
             (key, DeltaObject::Live(object))
         };
         self.compare(obj.py(), |known| self.fifo.delete(key, object, known))
     }
 
-    /// Make `objs` all that there is: what is queued or known beside them gets a tombstone.
+    /// Replace the whole content with `objs`: other queued or known objects get a tombstone.
     fn replace(
         &self,
         py: Python<'_>,
@@ -175,12 +161,12 @@ impl DeltaFIFO {
         let _ = resource_version;
         let objects = objs
             .try_iter()?
-            .map(|raw| self.keyed(&raw?))
+            .map(|raw| self.intake.read(&raw?))
             .collect::<PyResult<Vec<_>>>()?;
         self.compare(py, |known| self.fifo.replace(objects, known, false))
     }
 
-    /// Queue a Sync for each known object that has nothing queued.
+    /// Queue a Sync for each known object without queued deltas.
     fn resync(&self, py: Python<'_>) -> PyResult<()> {
         self.compare(py, |known| {
             if let Some(known) = known {
@@ -189,40 +175,36 @@ impl DeltaFIFO {
         })
     }
 
-    /// Wait for a key, hand its deltas, oldest first, to `process(deltas, is_in_initial_list)`, and return them.
+    /// Wait for a key, pass its deltas, oldest first, to `process(deltas, is_in_initial_list)`, and return them.
     ///
-    /// No lock is held meanwhile; a second `pop` waits. What `process` raises is raised, and the key is not queued again.
+    /// No lock is held meanwhile; a second `pop` waits. Exceptions of `process` are raised; the key is not requeued.
     /// Raises `queue.Empty` after `timeout` seconds, and Closed once the FIFO is closed and empty.
     #[pyo3(signature = (process, timeout=None))]
     fn pop<'py>(
         &self,
         py: Python<'py>,
         process: &Bound<'py, PyAny>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let deadline = deadline(timeout)?;
         let me = std::thread::current().id();
         if *self.popping.lock() == Some(me) {
             return Err(errors::reentered("pop"));
         }
-        let popped = loop {
-            match py.detach(|| self.fifo.take(1, Some(slice_end(deadline)))) {
-                Taken::Items(items) => break items,
-                Taken::Closed => {
-                    return Err(errors::raise(py, "Closed", "the delta FIFO is closed", ""));
-                }
-                Taken::TimedOut if is_over(deadline) => return Err(empty(py)),
-                Taken::TimedOut => py.check_signals()?,
+        let taken = wait_in_slices(py, timeout, |end| match self.fifo.take(1, Some(end)) {
+            Taken::TimedOut => None,
+            taken => Some(taken),
+        })?;
+        let popped = match taken {
+            Some(Taken::Items(items)) => items,
+            Some(Taken::Closed) => {
+                return Err(errors::raise(py, "Closed", "the delta FIFO is closed", ""));
             }
+            Some(Taken::TimedOut) | None => return Err(interpreter::empty(py)),
         };
         *self.popping.lock() = Some(me);
         let outcome = popped.into_iter().next().map(|item| {
-            let deltas = PyList::new(
-                py,
-                item.deltas
-                    .into_iter()
-                    .map(|delta| Delta::wrap(&item.key, delta)),
-            )?;
+            let deltas = item.deltas.into_iter();
+            let deltas = PyList::new(py, deltas.map(|delta| Delta::wrap(&item.key, delta)))?;
             process.call1((&deltas, item.is_initial))?;
             Ok(deltas)
         });
@@ -231,17 +213,17 @@ impl DeltaFIFO {
         outcome.unwrap_or_else(|| Ok(PyList::empty(py)))
     }
 
-    /// Whether all of the first list was processed.
+    /// Return whether all of the first list was processed.
     fn has_synced(&self) -> bool {
         self.fifo.has_synced()
     }
 
-    /// Take nothing more; what is queued is still handed out, and who waits is woken.
+    /// Stop accepting changes and wake all waiters; queued deltas are still handed out.
     fn close(&self) {
         self.fifo.close();
     }
 
-    /// Whether it is closed.
+    /// Whether the FIFO is closed.
     #[getter]
     fn closed(&self) -> bool {
         self.fifo.is_closed()
@@ -250,12 +232,10 @@ impl DeltaFIFO {
     /// How often the transform failed.
     #[getter]
     fn transform_errors(&self) -> u64 {
-        self.transform
-            .as_ref()
-            .map_or(0, |transform| transform.errors())
+        self.intake.transform_errors()
     }
 
-    /// The keys that are queued, in order.
+    /// Return the queued keys, in order.
     fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.fifo.keys().iter().map(|key| &**key))
     }
@@ -263,14 +243,4 @@ impl DeltaFIFO {
     fn __len__(&self) -> usize {
         self.fifo.len()
     }
-}
-
-/// The `queue.Empty` of the standard library.
-fn empty(py: Python<'_>) -> PyErr {
-    let make = || -> PyResult<PyErr> {
-        Ok(PyErr::from_value(
-            py.import("queue")?.getattr("Empty")?.call0()?,
-        ))
-    };
-    make().unwrap_or_else(|error| error)
 }

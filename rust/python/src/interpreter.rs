@@ -1,4 +1,4 @@
-//! What the queue needs to know of the interpreter: its main thread, its exceptions, and whether it was forked.
+//! The interpreter as the queue needs it: its main thread, its exceptions, and whether it was forked.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,48 +6,47 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{IntoPyDict, PyType};
 
-/// How long the main thread sleeps before it looks for signals, which do not end a sleep by themselves.
+/// How long the main thread sleeps before it checks for signals, which do not end a sleep by themselves.
 pub(crate) const SLICE: Duration = Duration::from_millis(10);
 
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
-/// How often this process, or those it comes from, forked since the module was imported.
+/// Return how often this process or its ancestors forked since the module was imported.
 #[inline]
 pub(crate) fn generation() -> usize {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Called in the child of a fork.
+/// Count a fork; called in the child.
 #[pyfunction]
 pub(crate) fn _forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Arranges to hear of forks.
-pub(crate) fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Register a fork handler.
+pub(crate) fn register_fork_handler(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let os = py.import("os")?;
-    // Not on Windows, which can not fork.
+    // Not on Windows, which cannot fork.
     if let Some(register) = os.getattr_opt("register_at_fork")? {
-        let hooks = pyo3::types::PyDict::new(py);
-        hooks.set_item("after_in_child", wrap_pyfunction!(_forked, module)?)?;
+        let hooks = [("after_in_child", wrap_pyfunction!(_forked, module)?)].into_py_dict(py)?;
         register.call((), Some(&hooks))?;
     }
     Ok(())
 }
 
-/// The error for a queue of the parent process.
+/// Make the error for a queue of the parent process.
 #[cold]
-pub(crate) fn forked(_py: Python<'_>) -> PyErr {
+pub(crate) fn forked() -> PyErr {
     PyRuntimeError::new_err(
-        "this work queue belongs to the process that this one was forked from, and the threads that use it are there; \
-         make queues after the fork, or start the process with the method \"spawn\"",
+        "this work queue belongs to the parent of this forked process, and so do the threads that use it; \
+         create queues after the fork, or start the process with the method \"spawn\"",
     )
 }
 
-/// Whether signals are handled in the calling thread.
+/// Return whether the calling thread handles signals.
 pub(crate) fn in_main_thread(py: Python<'_>) -> PyResult<bool> {
     static THREADING: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
     let (current, main) = THREADING.get_or_try_init(py, || {
@@ -63,24 +62,23 @@ pub(crate) fn in_main_thread(py: Python<'_>) -> PyResult<bool> {
         .eq(current.bind(py).call0()?)
 }
 
-/// `queue.Empty`.
+/// Make a `queue.Empty`.
 #[cold]
 pub(crate) fn empty(py: Python<'_>) -> PyErr {
     static EMPTY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    EMPTY
-        .import(py, "queue", "Empty")
-        .map_or_else(|error| error, |kind| PyErr::from_type(kind.clone(), ()))
+    match EMPTY.import(py, "queue", "Empty") {
+        Ok(kind) => PyErr::from_type(kind.clone(), ()),
+        Err(error) => error,
+    }
 }
 
-/// `ctrlhost.workqueue.ShutDown`.
+/// Make a `ctrlhost.workqueue.ShutDown`.
 #[cold]
 pub(crate) fn shut_down(py: Python<'_>) -> PyErr {
     static SHUT_DOWN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let message = "the work queue is shut down and empty";
-    SHUT_DOWN
-        .import(py, "ctrlhost.errors", "ShutDown")
-        .map_or_else(
-            |error| error,
-            |kind| PyErr::from_type(kind.clone(), message),
-        )
+    match SHUT_DOWN.import(py, "ctrlhost.errors", "ShutDown") {
+        Ok(kind) => PyErr::from_type(kind.clone(), message),
+        Err(error) => error,
+    }
 }

@@ -99,7 +99,7 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<
     } else if let Ok(tuple) = value.cast::<PyTuple>() {
         elements(out, tuple.iter(), depth)?;
     } else if let Ok(object) = value.cast::<Object>() {
-        out.extend_from_slice(object.get().object().text().as_bytes());
+        out.extend_from_slice(object.get().0.text().as_bytes());
     } else if let Ok(view) = value.cast::<MapView>() {
         out.extend_from_slice(view.get().value().0.as_bytes());
     } else if let Ok(view) = value.cast::<ListView>() {

@@ -6,47 +6,32 @@
 #![allow(clippy::doc_markdown, reason = "docstrings are read in Python")]
 #![allow(
     clippy::unused_self,
-    reason = "Python calls methods, whether or not they look at the object"
+    reason = "Python calls methods, whether or not they use the object"
 )]
 
-mod body;
-mod cel;
 mod clock;
-mod delta_fifo;
 mod errors;
-mod handlers;
-mod index_functions;
-mod informer;
-mod informer_arguments;
 mod interpreter;
+mod reentrancy;
+
+mod body;
 mod json;
-mod key;
-mod key_codec;
-mod key_func;
-mod listener;
-mod mappings;
-mod measured;
 mod object;
-mod object_input;
-mod owner_reference;
-mod pattern;
-mod progress;
-mod queue;
-mod queue_arguments;
-mod queue_batch;
-mod queue_groups;
-mod queue_metrics;
-mod queue_shared;
-mod queue_snapshot;
-mod queue_waits;
-mod ratelimit;
-mod reentry;
-mod scratch;
-mod store;
-mod tombstone;
-mod transform;
 mod view;
-mod wait_slices;
+
+mod delta_fifo;
+mod store;
+
+mod handlers;
+mod informer;
+
+mod key;
+mod ratelimit;
+
+mod queue;
+
+mod cel;
+mod pattern;
 
 use pyo3::prelude::*;
 
@@ -67,28 +52,31 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ratelimit::default_controller_rate_limiter,
         module
     )?)?;
-    module.add_function(wrap_pyfunction!(queue_metrics::queue_metrics, module)?)?;
-    interpreter::watch_forks(module)?;
+    module.add_function(wrap_pyfunction!(queue::metrics::queue_metrics, module)?)?;
+    interpreter::register_fork_handler(module)?;
     module.add_class::<object::Object>()?;
-    module.add_class::<owner_reference::OwnerReference>()?;
+    module.add_class::<object::OwnerReference>()?;
     module.add_class::<view::MapView>()?;
     module.add_class::<view::ListView>()?;
     view::register(module.py())?;
-    module.add_class::<tombstone::Delta>()?;
-    module.add_class::<tombstone::DeletedFinalStateUnknown>()?;
+    module.add_class::<object::tombstone::Delta>()?;
+    module.add_class::<object::tombstone::DeletedFinalStateUnknown>()?;
     module.add_class::<delta_fifo::DeltaFIFO>()?;
     module.add_class::<store::Indexer>()?;
-    module.add_function(wrap_pyfunction!(index_functions::namespace_index, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        store::index_functions::namespace_index,
+        module
+    )?)?;
     module.add_class::<handlers::Owner>()?;
     module.add_class::<handlers::Predicate>()?;
-    module.add_class::<mappings::ByLabel>()?;
-    module.add_class::<mappings::ByIndex>()?;
-    module.add_class::<measured::Measured>()?;
-    module.add_class::<progress::ListMeta>()?;
-    module.add_class::<progress::WatchProgress>()?;
+    module.add_class::<handlers::mappings::ByLabel>()?;
+    module.add_class::<handlers::mappings::ByIndex>()?;
+    module.add_class::<handlers::callback_metrics::CallbackMetrics>()?;
+    module.add_class::<informer::progress::ListMeta>()?;
+    module.add_class::<informer::progress::WatchProgress>()?;
     module.add_class::<informer::SharedInformer>()?;
     module.add_class::<body::Body>()?;
-    module.add_class::<listener::Listener>()?;
+    module.add_class::<handlers::listener::Listener>()?;
     module.add_class::<pattern::Pattern>()?;
     module.add_class::<cel::CelValidator>()?;
     Ok(())

@@ -1,63 +1,61 @@
-//! The limiters, and limiters that were written in Python.
+//! Rate limiters of the core, and those written in Python.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctrlhost_core::clock::{Clock, seconds};
+use ctrlhost_core::clock::seconds;
 use ctrlhost_core::queue::KeyRef;
 use ctrlhost_core::ratelimit::{self as core, LimiterError, RateLimiter};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::clock::core_clock;
+use crate::clock::{core_clock, not_negative};
+use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe};
-use crate::scratch::Scratch;
 
 /// A limiter of the core, for keys from Python.
 pub(crate) type SharedLimiter = Arc<dyn RateLimiter<Key>>;
 
-/// What all limiters can do.
+/// The base of all limiters.
 #[pyclass(frozen, subclass, name = "_RateLimiter", module = "ctrlhost.workqueue")]
-pub(crate) struct Limiter {
-    limiter: SharedLimiter,
-}
+pub(crate) struct Limiter(SharedLimiter);
 
 #[pymethods]
 impl Limiter {
-    /// Say how many seconds `key` has to wait this time.
+    /// Return how many seconds `key` has to wait this time.
     fn when(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
-        Ok(as_seconds(
-            self.limiter
-                .when(&Probe::new(key, &mut Scratch::new())?)
-                .map_err(into_py_err)?,
-        ))
+        let wait = self.0.when(&Probe::new(key, &mut KeyBuffer::new())?);
+        let wait = wait.map_err(into_py_err)?;
+        Ok(if wait == Duration::MAX {
+            f64::INFINITY
+        } else {
+            wait.as_secs_f64()
+        })
     }
 
-    /// Start over with `key`: it is fine, or given up.
+    /// Reset `key`, which succeeded or was given up.
     fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.limiter
-            .forget(&Probe::new(key, &mut Scratch::new())?)
+        self.0
+            .forget(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
 
-    /// Count how often `key` was asked about since it was last forgotten.
+    /// Return how often `when` was called for `key` since it was last forgotten.
     fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
-        self.limiter
-            .num_requeues(&Probe::new(key, &mut Scratch::new())?)
+        self.0
+            .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
             .map_err(into_py_err)
     }
 }
 
 impl Limiter {
     fn of(limiter: impl RateLimiter<Key> + 'static) -> PyClassInitializer<Self> {
-        PyClassInitializer::from(Self {
-            limiter: Arc::new(limiter),
-        })
+        PyClassInitializer::from(Self(Arc::new(limiter)))
     }
 }
 
-/// Doubles the wait with each failure of a key: `base_delay` seconds first, `max_delay` at most.
+/// A limiter that doubles the wait with each failure of a key: `base_delay` seconds first, `max_delay` at most.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct ItemExponentialFailureRateLimiter;
 
@@ -65,15 +63,13 @@ pub(crate) struct ItemExponentialFailureRateLimiter;
 impl ItemExponentialFailureRateLimiter {
     #[new]
     fn new(base_delay: f64, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
-        let (base, max) = (
-            delay("base_delay", base_delay)?,
-            delay("max_delay", max_delay)?,
-        );
+        let base = delay("base_delay", base_delay)?;
+        let max = delay("max_delay", max_delay)?;
         Ok(Limiter::of(core::ItemExponentialFailureRateLimiter::new(base, max)).add_subclass(Self))
     }
 }
 
-/// Waits `fast_delay` seconds for the first `max_fast_attempts` failures of a key, then `slow_delay`.
+/// A limiter that waits `fast_delay` seconds for the first `max_fast_attempts` failures of a key, then `slow_delay`.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct ItemFastSlowRateLimiter;
 
@@ -85,25 +81,21 @@ impl ItemFastSlowRateLimiter {
         slow_delay: f64,
         max_fast_attempts: i64,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let (fast, slow) = (
-            delay("fast_delay", fast_delay)?,
-            delay("slow_delay", slow_delay)?,
-        );
+        let fast = delay("fast_delay", fast_delay)?;
+        let slow = delay("slow_delay", slow_delay)?;
         let attempts = u64::try_from(max_fast_attempts).map_err(|_| {
             PyValueError::new_err(format!(
-                "max_fast_attempts must not be negative: {max_fast_attempts}"
+                "max_fast_attempts must not be negative, got {max_fast_attempts}"
             ))
         })?;
-        Ok(
-            Limiter::of(core::ItemFastSlowRateLimiter::new(fast, slow, attempts))
-                .add_subclass(Self),
-        )
+        let limiter = core::ItemFastSlowRateLimiter::new(fast, slow, attempts);
+        Ok(Limiter::of(limiter).add_subclass(Self))
     }
 }
 
-/// Lets `qps` keys a second pass, `burst` of them at once; the others wait for as long as that takes.
+/// A token bucket: `qps` keys a second pass, at most `burst` at once; the others wait their turn.
 ///
-/// Without a `clock` it runs on that of the first queue it is given to.
+/// Without a `clock` it uses that of the first queue it is passed to.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct BucketRateLimiter;
 
@@ -118,21 +110,21 @@ impl BucketRateLimiter {
     ) -> PyResult<PyClassInitializer<Self>> {
         if qps.is_nan() || qps <= 0.0 {
             return Err(PyValueError::new_err(format!(
-                "qps must be greater than 0, not {qps}"
+                "qps must be greater than 0, got {qps}"
             )));
         }
         let burst = u32::try_from(burst)
             .ok()
             .filter(|&burst| burst >= 1)
             .ok_or_else(|| {
-                PyValueError::new_err(format!("burst must be from 1 to {}, not {burst}", u32::MAX))
+                PyValueError::new_err(format!("burst must be from 1 to {}, got {burst}", u32::MAX))
             })?;
-        let clock = clock.map(|clock| core_clock(Some(clock))).transpose()?;
+        let clock = clock.map(core_clock).transpose()?;
         Ok(Limiter::of(core::BucketRateLimiter::new(qps, burst, clock)).add_subclass(Self))
     }
 }
 
-/// Asks all limiters and takes the longest wait; none without limiters.
+/// The longest wait of all `limiters`; none without limiters.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct MaxOfRateLimiter;
 
@@ -149,7 +141,7 @@ impl MaxOfRateLimiter {
     }
 }
 
-/// Asks another limiter and waits `max_delay` seconds at most.
+/// The wait of another limiter, at most `max_delay` seconds.
 #[pyclass(frozen, extends = Limiter, module = "ctrlhost.workqueue")]
 pub(crate) struct WithMaxWaitRateLimiter;
 
@@ -158,18 +150,13 @@ impl WithMaxWaitRateLimiter {
     #[new]
     fn new(limiter: &Bound<'_, PyAny>, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
         let max = delay("max_delay", max_delay)?;
-        Ok(Limiter::of(core::WithMaxWaitRateLimiter::new(
-            core_limiter(limiter)?,
-            max,
-        ))
-        .add_subclass(Self))
+        let limiter = core::WithMaxWaitRateLimiter::new(core_limiter(limiter)?, max);
+        Ok(Limiter::of(limiter).add_subclass(Self))
     }
 }
 
-/// A limiter with the three methods, written in Python.
-struct PythonLimiter {
-    object: Py<PyAny>,
-}
+/// A limiter written in Python, with the three methods.
+struct PythonLimiter(Py<PyAny>);
 
 impl PythonLimiter {
     fn call<R>(
@@ -180,7 +167,7 @@ impl PythonLimiter {
     ) -> Result<R, LimiterError> {
         let answer = Python::attach(|py| {
             let key = key.content().to_object(py)?;
-            read(&self.object.bind(py).call_method1(method, (key,))?)
+            read(&self.0.bind(py).call_method1(method, (key,))?)
         });
         answer.map_err(Into::into)
     }
@@ -191,12 +178,12 @@ impl RateLimiter<Key> for PythonLimiter {
         self.call("when", key, |answer| {
             let wait: f64 = answer.extract().map_err(|_| {
                 PyTypeError::new_err(format!(
-                    "a rate limiter's when() must give a number of seconds, not {answer}"
+                    "a rate limiter's when() must return a number of seconds, got {answer}"
                 ))
             })?;
             if wait.is_nan() {
                 return Err(PyValueError::new_err(
-                    "a rate limiter's when() must give a number of seconds, not NaN",
+                    "a rate limiter's when() must return a number of seconds, got NaN",
                 ));
             }
             Ok(seconds(wait))
@@ -212,10 +199,10 @@ impl RateLimiter<Key> for PythonLimiter {
     }
 }
 
-/// The core's limiter behind one of ours, or around one that was written in Python.
+/// Return the core's limiter behind one of ours, or wrap one written in Python.
 pub(crate) fn core_limiter(given: &Bound<'_, PyAny>) -> PyResult<SharedLimiter> {
     if let Ok(limiter) = given.cast::<Limiter>() {
-        return Ok(Arc::clone(&limiter.get().limiter));
+        return Ok(Arc::clone(&limiter.get().0));
     }
     for method in ["when", "forget", "num_requeues"] {
         if !given
@@ -224,45 +211,35 @@ pub(crate) fn core_limiter(given: &Bound<'_, PyAny>) -> PyResult<SharedLimiter> 
         {
             let kind = given.get_type().fully_qualified_name()?;
             return Err(PyTypeError::new_err(format!(
-                "{kind} is no rate limiter: it has no method {method}()"
+                "{kind} is not a rate limiter: missing method {method}()"
             )));
         }
     }
-    Ok(Arc::new(PythonLimiter {
-        object: given.clone().unbind(),
-    }))
+    Ok(Arc::new(PythonLimiter(given.clone().unbind())))
 }
 
-/// What every controller of client-go gets: 5 ms to 1000 s by key, and ten keys a second over all, 100 at once.
+/// Return client-go's default for controllers: 5 ms to 1000 s by key, and ten keys a second overall, 100 at once.
 #[pyfunction]
 #[pyo3(signature = (clock=None))]
 pub(crate) fn default_controller_rate_limiter<'py>(
     py: Python<'py>,
     clock: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, MaxOfRateLimiter>> {
-    let clock: Option<Arc<dyn Clock>> = clock.map(|clock| core_clock(Some(clock))).transpose()?;
+    let clock = clock.map(core_clock).transpose()?;
     Bound::new(
         py,
         Limiter::of(core::default_controller_rate_limiter(clock)).add_subclass(MaxOfRateLimiter),
     )
 }
 
-/// What a limiter failed with, as what Python raised if it was Python.
+/// Convert a limiter's error; exceptions raised in Python stay as they are.
 pub(crate) fn into_py_err(error: LimiterError) -> PyErr {
     match error.downcast::<PyErr>() {
         Ok(error) => *error,
-        Err(error) => pyo3::exceptions::PyRuntimeError::new_err(error.to_string()),
-    }
-}
-
-fn as_seconds(wait: Duration) -> f64 {
-    if wait == Duration::MAX {
-        f64::INFINITY
-    } else {
-        wait.as_secs_f64()
+        Err(error) => PyRuntimeError::new_err(error.to_string()),
     }
 }
 
 fn delay(what: &str, given: f64) -> PyResult<Duration> {
-    crate::clock::not_negative(what, given).map(seconds)
+    not_negative(what, given).map(seconds)
 }

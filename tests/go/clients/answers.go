@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// describe gives the Status behind an error, or its text.
+// describe returns the Status behind an error, or its text.
 func describe(err error) any {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -18,7 +18,7 @@ func describe(err error) any {
 	return map[string]any{"error": err.Error()}
 }
 
-// events reads so many events off a watch: their types and objects.
+// events reads a number of events from a watch: their types and objects.
 func events(watcher watch.Interface, count int) []any {
 	defer watcher.Stop()
 	var seen []any
@@ -36,7 +36,7 @@ func events(watcher watch.Interface, count int) []any {
 	return seen
 }
 
-// eventually asks until the answer is yes.
+// eventually polls until the condition holds.
 func eventually(ctx context.Context, what string, condition func() (bool, error)) error {
 	for {
 		done, err := condition()

@@ -18,7 +18,7 @@ func desired(namespace string, containers ...*corev1.ContainerApplyConfiguration
 		WithTemplate(corev1.PodTemplateSpec().WithLabels(labels).WithSpec(corev1.PodSpec().WithContainers(containers...))))
 }
 
-// withoutController leaves out what the controller writes, whenever it comes to it.
+// withoutController removes the fields that the controller writes at some time.
 func withoutController(deployment *apps.Deployment) *apps.Deployment {
 	if deployment == nil {
 		return nil
@@ -42,7 +42,7 @@ func apply(r *run) error {
 		WithPorts(corev1.ContainerPort().WithContainerPort(80), corev1.ContainerPort().WithContainerPort(81))
 	made, err := deployments.Apply(r.ctx, desired(r.namespace, main), first)
 	r.note("apply what is not there", withoutController(made), err)
-	// What the controller has to write, it must have written before versions can be compared.
+	// Versions are comparable only after the controller's writes.
 	err = eventually(r.ctx, "the controller has seen the Deployment", func() (bool, error) {
 		made, err = deployments.Get(r.ctx, "web", metav1.GetOptions{})
 		return err == nil && made.Status.ObservedGeneration == made.Generation, err

@@ -36,7 +36,7 @@ func gadget(group string) *unstructured.Unstructured {
 	}}
 }
 
-// define makes the kind Gadget and waits until discovery has it.
+// define creates the kind Gadget and waits until discovery has it.
 func (r *run) define(client dynamic.Interface) (schema.GroupVersionResource, error) {
 	group := r.namespace + ".example.org"
 	gadgets := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// election lets one candidate lead and give up, and a second one, which waited, take over.
+// election runs one candidate that leads and releases the Lease, and a second one that takes over.
 func election(r *run) error {
 	client, err := kubernetes.NewForConfig(asProtobuf(r.config))
 	if err != nil {

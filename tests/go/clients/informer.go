@@ -20,7 +20,7 @@ import (
 
 const writers = 8
 
-// requests counts the lists that go out, as answers and as the beginning of a watch.
+// requests counts the lists sent, paged and streamed.
 type requests struct {
 	next            http.RoundTripper
 	lists, streamed atomic.Int64
@@ -38,11 +38,11 @@ func (c *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(request)
 }
 
-// counted are the events that a handler saw.
+// counted has the numbers of events that a handler got.
 type counted struct{ Added, Updated, Deleted atomic.Int64 }
 
 // informer follows COUNT objects through create, update and delete. KUBE_FEATURE_WatchListClient decides how it lists;
-// with a second kubeconfig it reads by that, while it writes by the first.
+// a second kubeconfig is for reading, the first one for writing.
 func informer(r *run) error {
 	if len(r.arguments) < 1 {
 		return errors.New("how many objects?")
@@ -124,7 +124,7 @@ func numbered(prefix string, i int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: prefix + strconv.Itoa(i)}, Data: data}
 }
 
-// sameAsList waits for the cache to hold so many objects, and holds each against what a list gives.
+// sameAsList waits until the cache has a number of objects, and compares each with a list.
 func (r *run) sameAsList(client kubernetes.Interface, shared cache.SharedIndexInformer, count int) error {
 	list, err := client.CoreV1().ConfigMaps(r.namespace).List(r.ctx, metav1.ListOptions{})
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *run) sameAsList(client kubernetes.Interface, shared cache.SharedIndexIn
 	})
 }
 
-// parallel runs `do` for 0..count-1 from some goroutines and gives the first error.
+// parallel runs `do` for 0..count-1 in several goroutines and returns the first error.
 func parallel(count int, do func(i int) error) error {
 	var group sync.WaitGroup
 	var once sync.Once

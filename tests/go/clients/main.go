@@ -1,13 +1,13 @@
-// Command clients does the same steps with client-go and controller-runtime on any API server, for tests that compare two.
+// Command clients runs the same steps with client-go and controller-runtime on any API server, for tests that compare two.
 //
 //	clients typed KUBECONFIG NAMESPACE            typed clients that ask for protobuf: create, read, patch, status, scale, delete
 //	clients dynamic KUBECONFIG NAMESPACE          the dynamic and the metadata client
 //	clients apply KUBECONFIG NAMESPACE            server-side apply with typed apply configurations, conflicts and ownership
-//	clients informer KUBECONFIG NAMESPACE COUNT   an informer over COUNT creates, updates and deletes; it may read by another kubeconfig
-//	clients election KUBECONFIG NAMESPACE         two candidates for one Lease, the first gives it up
+//	clients informer KUBECONFIG NAMESPACE COUNT   an informer over COUNT creates, updates and deletes; it may read with another kubeconfig
+//	clients election KUBECONFIG NAMESPACE         two candidates for one Lease, the first releases it
 //	clients manager KUBECONFIG NAMESPACE          a controller-runtime manager: cache, status writes, election; start, stop, start
 //
-// Each prints one JSON array on standard output: what was done and what came back, in order.
+// Each prints one JSON array on standard output: its steps and their answers, in order.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 
 const limit = 90 * time.Second
 
-// run is one program's work: where it works, and what it has seen so far.
+// run is one program's state: its clients, its namespace, its answers so far.
 type run struct {
 	ctx       context.Context
 	config    *rest.Config
@@ -39,7 +39,7 @@ type step struct {
 	Answer any    `json:"answer"`
 }
 
-// note keeps what a step gave: the error where there is one, else the answer.
+// note records the result of a step: the error if there is one, else the answer.
 func (r *run) note(name string, answer any, err error) {
 	if err != nil {
 		answer = describe(err)

@@ -22,7 +22,7 @@ import (
 
 const finalizer = "example.org/manager"
 
-// mirror keeps a ConfigMap per Deployment, notes in its status what it has seen, and cleans up by a finalizer.
+// mirror keeps a ConfigMap per Deployment, records the generation in its status, and cleans up with a finalizer.
 type mirror struct{ client client.Client }
 
 func (m *mirror) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -53,7 +53,7 @@ func (m *mirror) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{}, m.client.Status().Patch(ctx, deployment, patch)
 }
 
-// start runs a manager until the function that it gives is called; that one waits until the manager has ended.
+// start runs a manager until the caller calls the returned function, which waits for the manager's end.
 func (r *run) start(name string) (client.Client, func() error, error) {
 	period, skip := 200*time.Millisecond, true
 	manager, err := ctrl.NewManager(r.config, ctrl.Options{

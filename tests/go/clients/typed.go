@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// asProtobuf asks for protobuf and sends it, as the core components do.
+// asProtobuf requests and sends protobuf, as the core components do.
 func asProtobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = "application/vnd.kubernetes.protobuf"
@@ -59,7 +59,7 @@ func typed(r *run) error {
 	return nil
 }
 
-// settled leaves out what the controller writes, whenever it comes to it.
+// settled removes the fields that the controller writes at some time.
 func settled(deployment *appsv1.Deployment) *appsv1.Deployment {
 	if deployment == nil {
 		return nil
@@ -81,7 +81,7 @@ func (r *run) deployments(client kubernetes.Interface) {
 	dry, err := deployments.Create(r.ctx, deployment("dry", 1), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	r.note("create without storing", settled(dry), err)
 	stale := made.DeepCopy()
-	// The controller writes the status whenever it comes to it: which attempt succeeds is not the servers' doing.
+	// The controller writes the status at some time, so the successful attempt differs between runs.
 	var updated *appsv1.Deployment
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		found, err := deployments.Get(r.ctx, "web", metav1.GetOptions{})

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// The controllers that the tests need to be real; no node or cloud exists, so the others would only make noise.
+// The controllers that the tests need; without nodes and a cloud the others only log errors.
 const controllers = "garbage-collector-controller,namespace-controller,statefulset-controller,deployment-controller," +
 	"replicaset-controller,daemonset-controller,serviceaccount-controller,endpointslice-controller"
 

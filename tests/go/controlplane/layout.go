@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 )
 
-// layout is what a control plane keeps in its directory besides etcd's data.
+// layout is the content of a control plane's directory besides etcd's data.
 type layout struct {
 	dir        string
 	ServerPort int    `json:"serverPort"`
@@ -32,7 +32,7 @@ func (l *layout) tokens() string          { return l.path("tokens.csv") }
 func (l *layout) auditPolicy() string     { return l.path("audit-policy.yaml") }
 func (l *layout) certificates() string    { return l.path("certificates") }
 
-// open reads the layout of dir, or makes one with free ports and fresh secrets.
+// open reads the layout of dir, or creates one with free ports and new secrets.
 func open(dir string) (*layout, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -78,7 +78,7 @@ func (l *layout) create() error {
 	return os.WriteFile(l.path("layout.json"), text, 0o600)
 }
 
-// writeKubeconfig gives the administrator's credentials, with the server's own certificate as the authority.
+// writeKubeconfig writes the administrator's credentials, with the server's certificate as the authority.
 func (l *layout) writeKubeconfig() error {
 	certificate, err := os.ReadFile(filepath.Join(l.certificates(), "apiserver.crt"))
 	if err != nil {
@@ -100,7 +100,7 @@ func secret() string {
 	return base64.RawURLEncoding.EncodeToString(bytes)
 }
 
-// freePorts asks the kernel for ports that nobody uses, all held open until the last one is known.
+// freePorts requests unused ports from the kernel, and holds all of them open until it has the last one.
 func freePorts(count int) ([]int, error) {
 	ports := make([]int, 0, count)
 	for range count {

@@ -5,8 +5,8 @@
 //	controlplane compact DIR           compact etcd up to its newest revision, so that older versions expire
 //	controlplane kubectl …             kubectl of the same release
 //
-// serve prints one line of JSON on standard output once the server is ready. Started again on the same DIR it takes the
-// same ports and data, so a test can kill it and bring it back. With an audit-policy.yaml in DIR it writes an audit.log.
+// serve prints one line of JSON on standard output once the server is ready. A restart on the same DIR uses the
+// same ports and data, so a test can kill and restart it. With an audit-policy.yaml in DIR it writes an audit.log.
 package main
 
 import (

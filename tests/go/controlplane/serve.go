@@ -48,8 +48,8 @@ func serve(dir string) error {
 	return command.Execute()
 }
 
-// auditArguments has every request noted in audit.log that the policy beside it asks for, where a test has put one.
-// The log is written before a request is answered, so whoever has the answer finds the request in it.
+// auditArguments turns on audit.log if a test has written an audit policy beside it.
+// The server writes the log before it answers, so a client with the answer finds its request in the log.
 func auditArguments(l *layout) []string {
 	if _, err := os.Stat(l.auditPolicy()); err != nil {
 		return nil
@@ -84,9 +84,9 @@ func startEtcd(l *layout) (*embed.Etcd, error) {
 	}
 }
 
-// announce waits for /readyz, writes the kubeconfig and says so on standard output.
+// announce waits for /readyz, writes the kubeconfig and prints its path on standard output.
 func announce(l *layout) {
-	// Only this loop skips verification: it asks for nothing but readiness, before the certificate is known.
+	// Only this loop skips verification: it reads readiness before the certificate is known.
 	client := &http.Client{
 		Timeout:   time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},

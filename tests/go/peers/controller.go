@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// controllerFigures runs a manager until every pod was reconciled once by a reconciler that does nothing.
+// controllerFigures runs a manager until a no-op reconciler has reconciled every pod once.
 func controllerFigures(kubeconfig string) (map[string]float64, error) {
 	start := time.Now()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -39,7 +39,7 @@ func controllerFigures(kubeconfig string) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	go func() {
-		// Two quiet seconds end the run; the figure is the time of the last new pod, so the wait costs nothing.
+		// Two quiet seconds end the run; the figure is the time of the last new pod, so the wait does not count.
 		for ctx.Err() == nil {
 			time.Sleep(100 * time.Millisecond)
 			lock.Lock()

@@ -13,7 +13,7 @@ func fifoFigures() map[string]float64 {
 	return map[string]float64{"add_update_pop": median(addUpdatePop)}
 }
 
-// addUpdatePop adds and updates every object and pops all of them into a store, seconds per key.
+// addUpdatePop adds and updates every object and pops all into a store; it returns seconds per key.
 func addUpdatePop() float64 {
 	pods := make([]*v1.Pod, burstKeys)
 	for i := range pods {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// informerFigures lists the pods of a stub server and follows its events, the keys going into a queue.
+// informerFigures lists the pods of a stub server and follows its events, with the keys going into a queue.
 func informerFigures(url, count string) (map[string]float64, error) {
 	events, err := strconv.Atoi(count)
 	if err != nil {

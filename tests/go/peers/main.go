@@ -6,7 +6,7 @@
 //	peers controller KUBECONFIG  a controller-runtime manager that reconciles each pod once
 //	peers reconciles             no-op reconciles through a controller-runtime controller of four workers
 //
-// Each prints one JSON object of figures: seconds per operation, or what the name says.
+// Each prints one JSON object of figures: seconds per operation, or the unit in the name.
 package main
 
 import (
@@ -50,7 +50,7 @@ func usage() {
 	os.Exit(2)
 }
 
-// median runs a measurement several times and gives the one in the middle.
+// median runs a measurement several times and returns the median.
 func median(measure func() float64) float64 {
 	results := make([]float64, rounds)
 	for i := range results {

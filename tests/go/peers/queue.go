@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	// Registers the provider that counts for every named queue.
+	// Registers the metrics provider of named queues.
 	_ "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
@@ -44,7 +44,7 @@ var queueJobs = map[string]func() float64{
 	"contended":      contended,
 }
 
-// queueFigures measures the jobs that are named, or all of them.
+// queueFigures measures the named jobs, or all of them.
 func queueFigures(names ...string) (map[string]float64, error) {
 	if len(names) == 0 {
 		names = slices.Collect(maps.Keys(queueJobs))
@@ -60,7 +60,7 @@ func queueFigures(names ...string) (map[string]float64, error) {
 	return figures, nil
 }
 
-// cycle is add + get + forget + done, seconds for the four of them.
+// cycle measures add + get + forget + done, in seconds for the four.
 func cycle(q queue) float64 {
 	defer q.ShutDown()
 	all := names(keys)
@@ -74,7 +74,7 @@ func cycle(q queue) float64 {
 	return time.Since(start).Seconds() / cycles
 }
 
-// burst adds every key twice and drains the queue, seconds per key.
+// burst adds every key twice and drains the queue, in seconds per key.
 func burst(q queue) float64 {
 	defer q.ShutDown()
 	all := names(burstKeys)
@@ -112,7 +112,7 @@ func priorityBurst() float64 {
 	return time.Since(start).Seconds() / burstKeys
 }
 
-// contended lets four producers add and four consumers drain, seconds per key handed out.
+// contended runs four producers and four consumers, in seconds per key handed out.
 func contended() float64 {
 	q := newQueue("")
 	all := names(burstKeys)

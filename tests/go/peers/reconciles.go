@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// reconcileFigures lets a controller of four workers reconcile burstKeys requests and do nothing, seconds per request.
+// reconcileFigures runs a no-op controller of four workers over burstKeys requests, in seconds per request.
 func reconcileFigures() (map[string]float64, error) {
 	var failed error
 	seconds := median(func() float64 {
@@ -52,7 +52,7 @@ func reconciles() (float64, error) {
 			Namespace: fmt.Sprintf("namespace-%02d", i%20), Name: fmt.Sprintf("deployment-%06d", i),
 		}
 	}
-	// The clock starts when the controller asks its source for keys: adding and reconciling overlap, as in life.
+	// The clock starts when the controller starts its source: adding and reconciling overlap, as in production.
 	started := make(chan time.Time, 1)
 	feed := func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		go func() {

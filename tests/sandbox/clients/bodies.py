@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.sandbox.objects import container, template
+from tests.support.objects import container, template
 
 Object = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"

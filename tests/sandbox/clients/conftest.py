@@ -10,10 +10,10 @@ import pytest
 
 import ctrlhost
 from ctrlhost.sandbox import Options, Sandbox
-from tests.control_plane import KubeApiserver, require_kube_apiserver
 from tests.sandbox.clients import kubelet
 from tests.sandbox.clients.comparison import Comparison, Difference, Server, listed
-from tests.waiting import eventually
+from tests.support.control_plane import KubeApiserver, require_kube_apiserver
+from tests.support.waiting import eventually
 
 _serial = itertools.count(1)
 CONTROLLERS = ("gc", "namespace", "workloads", "service")

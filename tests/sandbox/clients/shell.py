@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.control_plane import BINARY
 from tests.sandbox.clients.comparison import Comparison, Server
+from tests.support.control_plane import BINARY
 
 INSTALLED = shutil.which("kubectl")
 BUILT = [str(BINARY), "kubectl"]

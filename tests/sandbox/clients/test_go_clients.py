@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ctrlhost.testing.fault_proxy import FaultProxy
-from tests.control_plane import BINARY
 from tests.sandbox.clients.comparison import Comparison, Server
+from tests.support.control_plane import BINARY
 
 CLIENTS = BINARY.with_name("clients")
 LIMIT = 110.0

@@ -12,7 +12,7 @@ from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from tests.sandbox.clients.comparison import Comparison
 from tests.sandbox.clients.shell import BUILT, KUBECTLS, Shell, compare_shells
 from tests.sandbox.clients.widgets import define, group, ingress, service, widget
-from tests.sandbox.objects import config_map, deployment
+from tests.support.objects import config_map, deployment
 
 Run = Callable[[str, Callable[[Shell], object]], None]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.sandbox.clients.comparison import Comparison
 from tests.sandbox.clients.shell import BUILT, KUBECTLS, Shell, compare_shells
 from tests.sandbox.clients.widgets import define, service, widget
-from tests.sandbox.objects import config_map, container, deployment
+from tests.support.objects import config_map, container, deployment
 
 Run = Callable[[str, Callable[[Shell], object]], None]
 

@@ -21,8 +21,8 @@ from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from ctrlhost.sandbox.registry.registry import Kind
 from tests.sandbox.clients.bodies import body_of
 from tests.sandbox.clients.comparison import Comparison, Server
-from tests.sandbox.objects import config_map
-from tests.waiting import eventually
+from tests.support.objects import config_map
+from tests.support.waiting import eventually
 
 APIS = {
     "": "CoreV1Api",

@@ -21,7 +21,7 @@ from lightkube.resources.core_v1 import ConfigMap
 
 import ctrlhost
 from tests.sandbox.clients.comparison import Comparison, Server
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 OPERATOR = Path(__file__).with_name("kopf_operator.py")
 

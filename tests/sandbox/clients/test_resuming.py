@@ -7,8 +7,8 @@ import pytest
 import ctrlhost
 from ctrlhost.testing.fault_proxy import FaultProxy
 from tests.sandbox.clients.comparison import Comparison, Server
-from tests.sandbox.objects import config_map
-from tests.waiting import eventually
+from tests.support.objects import config_map
+from tests.support.waiting import eventually
 
 
 @pytest.mark.behaviour("sandbox/EE-10")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.sandbox.clients.shell import Shell
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 Object = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The sample controller: for each Foo a Deployment, kept as the Foo says. A third-party ctrlhost plugin."""
+"""The sample controller: keeps one Deployment for each Foo. A third-party ctrlhost plugin."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @ctrlhost.hookimpl
 def ctrlhost_crds() -> Iterable[dict[str, Any]]:
-    """Bring the Foo kind along."""
+    """Return the Foo CRD."""
     return [crd()]
 
 
 @ctrlhost.hookimpl
 def ctrlhost_permissions() -> Iterable[ctrlhost.Permission]:
-    """Ask for the rights to write; those to read follow from the sources."""
+    """Return the rights to write; those to read follow from the sources."""
     return [
         ctrlhost.Permission("apps", ["deployments"], ["create", "patch"]),
         ctrlhost.Permission("samplecontroller.example.com", ["foos/status"], ["patch"]),

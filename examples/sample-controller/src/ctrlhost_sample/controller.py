@@ -1,4 +1,4 @@
-"""What is done about one Foo."""
+"""The reconciler of Foos."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOOK_AGAIN = 30.0
-"""Seconds after which a name that another Deployment has is tried again: its deletion wakes nobody here."""
+"""Seconds until a retry when another Deployment has the name: no source reports its deletion."""
 
 
 def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
-    """Make the Deployment of a Foo be as the Foo says, and tell in its status how many replicas are available."""
+    """Create or repair the Deployment of a Foo, and write the available replicas into the Foo's status."""
     foo = ctx.get(request)
     if foo is None or foo.deletion_timestamp:
-        # The Deployment goes with its owner; the garbage collector sees to that.
+        # The garbage collector deletes the Deployment with its owner.
         return None
     wanted = deployment_for(foo)
     name = wanted["metadata"]["name"]
@@ -28,18 +28,18 @@ def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Resu
         ctx.events.normal(foo, "Created", f"created Deployment {name}", action="Create")
     elif not is_controlled_by(deployment, foo):
         ctx.events.warning(
-            foo, "ErrResourceExists", f"Deployment {name} exists already and does not belong to this Foo", action="Sync"
+            foo, "ErrResourceExists", f"Deployment {name} exists already and has another owner", action="Sync"
         )
         return ctrlhost.Result(requeue_after=LOOK_AGAIN)
     elif not agrees(deployment["spec"], wanted["spec"]):
         deployment = ctx.client.apply(wanted, owner=foo)
-        ctx.events.normal(foo, "Repaired", f"set Deployment {name} back to what the Foo says", action="Update")
+        ctx.events.normal(foo, "Repaired", f"set Deployment {name} back to the Foo's spec", action="Update")
     report(ctx, foo, deployment)
     return None
 
 
 def report(ctx: ctrlhost.Context, foo: Mapping[str, Any], deployment: Mapping[str, Any]) -> None:
-    """Write the number of available replicas into the Foo's status, if another number stands there."""
+    """Write the number of available replicas into the Foo's status if it changed."""
     available = (deployment.get("status") or {}).get("availableReplicas") or 0
     if (foo.get("status") or {}).get("availableReplicas") == available:
         return
@@ -49,6 +49,6 @@ def report(ctx: ctrlhost.Context, foo: Mapping[str, Any], deployment: Mapping[st
 
 
 def is_controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """Say whether `owner`, this very one, is the controller of `obj`."""
+    """Return whether `owner`, with the same uid, is the controller of `obj`."""
     references = obj["metadata"].get("ownerReferences") or ()
     return any(one.get("controller") and one.get("uid") == owner["metadata"]["uid"] for one in references)

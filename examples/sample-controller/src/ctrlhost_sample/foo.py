@@ -14,7 +14,7 @@ IMAGE = "nginx:1.29"
 
 
 def crd() -> dict[str, Any]:
-    """Give the CustomResourceDefinition of Foo."""
+    """Return the CustomResourceDefinition of Foo."""
     spec = {
         "type": "object",
         "required": ["deploymentName", "replicas"],
@@ -51,7 +51,7 @@ def crd() -> dict[str, Any]:
 
 
 def deployment_for(foo: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the Deployment that a Foo asks for; only what the Foo decides."""
+    """Return the Deployment that a Foo wants, with only the fields that the Foo decides."""
     labels = {"app": "nginx", "controller": foo["metadata"]["name"]}
     return {
         "apiVersion": "apps/v1",
@@ -69,7 +69,7 @@ def deployment_for(foo: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def agrees(actual: Any, wanted: Any) -> bool:
-    """Say whether everything that is wanted is so; what else there is, such as the server's defaults, is left alone."""
+    """Return whether `actual` has every wanted field; other fields, such as the server's defaults, are ignored."""
     if hasattr(wanted, "items"):
         return hasattr(actual, "get") and all(agrees(actual.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):

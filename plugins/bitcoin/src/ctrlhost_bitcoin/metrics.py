@@ -1,4 +1,4 @@
-"""The plugin's metrics; those of a network vanish with it."""
+"""The plugin's metrics; the series of a network are removed with it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
-    from ctrlhost_bitcoin.memory import Memory
+    from ctrlhost_bitcoin.mesh.memory import Memory
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class BitcoinMetrics:
-    """Counters that the RPC client moves, and gauges that are worked out when somebody asks."""
+    """Counters for the RPC client, and gauges that are computed by each scrape."""
 
     def __init__(self, registry: CollectorRegistry, memory: Memory) -> None:
-        """Register everything."""
+        """Register all metrics."""
         self._memory = memory
         self._requests = Counter(
             "ctrlhost_bitcoin_rpc_requests",
-            "Calls of daemons, by method and outcome",
+            "RPC calls to daemons, by method and outcome",
             labelnames=("method", "outcome"),
             registry=registry,
         )
         self._seconds = Histogram(
             "ctrlhost_bitcoin_rpc_duration_seconds",
-            "How long calls of daemons took",
+            "Duration of RPC calls to daemons",
             labelnames=("method",),
             buckets=_BUCKETS,
             registry=registry,
@@ -45,13 +45,10 @@ class BitcoinMetrics:
         self._seconds.labels(method).observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the gauges; called by a scrape, from any thread."""
-        nodes = GaugeMetricFamily(
-            "ctrlhost_bitcoin_nodes", "Nodes of a network by state", labels=("namespace", "name", "state")
-        )
-        links = GaugeMetricFamily(
-            "ctrlhost_bitcoin_mesh_links", "Links of a network by state", labels=("namespace", "name", "state")
-        )
+        """Return the gauges; called by a scrape, from any thread."""
+        labels = ("namespace", "name", "state")
+        nodes = GaugeMetricFamily("ctrlhost_bitcoin_nodes", "Nodes of a network by state", labels=labels)
+        links = GaugeMetricFamily("ctrlhost_bitcoin_mesh_links", "Links of a network by state", labels=labels)
         for key, network in self._memory.all():
             for state, count in network.counts().items():
                 nodes.add_metric((key.namespace, key.name, state), count)

@@ -16,23 +16,23 @@ class BitcoinNetworkSpec(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Part of BitcoinNetwork."""
 
     nodes: int
-    """How many daemons there are."""
+    """Number of daemons."""
     secret: str | None = None
     """Secret in the same namespace with the daemons' credentials, under the keys BC_RPC_USER and
-    BC_RPC_PASSWORD. Without it the daemons use well-known ones.
+    BC_RPC_PASSWORD. Without it the daemons use publicly known ones.
     """
     image: str | None = None
-    """The container's image; without it the one that the operator of the plugin chose."""
+    """Image of the container; default is the plugin's setting."""
     args: list[str] | None = None
-    """The container's arguments; without them the image's own entry point decides."""
+    """Arguments of the container; default is the image's own."""
     readiness: Literal["Cli", "Rest"] | None = None
-    """How it is found out whether a daemon is ready: Cli runs bitcoin-cli in the container, Rest asks its REST
-    interface, for which it needs the argument -rest. Cli if not set.
+    """Readiness probe: Cli runs bitcoin-cli in the container, Rest calls the REST interface, which needs the
+    argument -rest. Default is Cli.
     """
     rpcPort: int | None = None
-    """Where the daemons answer RPC."""
+    """RPC port of the daemons."""
     p2pPort: int | None = None
-    """Where the daemons talk to each other."""
+    """P2P port of the daemons."""
 
 
 class BitcoinNetworkStatusNodes(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -42,9 +42,9 @@ class BitcoinNetworkStatusNodes(msgspec.Struct, kw_only=True, omit_defaults=True
     ready: bool
     ip: str
     nodeName: str
-    """The name of the pod."""
+    """Name of the pod."""
     dnsName: str
-    """A name that resolves within the namespace."""
+    """Name that resolves within the namespace."""
 
 
 class BitcoinNetworkStatusConditions(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -62,20 +62,20 @@ class BitcoinNetworkStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Part of BitcoinNetwork."""
 
     observedGeneration: int | None = None
-    """The generation that the rest of the status is about."""
+    """Generation that the status describes."""
     replicas: int | None = None
-    """How many pods there are."""
+    """Number of pods."""
     readyReplicas: int | None = None
-    """How many nodes are ready."""
+    """Number of ready nodes."""
     selector: str | None = None
-    """The selector of the pods, for the scale subresource."""
+    """Selector of the pods, for the scale subresource."""
     nodes: list[BitcoinNetworkStatusNodes] | None = None
-    """The nodes that have a pod, by ordinal."""
+    """Nodes that have a pod, by ordinal."""
     conditions: list[BitcoinNetworkStatusConditions] | None = None
 
 
 class BitcoinNetwork(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A private regtest network of bitcoin daemons, each of which knows the others."""
+    """A private regtest network of bitcoin daemons that are connected to each other."""
 
     apiVersion: Literal["bitcoincontroller.christianb93.github.com/v1"]
     kind: Literal["BitcoinNetwork"]

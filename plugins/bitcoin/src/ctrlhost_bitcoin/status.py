@@ -1,4 +1,4 @@
-"""The status: putting it together, and writing it where it differs."""
+"""The status of a network: its conditions, assembled from what a pass found, and the write where it differs."""
 
 from __future__ import annotations
 
@@ -9,33 +9,91 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost_bitcoin import names
-from ctrlhost_bitcoin.verdicts import MESH_CONVERGED, NOT_LOOKED, NOT_YET, PARTS, READY, UP, Verdict
+from ctrlhost_bitcoin.objects import names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ctrlhost_bitcoin.nodes import Node
+    from ctrlhost_bitcoin.mesh.mesh import MeshReport
+    from ctrlhost_bitcoin.mesh.nodes import Node
 
-_TRIES = 6
-_LONGEST_PAUSE = 0.02
+RECONCILED = "Reconciled"
+CREDENTIALS_READY = "CredentialsReady"
+NODES_READY = "NodesReady"
+MESH_CONVERGED = "MeshConverged"
+READY = "Ready"
+#: In the order of their precedence for `Ready`.
+PARTS = (RECONCILED, CREDENTIALS_READY, NODES_READY, MESH_CONVERGED)
+_MAX_NAMED = 5
+_MAX_TRIES = 6
+_MAX_PAUSE = 0.02
 
 
 class OldCrd(ctrlhost.CtrlhostError):
-    """The server drops fields of the status, since its CRD does not have them."""
+    """The server drops fields of the status, since its CRD lacks them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The content of a condition, the same for the same situation; `status` None is Unknown."""
+
+    status: bool | None
+    reason: str
+    message: str
+
+
+FINE = Verdict(True, "Reconciled", "service and stateful set are up to date")
+NOT_ASKED = Verdict(None, "Unknown", "the nodes were not asked for their peers")
+PENDING = Verdict(False, "Converging", "nodes came or went, and are asked for their peers next")
+UP = Verdict(True, "Ready", "network is up")
+
+
+def nodes_ready(nodes: Sequence[Node], wanted: int) -> Verdict:
+    """Judge the pods."""
+    if not wanted:
+        return Verdict(True, "ScaledToZero", "the network has no nodes")
+    ready = sum(node.ready for node in nodes)
+    reason = "AllReady" if ready == wanted else "WaitingForPods"
+    return Verdict(ready == wanted, reason, f"{ready} of {wanted} nodes are ready")
+
+
+def mesh_converged(report: MeshReport) -> Verdict:
+    """Judge the mesh."""
+    if report.unauthorized:
+        return Verdict(False, "Unauthorized", f"{listed(report.unauthorized)}: wrong credentials")
+    if report.unreachable:
+        return Verdict(False, "NodeUnreachable", f"{listed(report.unreachable)}: no useful answer")
+    if report.ready < 2:
+        return Verdict(True, "SingleNode", f"{report.ready} ready nodes, so there is nothing to connect")
+    if report.converged == report.ready:
+        return Verdict(True, "Converged", f"{report.ready} ready nodes know and reach their peers")
+    return Verdict(False, "Converging", f"{report.converged} of {report.ready} ready nodes know and reach their peers")
+
+
+def credentials_refused(report: MeshReport) -> Verdict | None:
+    """Return the verdict for daemons that refuse the credentials, if any do."""
+    if not report.unauthorized:
+        return None
+    return Verdict(False, "Unauthorized", f"{listed(report.unauthorized)}: the credentials are not accepted")
+
+
+def listed(pods: Sequence[str]) -> str:
+    """Name the first pods and count the others."""
+    named, more = ", ".join(pods[:_MAX_NAMED]), len(pods) - _MAX_NAMED
+    return f"{named} and {more} more" if more > 0 else named
 
 
 @dataclass(slots=True)
 class Wanted:
-    """What the status is to say; a verdict that is missing leaves its condition as it is."""
+    """The content of the status; a condition without a verdict stays as it is."""
 
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    #: None leaves the nodes as they are.
+    #: None keeps the nodes as they are.
     nodes: Sequence[Node] | None = None
     replicas: int = 0
 
     def applied(self, network: Mapping[str, Any], clock: ctrlhost.Clock) -> dict[str, Any]:
-        """Give the network's status as it should be."""
+        """Return the status that the network should have."""
         metadata, status = network["metadata"], copy.deepcopy(network.get("status") or {})
         generation = int(metadata.get("generation") or 0)
         if self.nodes is not None:
@@ -46,34 +104,25 @@ class Wanted:
             status["selector"] = names.selector_text(name)
         status.setdefault("nodes", [])
         status["observedGeneration"] = generation
-        holder = {"status": status}
-        told = {condition.get("type") for condition in status.get("conditions") or ()}
-        verdicts = dict(self.verdicts)
-        if MESH_CONVERGED not in told and self.nodes is not None:
-            verdicts.setdefault(MESH_CONVERGED, NOT_LOOKED)
+        holder, verdicts = {"status": status}, dict(self.verdicts)
+        if self.nodes is not None and not condition(holder, MESH_CONVERGED):
+            verdicts.setdefault(MESH_CONVERGED, NOT_ASKED)
         for type_ in (*PARTS, READY):
             verdict = _overall(holder, self.verdicts) if type_ == READY else verdicts.get(type_)
             if verdict is not None:
-                ctrlhost.conditions.set(
-                    holder,
-                    type_,
-                    verdict.status,
-                    verdict.reason,
-                    verdict.message,
-                    clock,
-                    observed_generation=generation,
-                )
+                given = (verdict.status, verdict.reason, verdict.message)
+                ctrlhost.conditions.set(holder, type_, *given, clock, observed_generation=generation)
         return status
 
 
 def condition(network: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    """Give a condition of a network, an empty one where it has none."""
+    """Return a condition of a network; an empty one where it has none."""
     return ctrlhost.conditions.get(network, type_) or {}
 
 
 def write(ctx: ctrlhost.Context, network: dict[str, Any], wanted: Wanted) -> dict[str, Any] | None:
-    """Write the status if it differs, and give the network as it is then; None if it is gone."""
-    for left in reversed(range(_TRIES)):
+    """Write the status if it differs, and return the network as it is then; None if it is gone."""
+    for left in reversed(range(_MAX_TRIES)):
         status = wanted.applied(network, ctx.clock)
         if status == network.get("status"):
             return network
@@ -84,35 +133,30 @@ def write(ctx: ctrlhost.Context, network: dict[str, Any], wanted: Wanted) -> dic
         except ctrlhost.Conflict:
             if not left:
                 raise
-            # Whoever writes at the same time is to be through by then.
-            time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311 - only keeps writers apart
-            fresh = ctx.client.find(names.API_VERSION, names.KIND, network["metadata"]["name"], namespace_of(network))
-            if fresh is None or fresh["metadata"]["uid"] != network["metadata"]["uid"]:
+            # Time for the other writer to finish.
+            time.sleep(random.uniform(0, _MAX_PAUSE))  # noqa: S311 - only keeps writers apart
+            known = network["metadata"]
+            fresh = ctx.client.find(names.API_VERSION, names.KIND, known["name"], known.get("namespace") or "")
+            if fresh is None or fresh["metadata"]["uid"] != known["uid"]:
                 return None
             network = fresh
             continue
         if "nodes" not in (written.get("status") or {}):
             raise OldCrd(
                 "the server drops status.nodes: the CRD is older than the plugin",
-                hint="apply what `ctrlhost crds --plugins bitcoin` prints",
+                hint="apply the output of `ctrlhost crds --plugins bitcoin`",
             )
         return written
     raise AssertionError("the last try returns or raises")
 
 
-def namespace_of(network: Mapping[str, Any]) -> str:
-    """Give the namespace of a network."""
-    return str(network["metadata"].get("namespace") or "")
-
-
 def _overall(holder: Mapping[str, Any], fresh: Mapping[str, Verdict]) -> Verdict:
-    """Judge the whole: the first part that is not True decides."""
+    """Judge the whole by the first part that is not True."""
     for type_ in PARTS:
         found = condition(holder, type_)
         if found and found.get("status") != "True":
-            reason, message = str(found.get("reason")), str(found.get("message"))
-            return Verdict(False, reason, message)
+            return Verdict(False, str(found.get("reason")), str(found.get("message")))
         if not found and type_ in fresh:
             return Verdict(None, "Unknown", f"{type_} is not known yet")
-    # What was said of the mesh was said of other nodes, as long as these were not asked.
-    return UP if MESH_CONVERGED in fresh else NOT_YET
+    # Without a fresh verdict, the last one about the mesh is about other nodes.
+    return UP if MESH_CONVERGED in fresh else PENDING

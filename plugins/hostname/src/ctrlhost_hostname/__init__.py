@@ -1,8 +1,8 @@
-"""The hostname controller, a ctrlhost plugin: gives every declared hostname its Ingress or HTTPRoute.
+"""The hostname controller, a ctrlhost plugin: writes an Ingress or HTTPRoute for every declared hostname.
 
-A ProviderHost says that a hostname goes to a port of a service of a lease, a Manifest says what the lease runs. The
+A ProviderHost routes a hostname to a port of a service of a lease, and a Manifest lists the services of the lease. The
 plugin writes one route per hostname into the lease's namespace, moves it when the hostname moves to another lease, and
-removes it when nobody claims the hostname any more.
+removes it when no ProviderHost claims the hostname any longer.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import ctrlhost
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
+from ctrlhost_hostname.controller import HostnameController
 from ctrlhost_hostname.crds import crds
 from ctrlhost_hostname.pages import status_pages
-from ctrlhost_hostname.reconciler import Reconciler
 from ctrlhost_hostname.settings import HostnameSettings
 from ctrlhost_hostname.state import OperatorState
-from ctrlhost_hostname.wiring import Wiring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,19 +25,19 @@ __all__ = ["HostnameSettings"]
 
 @ctrlhost.hookimpl
 def ctrlhost_settings() -> type[HostnameSettings]:
-    """Give the plugin's settings."""
+    """Return the type of the plugin's settings."""
     return HostnameSettings
 
 
 @ctrlhost.hookimpl
 def ctrlhost_crds() -> Iterable[dict[str, Any]]:
-    """Give the CRDs of ProviderHost and Manifest."""
+    """Return the CRDs of ProviderHost and Manifest."""
     return crds()
 
 
 @ctrlhost.hookimpl
 def ctrlhost_permissions(settings: HostnameSettings) -> Iterable[ctrlhost.Permission]:
-    """Ask for the writes to the kind of route that is in use, in all namespaces, since leases come and go."""
+    """Request writes to the configured kind of route in all namespaces, since leases come and go."""
     routes = settings.routes()
     return (
         ctrlhost.Permission(routes.group, [routes.resource], routes.write_verbs),
@@ -51,12 +50,11 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
     """Register the controller, the status pages and the two timers."""
     settings: HostnameSettings = plugin.settings
     state = OperatorState(plugin)
-    wiring = Wiring(plugin, state)
-    plugin.state = (state, wiring)
+    plugin.state = controller = HostnameController(plugin, state)
     plugin.add_controller(
         "hostname",
-        Reconciler(state, wiring),
-        *wiring.sources(),
+        controller.reconcile,
+        *controller.sources(),
         workers=settings.workers,
         rate_limiter=ItemExponentialFailureRateLimiter(
             settings.seconds("retry_delay"), settings.seconds("max_retry_delay")
@@ -71,6 +69,5 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
 
 @ctrlhost.hookimpl
 def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
-    """Rebuild the map from the routes that exist, before anything is written or removed."""
-    _, wiring = plugin.state
-    wiring.begin()
+    """Rebuild the map from the existing routes before the first write."""
+    plugin.state.rebuild_once()

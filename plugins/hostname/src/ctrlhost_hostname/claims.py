@@ -1,29 +1,30 @@
-"""Claims: which ProviderHosts want a hostname, which of them are valid, and which one holds it."""
+"""Claims: the valid ProviderHosts of a hostname, and which of them holds it."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ctrlhost_hostname.bech32 import AddressError, normalise_address
 from ctrlhost_hostname.errors import InvalidClaimError
-from ctrlhost_hostname.lease import UINT32_MAX, UINT64_MAX, LeaseID
+from ctrlhost_hostname.lease import UINT32_MAX, UINT64_MAX, AddressError, LeaseID, normalise_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
+
+    import ctrlhost
 
 API_VERSION = "akash.network/v2beta2"
 KIND = "ProviderHost"
 
-_LONGEST_NAME = 253
+_MAX_NAME_LENGTH = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A valid ProviderHost: the hostname goes to a port of a service of a lease."""
+    """A valid ProviderHost, which routes a hostname to a port of a service of a lease."""
 
     name: str
     hostname: str
@@ -34,13 +35,13 @@ class Claim:
 
 
 def check_hostname(hostname: str) -> None:
-    """Raise `InvalidClaimError` unless the hostname can name a route and be its host.
+    """Raise `InvalidClaimError` unless the hostname can be both a route's name and its host.
 
-    Upper case is refused rather than folded, and so are wildcards: neither can be an object's name. A label may be
-    longer than 63 characters, since the API server takes such names.
+    Upper case (which is not folded) and wildcards are invalid, since neither can be in an object's name. A label may be
+    longer than 63 characters, since the API server accepts such names.
     """
-    if not 1 <= len(hostname) <= _LONGEST_NAME:
-        raise InvalidClaimError("hostname", f"hostname {hostname!r} must have 1 to {_LONGEST_NAME} characters")
+    if not 1 <= len(hostname) <= _MAX_NAME_LENGTH:
+        raise InvalidClaimError("hostname", f"hostname {hostname!r} must have 1 to {_MAX_NAME_LENGTH} characters")
     if not _SUBDOMAIN.fullmatch(hostname):
         raise InvalidClaimError("hostname", f"hostname {hostname!r} is not a lower-case DNS-1123 subdomain")
     try:
@@ -50,39 +51,46 @@ def check_hostname(hostname: str) -> None:
     raise InvalidClaimError("hostname", f"hostname {hostname!r} is an IP address")
 
 
-def claimed_hostname(spec: Mapping[str, Any] | None) -> str:
-    """Give the hostname that a ProviderHost's `spec` names, `""` where it names none."""
-    hostname = (spec or {}).get("hostname")
+def claimed_hostname(host: ctrlhost.Object) -> str:
+    """Return the hostname of a ProviderHost; all without one share `""`, so that they are reported too."""
+    hostname = host.get_path("spec", "hostname")
     return hostname if isinstance(hostname, str) else ""
 
 
-def read_claim(name: str, spec: Mapping[str, Any] | None, created: str, prefix: str) -> Claim:
-    """Read a ProviderHost; raises `InvalidClaimError` if it can never become a route. `prefix` is that of addresses."""
-    fields = spec or {}
-    hostname = _text(fields, "hostname")
+def read_claim(host: ctrlhost.Object, prefix: str) -> Claim:
+    """Read a ProviderHost whose addresses have this prefix; raises `InvalidClaimError` if it cannot become a route.
+
+    Whether the service and the port exist depends on the Manifest and is not checked.
+    """
+    hostname = _text(host, "hostname")
     check_hostname(hostname)
-    return Claim(name, hostname, read_lease(fields, prefix), *_target(fields), created)
+    return Claim(
+        name=host.name,
+        hostname=hostname,
+        lease=read_lease(host, prefix),
+        service_name=_text(host, "service_name"),
+        external_port=_number(host, "external_port", UINT32_MAX),
+        created=host.get_path("metadata", "creationTimestamp", default=""),
+    )
 
 
-def read_lease(spec: Mapping[str, Any] | None, prefix: str) -> LeaseID:
+def read_lease(host: ctrlhost.Object, prefix: str) -> LeaseID:
     """Read the lease of a ProviderHost, with its addresses in lower case; raises `InvalidClaimError`."""
-    fields = spec or {}
     return LeaseID(
-        owner=_address(fields, "owner", prefix),
-        dseq=_number(fields, "dseq", UINT64_MAX),
-        gseq=_number(fields, "gseq", UINT32_MAX),
-        oseq=_number(fields, "oseq", UINT32_MAX),
-        provider=_address(fields, "provider", prefix),
+        owner=_address(host, "owner", prefix),
+        dseq=_number(host, "dseq", UINT64_MAX),
+        gseq=_number(host, "gseq", UINT32_MAX),
+        oseq=_number(host, "oseq", UINT32_MAX),
+        provider=_address(host, "provider", prefix),
     )
 
 
 def choose_holder(
     claims: Iterable[Claim], *, flagged: Callable[[LeaseID], bool], incumbents: Collection[LeaseID]
 ) -> Claim:
-    """Choose which of several valid claims gets the hostname; the same objects give the same answer at any time.
+    """Choose the claim that gets the hostname; the same objects give the same answer at any time.
 
-    `incumbents` are the leases whose route is live: one at most, unless something went wrong. `claims` must not be
-    empty.
+    `incumbents` are the leases with a live route, normally one at most. `claims` must not be empty.
     """
     return min(
         claims,
@@ -96,31 +104,22 @@ def choose_holder(
     )
 
 
-def _target(fields: Mapping[str, Any]) -> tuple[str, int]:
-    """Read the service and the port; whether they exist is the Manifest's business."""
-    return _text(fields, "service_name"), _number(fields, "external_port", UINT32_MAX)
-
-
-def _text(fields: Mapping[str, Any], key: str) -> str:
-    value = fields.get(key)
-    if value is None:
-        return ""
+def _text(host: ctrlhost.Object, key: str) -> str:
+    value = host.get_path("spec", key, default="")
     if not isinstance(value, str):
-        raise InvalidClaimError("decode", f"spec.{key} must be a string, not {value!r}")
+        raise InvalidClaimError("decode", f"spec.{key} must be a string, got {value!r}")
     return value
 
 
-def _number(fields: Mapping[str, Any], key: str, greatest: int) -> int:
-    value = fields.get(key)
-    if value is None:
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= greatest:
-        raise InvalidClaimError("decode", f"spec.{key} must be an integer from 0 to {greatest}, not {value!r}")
+def _number(host: ctrlhost.Object, key: str, maximum: int) -> int:
+    value = host.get_path("spec", key, default=0)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= maximum:
+        raise InvalidClaimError("decode", f"spec.{key} must be an integer from 0 to {maximum}, got {value!r}")
     return value
 
 
-def _address(fields: Mapping[str, Any], key: str, prefix: str) -> str:
+def _address(host: ctrlhost.Object, key: str, prefix: str) -> str:
     try:
-        return normalise_address(_text(fields, key), prefix)
+        return normalise_address(_text(host, key), prefix)
     except AddressError as error:
         raise InvalidClaimError("address", f"spec.{key}: {error}") from error

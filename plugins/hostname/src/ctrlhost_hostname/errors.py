@@ -1,21 +1,19 @@
-"""What can go wrong with one hostname, and what each failure means for the ignore list and the retry."""
+"""The failures of one hostname: which ones the ignore list counts, and when each is retried."""
 
 from __future__ import annotations
-
-import enum
 
 import ctrlhost
 
 
 class HostnameError(Exception):
-    """The base of the plugin's own failures."""
+    """Base class of the plugin's own failures."""
 
 
 class ResourceNotFoundError(HostnameError):
-    """The manifest, the service or the exposed port that a hostname asks for does not exist."""
+    """The manifest, the service or the exposed port of a hostname does not exist."""
 
     def __init__(self, what: str) -> None:
-        """Word the failure as upstream does, since the text shows in `/ignore-list`."""
+        """Use upstream's wording, since the text is shown in `/ignore-list`."""
         super().__init__(f"observation stopped: resource not found: {what}")
 
 
@@ -24,10 +22,10 @@ class ManifestDecodeError(HostnameError):
 
 
 class InvalidConnectionError(HostnameError):
-    """A route that carries our labels is not one that we could have written."""
+    """A route carries the labels of this controller, but the controller cannot have written it."""
 
     def __init__(self, what: str) -> None:
-        """Word the failure as upstream does."""
+        """Use upstream's wording."""
         super().__init__(f"kube: invalid hostname connection: {what}")
 
 
@@ -40,34 +38,28 @@ class InvalidClaimError(HostnameError):
         self.reason = reason
 
 
-class Retry(enum.Enum):
-    """When a failed hostname is tried again."""
-
-    CONSTANT = "after the retry delay, until the lease is flagged"
-    DELAY = "after the retry delay"
-    BACK_OFF = "when the server said, else after a delay that grows with every failure"
-    PARKED = "not before something changes"
-
-
 def is_counted(error: Exception) -> bool:
-    """Say whether the ignore list counts the failure: only what says that something does not exist."""
+    """Return whether the ignore list counts the failure: only failures to find something count."""
     return isinstance(error, ResourceNotFoundError | ctrlhost.NotFound) or "not found" in str(error)
 
 
-def retry_class(error: Exception) -> Retry:
-    """Say when a hostname that failed with `error` is tried again."""
-    if is_counted(error):
-        return Retry.CONSTANT
-    if isinstance(error, ManifestDecodeError | ctrlhost.Invalid):
-        return Retry.PARKED
-    if isinstance(error, ctrlhost.BadRequest):
-        # The admission webhook of ingress-nginx still sees the route that was removed a moment ago.
-        return Retry.DELAY if "is already defined in ingress" in str(error) else Retry.PARKED
-    return Retry.BACK_OFF
+def for_retry(error: Exception, delay: float) -> Exception:
+    """Return the exception that makes the host retry as `error` requires.
+
+    A counted failure is retried after `delay` seconds, and a rejected object only after a change. Any other failure is
+    retried when the server said, or with back-off.
+    """
+    # The admission webhook of ingress-nginx may still see a route that was just removed.
+    outdated_webhook = isinstance(error, ctrlhost.BadRequest) and "is already defined in ingress" in str(error)
+    if is_counted(error) or outdated_webhook:
+        return ctrlhost.RetryAfter(delay, str(error))
+    if isinstance(error, ManifestDecodeError | ctrlhost.Invalid | ctrlhost.BadRequest):
+        return ctrlhost.TerminalError(str(error))
+    return error
 
 
 def go_type_name(error: Exception) -> str:
-    """Give the Go type that upstream would print for the failure in `last-error-type`."""
+    """Return the Go type that upstream would print for the failure in `last-error-type`."""
     if isinstance(error, ResourceNotFoundError):
         return "*fmt.wrapError"
     if isinstance(error, ctrlhost.ApiError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import http
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import ctrlhost
 from ctrlhost_hostname.errors import InvalidConnectionError
 from ctrlhost_hostname.lease import LeaseID, lease_from_labels
-from ctrlhost_hostname.routes import Connection, Directive, as_list, as_mapping, owned_metadata, plain, seconds
+from ctrlhost_hostname.routes import Connection, Directive, any_differs, new_route, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,27 +19,15 @@ if TYPE_CHECKING:
 _GROUP = "gateway.networking.k8s.io"
 _BACKEND_DEFAULTS = {"group": "", "kind": "Service", "weight": 1}
 _PARENT_DEFAULTS = {"group": _GROUP, "kind": "Gateway"}
-# The codes that are registered; Python 3.13 knows the same ones under other names.
+# The registered codes; Python 3.13 has the same ones under other names.
 _STATUS_CODES = frozenset(status.value for status in http.HTTPStatus)
 
 
-class GatewayProvider(Protocol):
-    """How one implementation of the Gateway API is told the HTTP options."""
-
-    name: str
-    keys: tuple[str, ...]
-    """Every annotation key that is the provider's, those that are absent at the moment too."""
-
-    def annotations(self, options: HTTPOptions) -> dict[str, str]:
-        """Give the annotations of a route."""
-        ...
-
-
 class NginxProvider:
-    """NGINX Gateway Fabric, through annotations; whether it acts on them depends on its version."""
+    """HTTP options as annotations for NGINX Gateway Fabric; whether it acts on them depends on its version."""
 
-    name = "nginx"
     _prefix = "nginx.org/"
+    #: Every annotation key that the provider owns, including those that are absent at the moment.
     keys = tuple(
         f"nginx.org/{key}"
         for key in (
@@ -53,11 +42,11 @@ class NginxProvider:
     )
 
     def __init__(self, proxy_buffer_size: str) -> None:
-        """Keep the buffer size, which is one for all routes; empty leaves the annotation out."""
+        """Set the buffer size of all routes; an empty one leaves the annotation out."""
         self._proxy_buffer_size = proxy_buffer_size
 
     def annotations(self, options: HTTPOptions) -> dict[str, str]:
-        """Give the annotations in the order of their keys; what is unlimited or empty is absent."""
+        """Return the annotations in the order of their keys; unlimited and empty values are absent."""
         cases = " ".join(_nginx_case(case) for case in options.next_cases if case)
         next_timeout = f"{seconds(options.next_timeout)}s" if options.next_timeout else ""
         values = {
@@ -81,7 +70,7 @@ PROVIDERS = {"nginx": NginxProvider}
 
 
 class GatewayRoutes:
-    """One HTTPRoute per hostname, named after it, in the lease's namespace, on a Gateway that somebody else made."""
+    """One HTTPRoute per hostname, named after it, in the lease's namespace, attached to an existing Gateway."""
 
     api_version = "gateway.networking.k8s.io/v1"
     kind = "HTTPRoute"
@@ -91,74 +80,61 @@ class GatewayRoutes:
     create_action = "gateway-httproutes-create"
     update_action = "gateway-httproutes-update"
     remove_action = "gateway-httproutes-delete"
-    write_verbs: tuple[str, ...] = ("create", "update", "delete")
+    write_verbs = ("create", "update", "delete")
 
-    def __init__(self, gateway_name: str, gateway_namespace: str, provider: GatewayProvider) -> None:
-        """Name the Gateway that every route hangs on."""
+    def __init__(self, gateway_name: str, gateway_namespace: str, provider: NginxProvider) -> None:
+        """Set the Gateway that every route is attached to."""
         self._parent = {**_PARENT_DEFAULTS, "namespace": gateway_namespace, "name": gateway_name}
         self._provider = provider
 
     def build(self, directive: Directive) -> dict[str, Any]:
-        """Give the HTTPRoute of a hostname; it sets no timeouts."""
+        """Return the HTTPRoute of a hostname; it sets no timeouts."""
         match = {"path": {"type": "PathPrefix", "value": "/"}}
         backend = {"name": directive.service_name, "port": directive.service_port}
-        return {
-            "apiVersion": self.api_version,
-            "kind": self.kind,
-            "metadata": {
-                "name": directive.hostname,
-                "namespace": directive.lease.namespace,
-                "labels": dict(directive.lease.labels),
-                "annotations": self._provider.annotations(directive.options),
-            },
-            "spec": {
-                "parentRefs": [dict(self._parent)],
-                "hostnames": [directive.hostname],
-                "rules": [{"matches": [match], "backendRefs": [backend]}],
-            },
+        spec = {
+            "parentRefs": [dict(self._parent)],
+            "hostnames": [directive.hostname],
+            "rules": [{"matches": [match], "backendRefs": [backend]}],
         }
+        annotations = self._provider.annotations(directive.options)
+        return new_route(self.api_version, self.kind, directive, annotations, spec)
 
-    def differs(self, live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
-        """Compare labels, the provider's annotations (absent ones too) and the spec less what the server fills in."""
-        labels = desired["metadata"]["labels"]
-        if owned_metadata(live, "labels", list(labels)) != labels:
-            return True
-        if owned_metadata(live, "annotations", self._provider.keys) != desired["metadata"]["annotations"]:
-            return True
-        spec, wanted = as_mapping(live.get("spec")), desired["spec"]
-        parents = [{**_PARENT_DEFAULTS, **plain(as_mapping(parent))} for parent in as_list(spec.get("parentRefs"))]
-        rules = [_without_defaults(as_mapping(rule)) for rule in as_list(spec.get("rules"))]
-        live_spec = {"parentRefs": parents, "hostnames": as_list(spec.get("hostnames")), "rules": rules}
-        return bool(live_spec != wanted)
+    def differs(self, live: ctrlhost.Object, desired: Mapping[str, Any]) -> bool:
+        """Compare labels, the provider's annotations (absent ones too), and the spec without the server's defaults."""
+        metadata = desired["metadata"]
+        parents = [{**_PARENT_DEFAULTS, **parent} for parent in live.get_path("spec", "parentRefs", default=())]
+        rules = [_without_defaults(rule) for rule in live.get_path("spec", "rules", default=())]
+        return (
+            any_differs(live.labels, metadata["labels"], metadata["labels"])
+            or any_differs(live.annotations, metadata["annotations"], self._provider.keys)
+            or {"parentRefs": parents, "hostnames": self.hosts(live), "rules": rules} != desired["spec"]
+        )
 
-    def connection(self, live: Mapping[str, Any]) -> Connection:
+    def connection(self, live: ctrlhost.Object) -> Connection:
         """Read the first hostname, rule and backend of an HTTPRoute."""
-        lease = lease_from_labels(as_mapping(as_mapping(live.get("metadata")).get("labels")))
-        spec = as_mapping(live.get("spec"))
-        hostnames = as_list(spec.get("hostnames"))
-        if not hostnames:
+        lease = lease_from_labels(live.labels)
+        if not live.get_path("spec", "hostnames"):
             raise InvalidConnectionError("no hostnames specified")
-        rules = as_list(spec.get("rules"))
-        if not rules:
+        if not live.get_path("spec", "rules"):
             raise InvalidConnectionError("no rules specified")
-        backends = as_list(as_mapping(rules[0]).get("backendRefs"))
-        if not backends:
+        backend = ("spec", "rules", 0, "backendRefs", 0)
+        if live.get_path(*backend) is None:
             raise InvalidConnectionError("no backend refs")
-        backend = as_mapping(backends[0])
-        if backend.get("port") is None:
+        port = live.get_path(*backend, "port")
+        if port is None:
             raise InvalidConnectionError("backend ref has no port")
-        return Connection(hostnames[0], lease, backend.get("name") or "", backend["port"])
+        return Connection(self.hosts(live)[0], lease, live.get_path(*backend, "name", default=""), port)
 
-    def hosts(self, live: Mapping[str, Any]) -> list[str]:
-        """Give the hostnames of the route."""
-        return [host for host in as_list(as_mapping(live.get("spec")).get("hostnames")) if isinstance(host, str)]
+    def hosts(self, live: ctrlhost.Object) -> list[str]:
+        """Return the hostnames of the route."""
+        return list(live.get_path("spec", "hostnames", default=()))
 
-    def is_plain(self, live: Mapping[str, Any], hostname: str) -> bool:
-        """Ask for a single rule for the very hostname."""
-        return len(as_list(as_mapping(live.get("spec")).get("rules"))) == 1 and self.hosts(live) == [hostname]
+    def is_plain(self, live: ctrlhost.Object, hostname: str) -> bool:
+        """Return whether the route has a single rule, for this hostname."""
+        return len(live.get_path("spec", "rules", default=())) == 1 and self.hosts(live) == [hostname]
 
     def remove(self, client: ctrlhost.Client, lease: LeaseID, live: ctrlhost.Object) -> None:
-        """Delete the very object whose labels were read: a route that somebody put there since has another uid."""
+        """Delete the object whose labels were read; a newer route of the same name has another uid and is kept."""
         try:
             client.delete(self.api_version, self.kind, live.name, lease.namespace, preconditions={"uid": live.uid})
         except ctrlhost.NotFound:
@@ -166,10 +142,10 @@ class GatewayRoutes:
 
 
 def _without_defaults(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop what the server adds to a rule's backends."""
-    copy: dict[str, Any] = plain(rule)
-    for backend in copy.get("backendRefs") or []:
+    """Return a copy of a rule without the values that the server adds to its backends."""
+    own: dict[str, Any] = copy.deepcopy(dict(rule))
+    for backend in own.get("backendRefs") or []:
         for key, value in _BACKEND_DEFAULTS.items():
             if backend.get(key) == value:
                 del backend[key]
-    return copy
+    return own

@@ -1,4 +1,4 @@
-"""The ignore list: leases whose hostnames failed too often because something of theirs does not exist."""
+"""The ignore list: leases whose hostnames failed too often because a resource does not exist."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_hostname.encoding import go_time, to_json
 from ctrlhost_hostname.errors import go_type_name
+from ctrlhost_hostname.pages import go_time, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,12 +25,12 @@ class _Entry:
     last_error: str = ""
     last_error_type: str = ""
     hostnames: set[str] = field(default_factory=set)
-    # The version of the Manifest at the last failure; None where there was none.
+    # The version of the Manifest at the last failure; None if there was no Manifest.
     manifest: str | None = None
 
 
 class IgnoreList:
-    """Counts failures per lease. Success never resets a count: only pruning, forgiveness and a restart do.
+    """Counts failures per lease. Only pruning, forgiveness and a restart reset a count; success does not.
 
     All methods may be called from any thread. `changed` is called, without the lock, after every change.
     """
@@ -54,19 +54,19 @@ class IgnoreList:
         self._entries: dict[LeaseID, _Entry] = {}
 
     def __len__(self) -> int:
-        """Count the leases with at least one counted failure."""
+        """Return the number of leases with a counted failure."""
         with self._lock:
             return len(self._entries)
 
     def __contains__(self, lease: LeaseID) -> bool:
-        """Say whether the lease has a counted failure."""
+        """Return whether the lease has a counted failure."""
         with self._lock:
             return lease in self._entries
 
     def record(self, lease: LeaseID, hostname: str, error: Exception, manifest: str | None = None) -> bool:
-        """Count a failure and say whether the lease is flagged now; `manifest` is the version that was looked at.
+        """Count a failure and return whether the lease is flagged now; `manifest` is the version that was read.
 
-        A lease that is flagged already is not counted up: only a hostname that was under way meanwhile comes here.
+        The count of a flagged lease does not grow: only a hostname that was in flight can still fail.
         """
         with self._lock:
             entry = self._entries.setdefault(lease, _Entry())
@@ -83,13 +83,13 @@ class IgnoreList:
         return flagged
 
     def is_flagged(self, lease: LeaseID) -> bool:
-        """Say whether the lease failed often enough to be ignored."""
+        """Return whether the lease failed often enough to be ignored."""
         with self._lock:
             entry = self._entries.get(lease)
             return entry is not None and entry.failure_count >= self._failure_limit
 
     def forgive(self, lease: LeaseID, manifest: str | None) -> bool:
-        """Drop the lease's entry if its Manifest is there and another one than at the last failure."""
+        """Drop the lease's entry if its Manifest exists and changed since the last failure."""
         with self._lock:
             entry = self._entries.get(lease)
             if entry is None or manifest is None or entry.manifest == manifest:
@@ -99,7 +99,7 @@ class IgnoreList:
         return True
 
     def prune(self) -> bool:
-        """Shrink a list that is over its limit: first what is too old, then the oldest; says whether anything went."""
+        """Drop expired entries, then the oldest, from a list over its limit; return whether any was dropped."""
         with self._lock:
             if len(self._entries) <= self._entry_limit:
                 return False
@@ -117,14 +117,14 @@ class IgnoreList:
         return dropped
 
     def flagged_count(self) -> int:
-        """Count the leases that are ignored."""
+        """Return the number of ignored leases."""
         with self._lock:
             return sum(entry.failure_count >= self._failure_limit for entry in self._entries.values())
 
     def to_json(self) -> bytes:
-        """Encode the list as `/ignore-list` shows it."""
+        """Encode the list for `/ignore-list`."""
         with self._lock:
-            shown: dict[str, Any] = {
+            entries: dict[str, Any] = {
                 str(lease): {
                     "hostnames": sorted(entry.hostnames) or None,
                     "last-error": entry.last_error,
@@ -135,4 +135,4 @@ class IgnoreList:
                 }
                 for lease, entry in self._entries.items()
             }
-        return to_json(shown)
+        return to_json(entries)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost_hostname.errors import InvalidConnectionError
 from ctrlhost_hostname.lease import LeaseID, lease_from_labels
-from ctrlhost_hostname.routes import Connection, Directive, as_list, as_mapping, owned_metadata, plain, seconds
+from ctrlhost_hostname.routes import Connection, Directive, any_differs, new_route, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,76 +29,62 @@ class IngressRoutes:
     create_action = "networking-ingresses-create"
     update_action = "networking-ingresses-update"
     remove_action = "networking-ingresses-deletecollection"
-    write_verbs: tuple[str, ...] = ("create", "update", "deletecollection")
+    write_verbs = ("create", "update", "deletecollection")
 
     def build(self, directive: Directive) -> dict[str, Any]:
-        """Give the Ingress of a hostname."""
+        """Return the Ingress of a hostname."""
         backend = {"service": {"name": directive.service_name, "port": {"number": directive.service_port}}}
         path = {"path": "/", "pathType": "Prefix", "backend": backend}
-        return {
-            "apiVersion": self.api_version,
-            "kind": self.kind,
-            "metadata": {
-                "name": directive.hostname,
-                "namespace": directive.lease.namespace,
-                "labels": dict(directive.lease.labels),
-                "annotations": ingress_annotations(directive.options),
-            },
-            "spec": {
-                "ingressClassName": INGRESS_CLASS,
-                "rules": [{"host": directive.hostname, "http": {"paths": [path]}}],
-            },
+        spec = {
+            "ingressClassName": INGRESS_CLASS,
+            "rules": [{"host": directive.hostname, "http": {"paths": [path]}}],
         }
+        return new_route(self.api_version, self.kind, directive, ingress_annotations(directive.options), spec)
 
-    def differs(self, live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
+    def differs(self, live: ctrlhost.Object, desired: Mapping[str, Any]) -> bool:
         """Compare labels, annotations, class and rules; TLS and a default backend must be absent."""
-        for field in ("labels", "annotations"):
-            wanted = desired["metadata"][field]
-            if owned_metadata(live, field, list(wanted)) != wanted:
-                return True
-        spec = as_mapping(live.get("spec"))
+        metadata = desired["metadata"]
         return (
-            spec.get("ingressClassName") != INGRESS_CLASS
-            or plain(spec.get("rules")) != desired["spec"]["rules"]
-            or bool(spec.get("tls"))
-            or bool(spec.get("defaultBackend"))
+            any_differs(live.labels, metadata["labels"], metadata["labels"])
+            or any_differs(live.annotations, metadata["annotations"], metadata["annotations"])
+            or live.get_path("spec", "ingressClassName") != INGRESS_CLASS
+            or live.get_path("spec", "rules") != desired["spec"]["rules"]
+            or bool(live.get_path("spec", "tls"))
+            or bool(live.get_path("spec", "defaultBackend"))
         )
 
-    def connection(self, live: Mapping[str, Any]) -> Connection:
+    def connection(self, live: ctrlhost.Object) -> Connection:
         """Read an Ingress with exactly one rule and one path whose backend is a Service; a named port reads as 0."""
-        lease = lease_from_labels(as_mapping(as_mapping(live.get("metadata")).get("labels")))
-        rules = as_list(as_mapping(live.get("spec")).get("rules"))
+        lease = lease_from_labels(live.labels)
+        rules = live.get_path("spec", "rules", default=())
         if len(rules) != 1:
             raise InvalidConnectionError(f"invalid number of rules {len(rules)}")
-        http = as_mapping(rules[0]).get("http")
-        if http is None:
+        if live.get_path("spec", "rules", 0, "http") is None:
             raise InvalidConnectionError("rule has no http")
-        paths = as_list(as_mapping(http).get("paths"))
+        paths = live.get_path("spec", "rules", 0, "http", "paths", default=())
         if len(paths) != 1:
             raise InvalidConnectionError(f"invalid number of paths {len(paths)}")
-        service = as_mapping(as_mapping(paths[0]).get("backend")).get("service")
-        if service is None:
+        service = ("spec", "rules", 0, "http", "paths", 0, "backend", "service")
+        if live.get_path(*service) is None:
             raise InvalidConnectionError("backend has no service")
         return Connection(
-            hostname=as_mapping(rules[0]).get("host") or "",
+            hostname=live.get_path("spec", "rules", 0, "host", default=""),
             lease=lease,
-            service_name=as_mapping(service).get("name") or "",
-            service_port=as_mapping(as_mapping(service).get("port")).get("number") or 0,
+            service_name=live.get_path(*service, "name", default=""),
+            service_port=live.get_path(*service, "port", "number", default=0),
         )
 
-    def hosts(self, live: Mapping[str, Any]) -> list[str]:
-        """Give the host of every rule that has one."""
-        rules = as_list(as_mapping(live.get("spec")).get("rules"))
-        return [host for rule in rules if (host := as_mapping(rule).get("host"))]
+    def hosts(self, live: ctrlhost.Object) -> list[str]:
+        """Return the host of every rule that has one."""
+        return [host for rule in live.get_path("spec", "rules", default=()) if (host := rule.get("host"))]
 
-    def is_plain(self, live: Mapping[str, Any], hostname: str) -> bool:
-        """Ask for our class and a single rule for the very hostname."""
-        spec = as_mapping(live.get("spec"))
-        rules = as_list(spec.get("rules"))
-        return spec.get("ingressClassName") == INGRESS_CLASS and len(rules) == 1 and self.hosts(live) == [hostname]
+    def is_plain(self, live: ctrlhost.Object, hostname: str) -> bool:
+        """Return whether the Ingress has our class and a single rule, for this hostname."""
+        ours = live.get_path("spec", "ingressClassName") == INGRESS_CLASS
+        return ours and len(live.get_path("spec", "rules", default=())) == 1 and self.hosts(live) == [hostname]
 
     def remove(self, client: ctrlhost.Client, lease: LeaseID, live: ctrlhost.Object) -> None:
-        """Delete by name and lease labels in one call, so that an Ingress that another lease took over stays."""
+        """Delete by name and lease labels in one call: an Ingress that now belongs to another lease is kept."""
         client.delete_collection(
             self.api_version,
             self.kind,
@@ -109,7 +95,7 @@ class IngressRoutes:
 
 
 def ingress_annotations(options: HTTPOptions) -> dict[str, str]:
-    """Give the six annotations that ingress-nginx reads; `proxy-next-upstream` is there even when it is empty."""
+    """Return the six annotations that ingress-nginx reads; `proxy-next-upstream` is present even when it is empty."""
     cases = " ".join(f"http_{case}" if case[0] in "12345" else case for case in options.next_cases if case)
     return {
         f"{_PREFIX}proxy-body-size": str(options.max_body_size),

@@ -1,15 +1,93 @@
-"""The identity of a lease: its five parts, its namespace, its labels."""
+"""The identity of a lease: its bech32 addresses, its five parts, its namespace and its labels."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_VALUES = {character: value for value, character in enumerate(_CHARSET)}
+_GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
+_BECH32_CONSTANT = 1
+_CHECKSUM_LENGTH = 6
+_MAX_LENGTH = 1023
+_MAX_ADDRESS_BYTES = 255
+
+
+class AddressError(ValueError):
+    """The text is not an account address; the message says why."""
+
+
+def normalise_address(text: str, prefix: str) -> str:
+    """Return the canonical (lower-case) form of an account address, as the Cosmos SDK reads it.
+
+    Raises `AddressError` if the text does not decode or has another prefix. The owner of the account is not checked.
+    """
+    if not text.strip():
+        raise AddressError("empty address string is not allowed")
+    found, words = _decode(text)
+    if found != prefix:
+        raise AddressError(f"invalid Bech32 prefix; expected {prefix}, got {found}")
+    length = _byte_length(words)
+    if length == 0:
+        raise AddressError("addresses cannot be empty")
+    if length > _MAX_ADDRESS_BYTES:
+        raise AddressError(f"address max length is {_MAX_ADDRESS_BYTES}, got {length}")
+    return text.lower()
+
+
+def _decode(text: str) -> tuple[str, list[int]]:
+    """Split a BIP 173 address into its prefix and its five-bit words, after verifying and removing the checksum."""
+    if len(text) > _MAX_LENGTH:
+        raise AddressError(f"decoding bech32 failed: invalid bech32 string length {len(text)}")
+    if any(not 33 <= ord(character) <= 126 for character in text):
+        raise AddressError("decoding bech32 failed: invalid character in string")
+    if text not in (text.lower(), text.upper()):
+        raise AddressError("decoding bech32 failed: string not all lowercase or all uppercase")
+    text = text.lower()
+    separator = text.rfind("1")
+    if separator < 1 or separator + 1 + _CHECKSUM_LENGTH > len(text):
+        raise AddressError(f"decoding bech32 failed: invalid separator index {separator}")
+    prefix, payload = text[:separator], text[separator + 1 :]
+    foreign = next((character for character in payload if character not in _VALUES), None)
+    if foreign is not None:
+        raise AddressError(f"decoding bech32 failed: invalid character not part of charset: {foreign!r}")
+    words = [_VALUES[character] for character in payload]
+    if _polymod(_expand(prefix) + words) != _BECH32_CONSTANT:
+        raise AddressError("decoding bech32 failed: invalid checksum")
+    return prefix, words[:-_CHECKSUM_LENGTH]
+
+
+def _byte_length(words: list[int]) -> int:
+    """Count the whole bytes in five-bit words; the remaining bits must be few and zero."""
+    length, rest = divmod(len(words) * 5, 8)
+    if rest > 4 or (rest and words[-1] & (1 << rest) - 1):
+        raise AddressError("decoding bech32 failed: invalid incomplete group")
+    return length
+
+
+def _expand(prefix: str) -> list[int]:
+    """Expand the prefix into the words that the checksum covers."""
+    return [ord(character) >> 5 for character in prefix] + [0] + [ord(character) & 31 for character in prefix]
+
+
+def _polymod(words: list[int]) -> int:
+    """Compute the BCH remainder; it is `_BECH32_CONSTANT` for a valid checksum."""
+    remainder = 1
+    for word in words:
+        top = remainder >> 25
+        remainder = (remainder & 0x1FFFFFF) << 5 ^ word
+        for position, generator in enumerate(_GENERATOR):
+            if top >> position & 1:
+                remainder ^= generator
+    return remainder
+
 
 MANAGED_LABEL = "akash.network"
 _PREFIX = "akash.network/lease.id."
@@ -25,12 +103,12 @@ UINT64_MAX = 2**64 - 1
 
 
 class LabelError(ValueError):
-    """The labels of an object do not name a lease; the message has the label."""
+    """The labels of an object do not name a lease; the message names the label."""
 
 
 @dataclass(frozen=True)
 class LeaseID:
-    """What makes two leases the same: all five parts. Addresses are kept as they are and not checked here."""
+    """The five parts that identify a lease. Addresses are kept as given and not checked here."""
 
     owner: str
     dseq: int
@@ -39,7 +117,7 @@ class LeaseID:
     provider: str
 
     def __str__(self) -> str:
-        """Give the canonical text, from which the namespace is computed."""
+        """Return the canonical text, from which the namespace is computed."""
         return f"{self.owner}/{self.dseq}/{self.gseq}/{self.oseq}/{self.provider}"
 
     @cached_property
@@ -50,7 +128,7 @@ class LeaseID:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """The six labels of everything that is written for the lease."""
+        """The six labels of every object that is written for the lease."""
         return {
             MANAGED_LABEL: "true",
             OWNER_LABEL: self.owner,
@@ -62,24 +140,17 @@ class LeaseID:
 
     @property
     def removal_selector(self) -> str:
-        """The label selector under which a route of the lease is removed; upstream leaves the provider out."""
+        """The label selector for removing a route of the lease; like upstream, without the provider."""
         labels = self.labels
         return ",".join(f"{key}={labels[key]}" for key in (OWNER_LABEL, DSEQ_LABEL, GSEQ_LABEL, OSEQ_LABEL))
 
     def as_json(self) -> dict[str, Any]:
-        """Give the lease as upstream's JSON shows it, `bseq` included, which is always 0."""
-        return {
-            "owner": self.owner,
-            "dseq": self.dseq,
-            "gseq": self.gseq,
-            "oseq": self.oseq,
-            "provider": self.provider,
-            "bseq": 0,
-        }
+        """Return the lease as upstream's JSON shows it, including `bseq`, which is always 0."""
+        return {**asdict(self), "bseq": 0}
 
 
 def lease_from_labels(labels: Mapping[str, str]) -> LeaseID:
-    """Recover the lease from an object's labels; raises `LabelError` with upstream's text."""
+    """Return the lease that an object's labels name; raises `LabelError` with upstream's text."""
     for key in (DSEQ_LABEL, GSEQ_LABEL, OSEQ_LABEL, OWNER_LABEL, PROVIDER_LABEL):
         if key not in labels:
             raise LabelError(f'kube: missing label: "{key}"')
@@ -92,9 +163,9 @@ def lease_from_labels(labels: Mapping[str, str]) -> LeaseID:
     )
 
 
-def _number(labels: Mapping[str, str], key: str, greatest: int) -> int:
-    """Read a label as an unsigned decimal number without sign and blanks."""
+def _number(labels: Mapping[str, str], key: str, maximum: int) -> int:
+    """Read a label as an unsigned decimal number without sign or blanks."""
     text = labels[key]
-    if not (text.isascii() and text.isdigit()) or int(text) > greatest:
+    if not (text.isascii() and text.isdigit()) or int(text) > maximum:
         raise LabelError(f'kube: invalid label value: {key.removeprefix(_PREFIX)} "{text}" not a uint')
     return int(text)

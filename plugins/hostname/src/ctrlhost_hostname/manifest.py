@@ -1,4 +1,4 @@
-"""The Manifest: what a lease runs, of which this controller reads the services and their exposed ports."""
+"""Manifests: the services of a lease and their exposed ports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ctrlhost_hostname.lease import UINT16_MAX, UINT32_MAX, LeaseID
 API_VERSION = "akash.network/v2beta2"
 KIND = "Manifest"
 
-# Registry credentials, images and environment stay out of the cache: only this is kept of a Manifest.
+# The only fields of a Manifest that are cached: no registry credentials, images or environment.
 READS = (
     "spec.group.services[*].name",
     "spec.group.services[*].count",
@@ -36,7 +36,7 @@ class HTTPOptions(msgspec.Struct, frozen=True):
     next_cases: tuple[str, ...] = ()
 
     def or_defaults(self) -> HTTPOptions:
-        """Give the options that count: without a body size, none of the others does either."""
+        """Return the effective options: without a body size, the defaults replace all of them."""
         return self if self.max_body_size else DEFAULT_HTTP_OPTIONS
 
 
@@ -65,12 +65,12 @@ class Expose(msgspec.Struct, frozen=True):
 
     @property
     def effective_external_port(self) -> int:
-        """The port outside: the container's own where no other is named."""
+        """The external port; the container's own port if none is given."""
         return self.external_port or self.port
 
 
 class Service(msgspec.Struct, frozen=True):
-    """One service of a lease; a count of zero means that it is not there."""
+    """One service of a lease; with a count of 0 it does not exist."""
 
     name: str = ""
     count: UInt32 = 0
@@ -85,20 +85,20 @@ class _Spec(msgspec.Struct, frozen=True):
     group: _Group = _Group()
 
 
-# msgspec looks a type over when it is first used, which two threads must not do at once.
+# msgspec inspects a type on first use, which is not thread-safe.
 msgspec.json.Decoder(_Spec)
 
 
 def decode_services(spec: Mapping[str, Any] | None) -> tuple[Service, ...]:
-    """Read the services of a Manifest's `spec`; `ManifestDecodeError` if a kept field has a wrong type or range."""
+    """Read the services of a Manifest's `spec`; raises `ManifestDecodeError` for a wrong type or range."""
     try:
         return msgspec.convert(_plain(spec or {}), _Spec).group.services
     except msgspec.ValidationError as error:
-        raise ManifestDecodeError(f"the manifest can not be decoded: {error}") from error
+        raise ManifestDecodeError(f"cannot decode the manifest: {error}") from error
 
 
 def fingerprint(uid: str, spec: Mapping[str, Any] | None) -> str:
-    """Name one version of the kept part of a Manifest; a Manifest that was deleted and came back has another."""
+    """Return the version of a Manifest's cached fields; a recreated Manifest has another one."""
     services = _plain((_plain(spec or {}).get("group") or {}).get("services") or [])
     kept = [
         {key: service.get(key) for key in ("name", "count", "expose")} if isinstance(service, dict) else service
@@ -109,10 +109,10 @@ def fingerprint(uid: str, spec: Mapping[str, Any] | None) -> str:
 
 
 def find_expose(services: Sequence[Service], lease: LeaseID, service_name: str, external_port: int) -> Expose:
-    """Choose the expose that a ProviderHost asks for; raises `ResourceNotFoundError` with upstream's text.
+    """Return the expose that a ProviderHost asks for; raises `ResourceNotFoundError` with upstream's text.
 
-    The first service of the name and its first global expose on the port win. The protocol is not looked at, so a UDP
-    expose listed earlier is chosen, as upstream does.
+    This is the first global expose on the port, of the first service of that name. As in upstream the protocol is
+    ignored, so a UDP expose that is listed earlier is chosen.
     """
     service = next((service for service in services if service.name == service_name), None)
     if service is None or service.count == 0:
@@ -126,7 +126,7 @@ def find_expose(services: Sequence[Service], lease: LeaseID, service_name: str, 
 
 
 def _plain(value: Any) -> Any:
-    """Copy read-only views into plain containers; a null is the same as an absent field, as in Go."""
+    """Copy read-only views into plain containers; as in Go, a null is an absent field."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

@@ -1,4 +1,4 @@
-"""The plugin's metrics: upstream's counter of API calls, and its own, which begin with `ctrlhost_hostname_`."""
+"""The plugin's metrics: upstream's counter of API calls, and those that begin with `ctrlhost_hostname_`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class KubeCalls(Collector):
-    """`provider_kube_calls{action,result}`, under exactly the name that dashboards for upstream ask for.
+    """`provider_kube_calls{action,result}`, the name that dashboards for upstream query.
 
-    A `Counter` of prometheus-client would append `_total` to it, so the samples are given here.
+    A `Counter` of prometheus-client would append `_total` to it.
     """
 
     def __init__(self) -> None:
-        """Start at nothing."""
+        """Start without calls."""
         self._lock = threading.Lock()
         self._calls: Tally[tuple[str, str]] = Tally()
 
     def collect(self) -> Iterator[Metric]:
-        """Give the samples."""
+        """Return the samples."""
         metric = Metric("provider_kube_calls", "Calls to the Kubernetes API by action and result.", "unknown")
         with self._lock:
             calls = sorted(self._calls.items())
@@ -37,7 +37,7 @@ class KubeCalls(Collector):
 
     @contextmanager
     def count(self, action: str) -> Iterator[None]:
-        """Count the call that the body makes: a failure if it raises."""
+        """Count the call in the body, as a failure if it raises."""
         result = "fail"
         try:
             yield
@@ -48,7 +48,7 @@ class KubeCalls(Collector):
 
 
 class HostnameMetrics:
-    """Everything that the plugin counts, in the registry that the host gave it."""
+    """All metrics of the plugin, in the registry of the host."""
 
     def __init__(
         self,
@@ -58,29 +58,29 @@ class HostnameMetrics:
         ignored: Callable[[], float],
         flagged: Callable[[], float],
     ) -> None:
-        """Register the metrics; the callables are asked whenever the metrics are read."""
+        """Register the metrics; the callables are called on every scrape."""
         self.kube_calls = KubeCalls()
         registry.register(self.kube_calls)
         self.reconciles = Counter(
             "ctrlhost_hostname_reconcile_total",
-            "Reconciles of a hostname by what came of them.",
+            "Reconciles of a hostname by result.",
             ["result"],
             registry=registry,
         )
         self.invalid_objects = Counter(
             "ctrlhost_hostname_invalid_objects_total",
-            "Versions of objects that can not be used, by kind and reason.",
+            "Versions of invalid objects, by kind and reason.",
             ["kind", "reason"],
             registry=registry,
         )
         self.orphans = Counter(
             "ctrlhost_hostname_orphans_total",
-            "Routes that nobody claims and that are left alone since they do not look like the plugin's own.",
+            "Unclaimed or misplaced routes that are left alone because the plugin did not write them.",
             registry=registry,
         )
         self.conflicts = Gauge(
             "ctrlhost_hostname_conflicts",
-            "ProviderHosts whose hostname another one holds.",
+            "ProviderHosts whose hostname another ProviderHost holds.",
             registry=registry,
         )
         for name, text, value in (

@@ -1,28 +1,19 @@
-"""The plugin's settings, under the key names that upstream's operator has."""
+"""The plugin's settings, under the key names of upstream's operator."""
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from ctrlhost_hostname.gateway import PROVIDERS, GatewayRoutes
 from ctrlhost_hostname.ingress import IngressRoutes
 
-if TYPE_CHECKING:
-    from ctrlhost_hostname.routes import Routes
+Routes = IngressRoutes | GatewayRoutes
 
-_UNITS = {
-    "ns": Fraction(1, 10**9),
-    "us": Fraction(1, 10**6),
-    "µs": Fraction(1, 10**6),
-    "ms": Fraction(1, 1000),
-    "s": Fraction(1),
-    "m": Fraction(60),
-    "h": Fraction(3600),
-}
+_NANOSECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _DURATIONS = (
     "prune_interval",
@@ -37,23 +28,21 @@ _NOT_NEGATIVE = ("event_failure_limit", "ignore_list_entry_limit")
 
 
 def parse_duration(text: str) -> float:
-    """Read a duration as Go writes it, such as `1h30m` or `1.5s`, in seconds.
+    """Return a duration in Go's syntax, such as `1h30m` or `1.5s`, in seconds.
 
-    Raises `ValueError` for a number without a unit, which upstream takes for nanoseconds, and for zero.
+    Raises `ValueError` for zero, and for a number without a unit, which upstream reads as nanoseconds.
     """
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(
-            f"invalid duration {text!r}: write a positive number with a unit (ns us ms s m h), as in 1h30m"
-        )
-    total = sum((Fraction(number) * _UNITS[unit] for number, unit in parts), Fraction())
+        raise ValueError(f"invalid duration {text!r}: use a positive number with a unit (ns us ms s m h), as in 1h30m")
+    total = sum(Fraction(number) * _NANOSECONDS[unit] for number, unit in parts)
     if total <= 0:
         raise ValueError(f"invalid duration {text!r}: must be greater than zero")
-    return float(total)
+    return float(Fraction(total) / 10**9)
 
 
 class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Settings of the hostname controller; durations are texts in Go's syntax."""
+    """Settings of the hostname controller; durations are strings in Go's syntax."""
 
     k8s_manifest_ns: str = "lease"
     prune_interval: str = "10m"
@@ -62,7 +51,7 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
     event_failure_limit: int = 3
     ignore_list_entry_limit: int = 131072
     ignore_list_age_limit: str = "726h"
-    rest_address: str = "0.0.0.0"  # noqa: S104 - upstream's default, since the provider asks from another pod
+    rest_address: str = "0.0.0.0"  # noqa: S104 - upstream's default: the provider runs in another pod
     rest_port: int = 8080
     ingress_mode: str = "ingress"
     gateway_name: str = "akash-gateway"
@@ -78,7 +67,7 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
     bech32_prefix: str = "akash"
 
     def __post_init__(self) -> None:
-        """Refuse what could never work; the message names the key."""
+        """Reject invalid settings; the message names the key."""
         for field in _DURATIONS:
             try:
                 parse_duration(getattr(self, field))
@@ -96,16 +85,16 @@ class HostnameSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"
         self.routes()
 
     def seconds(self, field: str) -> float:
-        """Give a duration, named as the attribute, in seconds."""
+        """Return the duration in the named attribute, in seconds."""
         return parse_duration(getattr(self, field))
 
     @property
     def forgives(self) -> bool:
-        """Whether another version of its Manifest takes a lease off the ignore list."""
+        """Whether a changed Manifest removes its lease from the ignore list."""
         return self.ignore_list_forgive == "manifest-change"
 
     def routes(self) -> Routes:
-        """Give the kind of route that is written; `ValueError` with upstream's text for a mode that can not work."""
+        """Return the kind of route to write; raises `ValueError` with upstream's text for an invalid mode."""
         if self.ingress_mode == "ingress":
             return IngressRoutes()
         if self.ingress_mode != "gateway-api":

@@ -1,64 +1,131 @@
-"""What the controller of one host remembers: the map, the ignore list, the pages, and what it has said already."""
+"""The state of the controller in one host: connected hostnames, ignore list, pages, and past reports."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost_hostname.claims import read_claim
 from ctrlhost_hostname.errors import InvalidClaimError, InvalidConnectionError
-from ctrlhost_hostname.hostnames import ManagedHostname, ManagedHostnames
 from ctrlhost_hostname.ignore_list import IgnoreList
 from ctrlhost_hostname.lease import LabelError
 from ctrlhost_hostname.metrics import HostnameMetrics
-from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES
-from ctrlhost_hostname.prepared import PreparedPages
-from ctrlhost_hostname.routes import as_mapping
+from ctrlhost_hostname.pages import IGNORE_LIST, MANAGED_HOSTNAMES, PreparedPages, go_time, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import ctrlhost
+    from ctrlhost_hostname.lease import LeaseID
     from ctrlhost_hostname.settings import HostnameSettings
 
-_REMEMBERED = 16384
+_MAX_REPORTS = 16384
+
+
+@dataclass(frozen=True)
+class ManagedHostname:
+    """One connected hostname; `last_update` is in seconds since the epoch, None for a route found at start."""
+
+    lease: LeaseID
+    service_name: str
+    external_port: int
+    last_update: float | None = None
+
+
+class ManagedHostnames:
+    """The connected hostnames of this process.
+
+    All methods may be called from any thread. `changed` is called, without the lock, after every change.
+    """
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        """Start empty."""
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._entries: dict[str, ManagedHostname] = {}
+
+    def __len__(self) -> int:
+        """Return the number of connected hostnames."""
+        with self._lock:
+            return len(self._entries)
+
+    def get(self, hostname: str) -> ManagedHostname | None:
+        """Return the entry of a hostname, or None."""
+        with self._lock:
+            return self._entries.get(hostname)
+
+    def rebuild(self, entries: dict[str, ManagedHostname]) -> None:
+        """Replace the whole content."""
+        with self._lock:
+            self._entries = dict(entries)
+        self._changed()
+
+    def set(self, hostname: str, entry: ManagedHostname) -> None:
+        """Set the entry of a hostname."""
+        with self._lock:
+            self._entries[hostname] = entry
+        self._changed()
+
+    def drop(self, hostname: str) -> bool:
+        """Remove a hostname, whichever lease holds it, and return whether it was present."""
+        with self._lock:
+            if self._entries.pop(hostname, None) is None:
+                return False
+        self._changed()
+        return True
+
+    def to_json(self) -> bytes:
+        """Encode the map for `/managed-hostnames`."""
+        with self._lock:
+            entries: dict[str, Any] = {
+                hostname: {
+                    "LeaseID": entry.lease.as_json(),
+                    "Namespace": entry.lease.namespace,
+                    "ExternalPort": entry.external_port,
+                    "ServiceName": entry.service_name,
+                    "LastUpdate": go_time(entry.last_update),
+                }
+                for hostname, entry in self._entries.items()
+            }
+        return to_json(entries)
 
 
 class OncePerVersion:
-    """Says of each version of an object once that something is to be reported about it."""
+    """Limits reports about an object to one per version."""
 
     def __init__(self) -> None:
-        """Start with nothing reported."""
+        """Start without reports."""
         self._lock = threading.Lock()
         self._seen: OrderedDict[tuple[str, str, str], str] = OrderedDict()
 
     def first(self, live: ctrlhost.Object) -> bool:
-        """Say whether this version of the object was not asked about before."""
+        """Return whether this is the first report about this version of the object."""
         key = (live.kind, live.namespace, live.name)
         with self._lock:
             if self._seen.get(key) == live.resource_version:
                 return False
             self._seen[key] = live.resource_version
             self._seen.move_to_end(key)
-            if len(self._seen) > _REMEMBERED:
+            if len(self._seen) > _MAX_REPORTS:
                 self._seen.popitem(last=False)
             return True
 
 
 class OperatorState:
-    """The plugin's state in one host. Everything in it may be used from any thread."""
+    """The plugin's state in one host, for use from any thread."""
 
     def __init__(self, plugin: ctrlhost.PluginContext) -> None:
-        """Make the state of a fresh process: an empty map, an empty ignore list, pages without data."""
+        """Start with an empty map, an empty ignore list and pages without data."""
         settings: HostnameSettings = plugin.settings
         self.settings = settings
         self.routes = settings.routes()
         self.clock = plugin.clock
         self.log = plugin.log
         self.pages = PreparedPages(plugin.clock)
-        managed_page = self.pages.add(MANAGED_HOSTNAMES, self._managed_json)
-        ignore_page = self.pages.add(IGNORE_LIST, self._ignored_json)
+        managed_page = self.pages.add(MANAGED_HOSTNAMES, lambda: self.hostnames.to_json())  # noqa: PLW0108 - set below
+        ignore_page = self.pages.add(IGNORE_LIST, lambda: self.ignore_list.to_json())  # noqa: PLW0108 - set below
         self.hostnames = ManagedHostnames(managed_page.flag)
         self.ignore_list = IgnoreList(
             plugin.clock,
@@ -74,53 +141,39 @@ class OperatorState:
             flagged=self.ignore_list.flagged_count,
         )
         self.invalid = OncePerVersion()
-        self.left_alone = OncePerVersion()
+        self.kept = OncePerVersion()
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
         self._any_claim = False
-        self._warned = False
+        self._error_logged = False
         self._orphans: dict[str, float] = {}
         self._conflicts: dict[str, tuple[str, ...]] = {}
 
-    def _managed_json(self) -> bytes:
-        return self.hostnames.to_json()
+    def rebuild(self, routes: Iterable[ctrlhost.Object], hosts: Iterable[ctrlhost.Object]) -> None:
+        """Rebuild the map from the live routes and note which hostnames are claimed; both caches must have synced.
 
-    def _ignored_json(self) -> bytes:
-        return self.ignore_list.to_json()
-
-    def begin(self, live: list[ctrlhost.Object], hosts: list[ctrlhost.Object]) -> None:
-        """Begin with full caches: make the map from the routes, and remember which hostnames are claimed.
-
-        A route that is none of ours is reported and left out of the map.
+        A route that the controller cannot have written is reported and left out.
         """
         for host in hosts:
             self.note_any_claim()
             try:
-                claim = read_claim(host.name, as_mapping(host.get("spec")), "", self.settings.bech32_prefix)
+                self.note_claim(read_claim(host, self.settings.bech32_prefix).hostname)
             except InvalidClaimError:
                 continue
-            self.note_claim(claim.hostname)
         entries: dict[str, ManagedHostname] = {}
-        for route in live:
+        for route in routes:
             try:
                 found = self.routes.connection(route)
             except (LabelError, InvalidConnectionError) as error:
                 self.report_invalid(route, "connection", error)
                 continue
             entries[found.hostname] = ManagedHostname(found.lease, found.service_name, found.service_port)
-            self.log.info(
-                "found a connected hostname",
-                extra={
-                    "hostname": found.hostname,
-                    "lease": str(found.lease),
-                    "service": found.service_name,
-                    "port": found.service_port,
-                },
-            )
+            fields = {"lease": str(found.lease), "service": found.service_name, "port": found.service_port}
+            self.log.info("found connected hostname", extra={"hostname": found.hostname, **fields})
         self.hostnames.rebuild(entries)
 
     def every(self, interval: str, work: Callable[[], object]) -> Callable[[threading.Event], None]:
-        """Give a task that does `work` after each interval, named as the setting; upstream's timers wait first too."""
+        """Return a task that calls `work` after each interval, named as the setting; like upstream, it waits first."""
         seconds = self.settings.seconds(interval)
 
         def run(stop: threading.Event) -> None:
@@ -130,58 +183,55 @@ class OperatorState:
         return run
 
     def report_invalid(self, live: ctrlhost.Object, reason: str, error: Exception) -> None:
-        """Log and count an object that can not be used, once per version."""
+        """Log and count an invalid object, once per version."""
         if self.invalid.first(live):
             self.metrics.invalid_objects.labels(live.kind, reason).inc()
-            self.log.warning(
-                "object can not be used: %s",
-                error,
-                extra={"kind": live.kind, "object": live.key, "reason": reason},
-            )
+            fields = {"kind": live.kind, "object": live.key, "reason": reason}
+            self.log.warning("skipping invalid object: %s", error, extra=fields)
 
     def note_claim(self, hostname: str) -> None:
-        """Remember that a valid ProviderHost claims the hostname."""
+        """Note that a valid ProviderHost claims the hostname."""
         with self._lock:
             self._claimed.add(hostname)
             self._orphans.pop(hostname, None)
 
     def note_any_claim(self) -> None:
-        """Remember that there are ProviderHosts at all, so that the namespace looked at can not be a wrong one."""
+        """Note that a ProviderHost exists, so `k8s-manifest-ns` is not the wrong namespace."""
         with self._lock:
             self._any_claim = True
 
     def may_collect_unseen(self) -> bool:
-        """Say whether this process has seen a ProviderHost; the first time that it has not is an error in the log."""
+        """Return whether this process has seen a ProviderHost; log an error the first time that it has not."""
         with self._lock:
-            if self._any_claim or self._warned:
+            if self._any_claim or self._error_logged:
                 return self._any_claim
-            self._warned = True
+            self._error_logged = True
         self.log.error(
-            "managed routes exist, but no ProviderHost does; nothing is removed, check k8s-manifest-ns",
+            "managed routes exist, but no ProviderHost does; keeping all routes: check k8s-manifest-ns",
             extra={"manifest_namespace": self.settings.k8s_manifest_ns},
         )
         return False
 
     def was_claimed(self, hostname: str) -> bool:
-        """Say whether this process saw a valid claim for the hostname, which is gone if there is none now."""
+        """Return whether this process has seen a valid claim for the hostname."""
         with self._lock:
             return hostname in self._claimed
 
     def forget(self, hostname: str) -> None:
-        """Drop what is remembered of a hostname that has neither claim nor route."""
+        """Drop the notes about a hostname that has neither claim nor route."""
         with self._lock:
             self._claimed.discard(hostname)
             self._orphans.pop(hostname, None)
 
     def grace_left(self, hostname: str) -> float:
-        """Give the seconds until a route that was never seen claimed may be removed; the first call starts the time."""
+        """Return the seconds until a route without any seen claim may be removed; the first call starts the timer."""
         now = self.clock.now()
         with self._lock:
             first_seen = self._orphans.setdefault(hostname, now)
         return first_seen + self.settings.seconds("gc_grace") - now
 
     def note_conflict(self, hostname: str, losers: tuple[str, ...]) -> bool:
-        """Remember which ProviderHosts do not get the hostname, and say whether they are others than before."""
+        """Note which ProviderHosts do not get the hostname, and return whether that changed."""
         with self._lock:
             before = self._conflicts.get(hostname, ())
             if losers:

@@ -1,4 +1,4 @@
-"""Addresses as they stand in `status.loadBalancer.ingress`: made plain, compared, written down."""
+"""The addresses in `status.loadBalancer.ingress`: normalised, compared, logged."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
-#: One element of the list, with nothing in it that is empty.
+#: One element of the list, without empty fields.
 Entry: TypeAlias = dict[str, Any]
 Entries: TypeAlias = tuple[Entry, ...]
 
 
 def is_ip(text: str) -> bool:
-    """Say whether Go's parser takes the text for an IP address; it knows no zones, prefixes or octal numbers."""
+    """Return whether Go's parser accepts the text as an IP address: no zones, prefixes or octal numbers."""
     if "%" in text:
         return False
     try:
@@ -24,9 +24,9 @@ def is_ip(text: str) -> bool:
 
 
 def normalise(raw: Any) -> Entries:
-    """Give a list of the API without what is empty, without what names no address, and each address once, in order.
+    """Return the addresses in a list of the API, each once and in order, without empty fields and entries.
 
-    Fields that an Ingress has no place for, such as `ipMode`, are left out. What is no list is an empty one.
+    Fields that an Ingress lacks, such as `ipMode`, are dropped. Anything but a list counts as empty.
     """
     entries: dict[str, Entry] = {}
     for one in raw if _is_list(raw) else ():
@@ -50,21 +50,18 @@ def _entry(raw: Mapping[str, Any]) -> Entry:
 
 
 def fingerprint(entries: Iterable[Entry]) -> str:
-    """Give a text that two lists share if, and only if, they name the same addresses, in whatever order."""
+    """Return a text that two lists share if, and only if, they have the same addresses in any order."""
     return json.dumps(sorted(_canonical(entry) for entry in entries))
 
 
 def same(one: Iterable[Entry], other: Iterable[Entry]) -> bool:
-    """Say whether two lists, both made plain, name the same addresses; the order and an IP's spelling do not count."""
+    """Return whether two normalised lists have the same addresses, in any order and spelling of IPs."""
     return fingerprint(one) == fingerprint(other)
 
 
-def told(entries: Sequence[Entry]) -> str:
-    """Name a list in a log line, by its first address; empty when there is none."""
-    if not entries:
-        return ""
-    first: str = entries[0].get("ip") or entries[0]["hostname"]
-    return first
+def summary(entries: Sequence[Entry]) -> str:
+    """Return the first address of a list for log lines; empty if there is none."""
+    return str(entries[0].get("ip") or entries[0]["hostname"]) if entries else ""
 
 
 def _canonical(entry: Entry) -> str:

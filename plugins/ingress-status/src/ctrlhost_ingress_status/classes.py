@@ -1,4 +1,4 @@
-"""Which Ingresses are ours, by their class."""
+"""The classes of Ingresses, and which of them are ours."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ctrlhost.cache import Object
+    from ctrlhost import Object
 
 VENDOR_ANNOTATION = "projectcontour.io/ingress.class"
 LEGACY_ANNOTATION = "kubernetes.io/ingress.class"
 DEFAULT_ANNOTATION = "ingressclass.kubernetes.io/is-default-class"
-#: The class that is ours when none is configured, beside no class at all.
+#: Ours without configured classes, beside Ingresses without a class.
 DEFAULT_CLASS = "contour"
 
 
 def effective_class(annotations: Mapping[str, str], field: str | None, vendor: str = VENDOR_ANNOTATION) -> str:
-    """Give an Ingress's class: of the annotations the first that is present, if it says anything; else the field."""
+    """Return an Ingress's class: the first annotation that is present, unless it is empty; else the field."""
     for key in (vendor, LEGACY_ANNOTATION):
         if key in annotations:
             return annotations[key] or field or ""
@@ -27,7 +27,7 @@ def effective_class(annotations: Mapping[str, str], field: str | None, vendor: s
 
 @dataclass(frozen=True, slots=True)
 class IngressClass:
-    """What of an IngressClass tells whose it is."""
+    """The fields of an IngressClass that decide whose it is."""
 
     name: str
     controller: str
@@ -42,14 +42,14 @@ class IngressClass:
 
 @dataclass(frozen=True, slots=True)
 class ClassRules:
-    """What the settings say of classes. `controller` is empty where IngressClass objects are not looked at."""
+    """The settings about classes. With an empty `controller`, IngressClass objects are ignored."""
 
     names: Sequence[str] = ()
     controller: str = ""
     unclassed_if_default: bool = False
 
     def ours(self, classes: Iterable[IngressClass] = ()) -> frozenset[str]:
-        """Give the effective classes that are ours; `""` stands for Ingresses without a class."""
+        """Return the effective classes that are ours; `""` stands for Ingresses without a class."""
         ours = set(self.names) if self.names else {"", DEFAULT_CLASS}
         if self.controller:
             mine = [one for one in classes if one.controller == self.controller]

@@ -1,4 +1,4 @@
-"""Noticing that somebody else keeps changing a status back, and leaving it alone for a while."""
+"""Detects that another writer keeps changing a status back, and pauses writes to it."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ctrlhost import Request
 
-#: So many changes by others within the window are mended; one more, and the object is left alone.
+#: Changes by others that are corrected within the window; after one more, writes pause.
 EDITS = 5
 WINDOW = 600.0
-FIRST_PAUSE = 60.0
-LONGEST_PAUSE = 1800.0
+FIRST_PAUSE, MAX_PAUSE = 60.0, 1800.0
 _SWEEP_AT = 1000
 
 
 @dataclass(slots=True)
 class _Fight:
     edits: list[float] = field(default_factory=list)
-    #: How often the object was left alone without peace since.
+    #: The number of pauses in a row.
     rounds: int = 0
     until: float = 0.0
 
 
 class Contention:
-    """Counts what others changed, per key. Safe to use from any thread; times are the clock's seconds."""
+    """Counts the changes of others per key. Thread-safe; times are the clock's seconds."""
 
     def __init__(self) -> None:
-        """Know of no fight."""
+        """Start without contested objects."""
         self._fights: dict[Request, _Fight] = {}
         self._lock = threading.Lock()
 
     def edited(self, key: Request, now: float) -> bool:
-        """Note that somebody replaced what stood in the status rightly; True when the object is left alone from now."""
+        """Record that another writer replaced a right status, and return whether writes pause from now on."""
         with self._lock:
             self._sweep(now)
             fight = self._fights.setdefault(key, _Fight())
@@ -46,24 +45,24 @@ class Contention:
             fight.edits.append(now)
             if not fight.rounds and len(fight.edits) <= EDITS:
                 return False
-            fight.until = now + min(FIRST_PAUSE * 2**fight.rounds, LONGEST_PAUSE)
-            # More rounds would make the pause no longer.
+            fight.until = now + min(FIRST_PAUSE * 2**fight.rounds, MAX_PAUSE)
+            # Further rounds would not lengthen the pause.
             fight.rounds = min(fight.rounds + 1, 16)
             fight.edits.clear()
             return True
 
     def pause(self, key: Request, now: float) -> float:
-        """Give for how many seconds the object is still left alone."""
+        """Return for how many seconds writes to the object still pause."""
         fight = self._fights.get(key)
         return max(0.0, fight.until - now) if fight else 0.0
 
     def forget(self, key: Request) -> None:
-        """Drop what is known of an object that is gone."""
+        """Drop the state of a deleted object."""
         with self._lock:
             self._fights.pop(key, None)
 
     def contested(self, now: float) -> list[Request]:
-        """Give the objects that are left alone now."""
+        """Return the objects whose writes pause now."""
         with self._lock:
             return [key for key, fight in self._fights.items() if now < fight.until]
 

@@ -1,4 +1,4 @@
-"""What every Ingress of ours should say, as the parts of the plugin share it."""
+"""The status that every Ingress of ours should have, shared by the parts of the plugin."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """What is to be done about one Ingress."""
+    """The action for one Ingress."""
 
-    #: It is not ours, or nothing is known that it should say.
+    #: It is not ours, or no address is known.
     LEAVE = auto()
-    #: It says what it should.
+    #: It has the right addresses.
     RIGHT = auto()
     WRITE = auto()
     CLEAR = auto()
 
 
 class Desired:
-    """The value of the moment. Each attribute is replaced as a whole, so that any thread may read it."""
+    """The current state. Each attribute is replaced as a whole, so that any thread may read it."""
 
     def __init__(self, ours: frozenset[str]) -> None:
-        """Know the classes and no address."""
+        """Start with the classes and no address."""
         self.ours = ours
         self.known: Known | None = None
-        #: While statuses are cleared, the mark of the list that is; empty otherwise.
+        #: While statuses are cleared, the mark of the list to remove; empty otherwise.
         self.clearing = ""
-        #: Between the hooks that say so; workers and events are heard only then.
+        #: Between the hooks for election and deposition; otherwise workers and predicates do nothing.
         self.elected = False
 
     def verdict(self, class_name: str, mark: str, known: Known | None) -> Verdict:
-        """Judge an Ingress by its class and the mark of the addresses that it says, against what is known.
+        """Judge an Ingress by its class and the mark of its addresses, against the known address.
 
-        `known` is given, so that who acts on the verdict acts by the same address.
+        `known` is an argument, so that the caller acts on the same address.
         """
         if known is None or class_name not in self.ours:
             return Verdict.LEAVE

@@ -1,4 +1,4 @@
-"""Where the address comes from: the Services that are followed, or the settings."""
+"""Discovery of the address, from the followed Services or the settings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
-from ctrlhost_ingress_status.addresses import normalise, told
+from ctrlhost_ingress_status.addresses import normalise, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.cache import Object
+    from ctrlhost import Object
     from ctrlhost_ingress_status.addresses import Entries
     from ctrlhost_ingress_status.desired import Desired
     from ctrlhost_ingress_status.metrics import StatusMetrics
@@ -23,7 +23,7 @@ READS = ("spec.type", "spec.clusterIP", "status.loadBalancer")
 
 
 class Discovery:
-    """Keeps the one current address. `publish` is called after each change, when this replica leads."""
+    """Keeps the current address, and calls `publish` after each change while this replica leads."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Discovery:
         metrics: StatusMetrics,
         publish: Callable[[], None],
     ) -> None:
-        """Know nothing yet."""
+        """Start without an address."""
         self._log, self._clock = plugin.log, plugin.clock
         self._state, self._clearing, self._desired = state, clearing, desired
         self._metrics, self._publish = metrics, publish
@@ -44,7 +44,7 @@ class Discovery:
         self._enqueue: dict[ServiceRef, Callable[[ctrlhost.Request], None]] = {}
 
     def follow(self, plugin: ctrlhost.PluginContext, refs: tuple[ServiceRef, ...]) -> None:
-        """Watch these Services, one object each."""
+        """Watch these Services, each as a single object."""
         for number, ref in enumerate(refs):
             self._found[ref] = None
             source = ctrlhost.For(
@@ -55,22 +55,22 @@ class Discovery:
                 reads=READS,
             )
             self._enqueue[ref] = plugin.add_controller(
-                f"address-{number}" if number else "address", self._look(ref), source, needs_leader=False
+                f"address-{number}" if number else "address", self._reconciler(ref), source, needs_leader=False
             ).enqueue
 
     def fixed(self, entries: Entries, source: str) -> None:
-        """Know these addresses once and for all."""
+        """Put these addresses in force permanently."""
         self._state.observe(entries, self._clock.now())
         self._state.settle(source, self._clock.now())
         self._in_force(source)
 
-    def look(self) -> None:
-        """Look at each Service once, there may be no event of one that does not exist."""
+    def enqueue_all(self) -> None:
+        """Reconcile each Service once, since a missing one has no event."""
         for ref, enqueue in self._enqueue.items():
             enqueue(ctrlhost.Request(ref.name, ref.namespace))
 
     def elected(self) -> None:
-        """Begin a term: what is known is published, what is held off is put in force at once."""
+        """Start a term: publish the known address, and put one that is held off in force at once."""
         with self._lock:
             self._desired.elected = True
             self._state.elected()
@@ -78,14 +78,14 @@ class Discovery:
             if (known := self._state.known) is not None:
                 self._clearing.note(known)
                 self._publish()
-        self.look()
+        self.enqueue_all()
 
     def deposed(self) -> None:
-        """End a term; what was published stays where it is."""
+        """End a term; what is published stays."""
         with self._lock:
             self._desired.elected = False
 
-    def _look(self, ref: ServiceRef) -> Callable[[ctrlhost.Context, ctrlhost.Request], ctrlhost.Result | None]:
+    def _reconciler(self, ref: ServiceRef) -> Callable[[ctrlhost.Context, ctrlhost.Request], ctrlhost.Result | None]:
         def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
             if (request.namespace, request.name) != tuple(ref):
                 return None
@@ -95,7 +95,7 @@ class Discovery:
         return reconcile
 
     def observe(self, ref: ServiceRef, service: Object | None) -> float:
-        """Take note of a Service as it is, None for absent, and give the seconds until something becomes due."""
+        """Record the current Service, None if missing, and return the seconds until something is due."""
         with self._lock:
             self._found[ref] = addresses_of(service)
             self._kinds[ref] = kind_of(service)
@@ -107,7 +107,7 @@ class Discovery:
             return self._next(now)
 
     def _settle(self) -> None:
-        """Put in force what is due, and publish it; expects the lock."""
+        """Put in force and publish what is due; expects the lock."""
         source, now = ", ".join(map(str, self._found)), self._clock.now()
         if self._state.settle(source, now):
             self._in_force(source)
@@ -115,7 +115,7 @@ class Discovery:
         known = self._state.known
         if self._desired.elected and not self._desired.clearing and now >= self._clearing.due(known):
             self._desired.clearing = self._clearing.published
-            self._log.warning("%s has had no address for long, so what was published is removed", source)
+            self._log.warning("%s has no address any longer: removing what was published", source)
             self._publish()
 
     def _in_force(self, source: str) -> None:
@@ -125,37 +125,37 @@ class Discovery:
         self._desired.clearing = ""
         self._desired.known = known
         self._metrics.changes.inc()
-        self._tell(known, source)
+        self._log_address(known, source)
         if self._desired.elected:
             self._clearing.note(known)
             self._publish()
 
-    def _tell(self, known: Known, source: str) -> None:
+    def _log_address(self, known: Known, source: str) -> None:
         if known.entries:
-            self._log.info("the address is %s, %d in all, from %s", told(known.entries), len(known.entries), source)
+            self._log.info("the address is %s, %d in all, from %s", summary(known.entries), len(known.entries), source)
             return
         kinds = ", ".join(f"{ref} ({kind})" for ref, kind in self._kinds.items())
         self._log.warning(
-            "there is no address to publish: %s. Set `ingress-status-address` if it is reached in another way", kinds
+            "no address to publish: %s; set ingress-status-address if there is one that no Service has", kinds
         )
 
     def _next(self, now: float) -> float:
         due = self._state.due()
         if self._desired.elected and not self._desired.clearing:
             due = min(due, self._clearing.due(self._state.known))
-        # A moment past the end, so that rounding does not bring it there too early.
+        # A moment later, so that rounding does not make it too early.
         return due - now + 0.001 if due < math.inf else math.inf
 
 
 def addresses_of(service: Object | None) -> Entries:
-    """Give the addresses that a Service was assigned; of no Service there are none."""
+    """Return the addresses assigned to a Service; none for a missing one."""
     if service is None or service.kind != "Service":
         return ()
     return normalise(service.get_path("status", "loadBalancer", "ingress", default=()))
 
 
 def kind_of(service: Object | None) -> str:
-    """Say what sort of Service it is, for people."""
+    """Return the type of a Service for log lines."""
     if service is None:
         return "absent"
     spec: Any = service.get("spec") or {}

@@ -1,4 +1,4 @@
-"""The plugin's metrics. No name of an Ingress is a label, since there may be many thousands."""
+"""The plugin's metrics. Names of Ingresses are no labels, since there may be many thousands."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ REASONS = ("gone", "replaced", "conflict", "invalid", "forbidden", "throttled", 
 
 
 class StatusMetrics:
-    """Counters that the writer moves, and gauges that are worked out when somebody asks."""
+    """Counters for the writer, and gauges that are computed by each scrape."""
 
     def __init__(self, registry: CollectorRegistry, kind: str, desired: Desired) -> None:
-        """Register everything, each series at zero."""
+        """Register all metrics, each series at zero."""
         self._desired = desired
         self.count_objects: Callable[[], Mapping[str, int]] = dict
         prefix = "ctrlhost_status_update"
@@ -30,64 +30,63 @@ class StatusMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labelnames=("kind", *labels), registry=registry)
 
-        # The series are looked up here and not at each write.
-        self._total = counter(prefix, "Statuses that were looked at to be updated").labels(kind)
-        succeeded = counter(f"{prefix}_success", "Updates that came to a good end, needless ones included")
+        # The series are resolved once, not at each write.
+        self._total = counter(prefix, "Updates of statuses, with needless ones").labels(kind)
+        succeeded = counter(f"{prefix}_success", "Updates that succeeded, with needless ones")
         self._success = succeeded.labels(kind)
         self._noop = counter(f"{prefix}_noop", "Updates that were needless, since the status was right").labels(kind)
-        self._conflict = counter(f"{prefix}_conflict", "Tries that met a newer object").labels(kind)
+        self._conflict = counter(f"{prefix}_conflict", "Tries that failed on a newer object").labels(kind)
         failed = counter(f"{prefix}_failed", "Updates that failed, by reason", "reason")
         self._failed = {reason: failed.labels(kind, reason) for reason in REASONS}
         seconds = Histogram(
             f"{prefix}_duration_seconds",
-            "How long an update took, with the waits between its tries",
+            "Duration of updates, with the waits between tries",
             labelnames=("kind", "error"),
             registry=registry,
         )
         self._seconds, self._seconds_of_failures = seconds.labels(kind, "false"), seconds.labels(kind, "true")
-        self.changes = Counter(
-            "ctrlhost_ingress_status_address_changes", "Addresses that were put in force", registry=registry
-        )
-        self.contested = Counter(
-            "ctrlhost_ingress_status_contested", "Times an object was left alone for a while", registry=registry
-        )
+        prefix = "ctrlhost_ingress_status"
+        self.changes = Counter(f"{prefix}_address_changes", "Addresses that came into force", registry=registry)
+        self.contested = Counter(f"{prefix}_contested", "Pauses of writes to contested objects", registry=registry)
         registry.register(self)
 
-    def begun(self) -> None:
-        """Count an update that is taken up."""
+    def started(self) -> None:
+        """Count the start of an update."""
         self._total.inc()
 
     def conflict(self) -> None:
-        """Count a try that met a newer object."""
+        """Count a try that failed on a newer object."""
         self._conflict.inc()
 
     def needless(self) -> None:
-        """Count a status that was right when it was looked at."""
+        """Count a status that was right already."""
         self._total.inc()
         self.ended(0.0, needless=True)
 
     def ended(self, seconds: float, *, needless: bool = False) -> None:
-        """Count an update that came to a good end."""
+        """Count an update that succeeded."""
         self._success.inc()
         if needless:
             self._noop.inc()
         self._seconds.observe(seconds)
 
     def failed(self, seconds: float, reason: str) -> None:
-        """Count an update that was given up, or that begins anew after a while."""
+        """Count an update that was dropped, or that is retried after a back-off."""
         self._failed[reason].inc()
         self._seconds_of_failures.observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the gauges; called by a scrape, from any thread."""
+        """Return the gauges; called by a scrape, from any thread."""
         known = self._desired.known
         yield GaugeMetricFamily(
             "ctrlhost_ingress_status_addresses",
-            "Addresses to publish, -1 as long as nothing is known",
+            "Addresses to publish; -1 before any is known",
             value=len(known.entries) if known else -1,
         )
         objects = GaugeMetricFamily(
-            "ctrlhost_ingress_status_objects", "Objects by what they say, or whose they are", labels=("state",)
+            "ctrlhost_ingress_status_objects",
+            "Objects by whether they are right and ours",
+            labels=("state",),
         )
         for state, count in self.count_objects().items():
             objects.add_metric((state,), count)

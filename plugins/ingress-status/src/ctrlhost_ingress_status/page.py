@@ -1,4 +1,4 @@
-"""The page of the plugin: what is published and how far it has come, for people and as JSON."""
+"""The plugin's page: what is published and how far it has come, as HTML and as JSON."""
 
 from __future__ import annotations
 
@@ -6,39 +6,32 @@ import html
 import json
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+from starlette.responses import HTMLResponse, Response
 
-    Message = MutableMapping[str, Any]
-    App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>ingress-status</title>
 <style>body{{font:15px/1.5 system-ui;margin:2rem}}td,th{{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}}
 </style><h1>Addresses of Ingresses</h1><table>{rows}</table></html>"""
 
 
-def page(report: Callable[[], dict[str, Any]]) -> App:
-    """Make the ASGI application; `report` gives what it shows."""
+def page(report: Callable[[], dict[str, Any]]) -> ASGIApp:
+    """Create the ASGI application; `report` returns its content."""
 
-    async def app(
-        scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-    ) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        shown = report()
         if scope["path"].endswith(".json"):
-            kind, body = b"application/json", json.dumps(shown, indent=2)
+            response = Response(json.dumps(report(), indent=2), media_type="application/json")
         else:
-            kind, body = b"text/html; charset=utf-8", _html(shown)
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
-        await send({"type": "http.response.body", "body": body.encode()})
+            rows = "".join(f"<tr><th>{html.escape(name)}<td>{_cell(value)}</tr>" for name, value in report().items())
+            response = HTMLResponse(_PAGE.format(rows=rows))
+        await response(scope, receive, send)
 
     return app
-
-
-def _html(shown: dict[str, Any]) -> str:
-    rows = "".join(f"<tr><th>{html.escape(name)}<td>{_cell(value)}</tr>" for name, value in shown.items())
-    return _PAGE.format(rows=rows)
 
 
 def _cell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The plugin's settings, under the names that upstream's flags have."""
+"""The plugin's settings, under the names of upstream's flags."""
 
 from __future__ import annotations
 
@@ -15,125 +15,125 @@ from ctrlhost_ingress_status.static import static_entries
 
 DEFAULT_SERVICE = "envoy"
 DEFAULT_NAMESPACE = "projectcontour"
-#: Where a pod's manifest says which namespace it is in, as upstream's does.
+#: Set by a pod's manifest to the namespace that it runs in, like upstream's.
 NAMESPACE_VARIABLE = "CONTOUR_NAMESPACE"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class ServiceRef(NamedTuple):
-    """Which Service to follow."""
+    """A Service to follow."""
 
     namespace: str
     name: str
 
     def __str__(self) -> str:
-        """Write it as `namespace/name`."""
+        """Return `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
 
 class IngressStatusSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """What an operator may choose; an empty text is a setting that is not set."""
+    """The settings of the plugin; an empty text counts as unset."""
 
     ingress_status_address: str = ""
-    """Addresses to publish, as a comma list; no Service is followed then."""
+    """Addresses to publish, separated by commas; no Service is followed then."""
 
     envoy_service_name: str = ""
-    """The Service to follow; `envoy` if not set."""
+    """The Service to follow; default `envoy`."""
 
     envoy_service_namespace: str = ""
-    """Its namespace; if not set `$CONTOUR_NAMESPACE`, else `projectcontour`."""
+    """Its namespace; default `$CONTOUR_NAMESPACE`, else `projectcontour`."""
 
     envoy_services: tuple[str, ...] = ()
-    """Several Services as `namespace/name`, instead of the one; their addresses are published in this order."""
+    """Several Services as `namespace/name` instead; their addresses are published in this order."""
 
     ingress_class_name: str | tuple[str, ...] = ""
-    """The classes that are ours; if not set, `contour` and Ingresses without a class."""
+    """The classes that are ours; default `contour` and Ingresses without a class."""
 
     class_mode: Literal["name", "controller"] = "name"
     """`controller` also takes the classes whose IngressClass object names `ingress-class-controller`."""
 
     ingress_class_controller: str = ""
-    """What those objects have in `spec.controller`."""
+    """The `spec.controller` of those objects."""
 
     match_unclassed_if_default: bool = False
-    """Take Ingresses without a class, if one of those objects is the cluster's default."""
+    """Ingresses without a class are ours if one of those objects is the cluster's default."""
 
     vendor_annotation: str = VENDOR_ANNOTATION
-    """The annotation that comes before `kubernetes.io/ingress.class`."""
+    """The annotation that takes precedence over `kubernetes.io/ingress.class`."""
 
     on_empty: Literal["keep", "clear"] = "keep"
-    """What becomes of published addresses once there is none any more."""
+    """Whether published addresses stay when there are no longer any."""
 
     clear_grace: Duration = Duration("5m")
-    """How long there must have been none before `clear` clears."""
+    """Time without an address after which `clear` removes them."""
 
     address_holdoff: Duration = Duration("1s")
-    """How long an address must stand before it is published."""
+    """Time for which an address must be stable before it is published."""
 
     address_holdoff_max: Duration = Duration("5s")
-    """How long one that keeps changing is held off at most."""
+    """Time limit for holding off an address that keeps changing."""
 
     status_qps: float = 20.0
     """Status writes per second; 0 for no limit."""
 
     status_burst: int = 40
-    """How many of them may go out at once, after a rest."""
+    """Status writes at once after a quiet period."""
 
     status_workers: int = 4
-    """How many are under way at once."""
+    """Status writes in flight at once."""
 
     write_method: Literal["patch", "update"] = "patch"
-    """`update` for clusters whose role has no `patch`."""
+    """`update` for roles without `patch`."""
 
     watch_namespaces: tuple[str, ...] = ()
-    """Namespaces to look for Ingresses in; none means all."""
+    """Namespaces whose Ingresses are watched; empty for all."""
 
     def __post_init__(self) -> None:
-        """Refuse what can never work, all at once where there may be several."""
+        """Reject settings that cannot work."""
         if self.ingress_status_address:
             try:
                 static_entries(self.ingress_status_address)
             except ValueError as error:
                 raise ValueError(f"ingress-status-address: {error}") from None
         if (self.class_mode == "controller") != bool(self.ingress_class_controller):
-            raise ValueError("`class-mode: controller` and `ingress-class-controller` go together")
+            raise ValueError("`class-mode: controller` and ingress-class-controller require each other")
         if self.match_unclassed_if_default and self.class_mode != "controller":
-            raise ValueError("`match-unclassed-if-default` has a meaning in `class-mode: controller` only")
+            raise ValueError("match-unclassed-if-default requires `class-mode: controller`")
         if not self.vendor_annotation.strip():
             raise ValueError("vendor-annotation must not be blank")
         if not 0 <= self.status_qps < math.inf or self.status_burst < 1 or self.status_workers < 1:
             raise ValueError(
-                "status-qps must be a number from 0 on, status-burst and status-workers must be at least 1"
+                "status-qps must be finite and at least 0, status-burst and status-workers must be at least 1"
             )
         if self.address_holdoff_max < self.address_holdoff:
             raise ValueError("address-holdoff-max must not be less than address-holdoff")
         if any(not name for name in self._class_names()):
-            raise ValueError("ingress-class-name has an empty item")
+            raise ValueError("ingress-class-name must not have empty items")
         for ref in self.services():
             if not _NAME.fullmatch(ref.namespace) or not _NAME.fullmatch(ref.name):
-                raise ValueError(f"`{ref}` does not name a Service: it takes a namespace and a name")
+                raise ValueError(f"invalid Service `{ref}`: must be `namespace/name`")
 
     @property
     def is_static(self) -> bool:
-        """Whether the addresses stand in the settings."""
+        """Whether the addresses are in the settings."""
         return bool(self.ingress_status_address)
 
     @property
     def ambiguous(self) -> bool:
-        """Whether both addresses and a Service were given; the addresses win."""
+        """Whether both addresses and a Service are set; the addresses take precedence."""
         service = self.envoy_service_name or self.envoy_service_namespace or self.envoy_services
         return self.is_static and bool(service)
 
     def services(self) -> tuple[ServiceRef, ...]:
-        """Give the Services to follow, in the order in which their addresses are published."""
+        """Return the Services to follow, in the order in which their addresses are published."""
         if self.envoy_services:
-            parted = [text.partition("/") for text in dict.fromkeys(self.envoy_services)]
-            return tuple(ServiceRef(namespace.strip(), name.strip()) for namespace, _, name in parted)
+            parts = [text.partition("/") for text in dict.fromkeys(self.envoy_services)]
+            return tuple(ServiceRef(namespace.strip(), name.strip()) for namespace, _, name in parts)
         namespace = self.envoy_service_namespace or os.environ.get(NAMESPACE_VARIABLE) or DEFAULT_NAMESPACE
         return (ServiceRef(namespace, self.envoy_service_name or DEFAULT_SERVICE),)
 
     def class_rules(self) -> ClassRules:
-        """Give what decides which Ingresses are ours."""
+        """Return the rules that decide which Ingresses are ours."""
         return ClassRules(self._class_names(), self.ingress_class_controller, self.match_unclassed_if_default)
 
     def _class_names(self) -> tuple[str, ...]:

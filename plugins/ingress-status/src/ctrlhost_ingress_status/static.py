@@ -1,4 +1,4 @@
-"""The static list of addresses in the settings: how it is read, and what is wrong with it."""
+"""The static list of addresses in the settings: parsing and validation."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ if TYPE_CHECKING:
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST_NAME = 253
-#: What the API server's lenient parser takes for an IPv4 address, leading zeros and all.
+#: What the API server's lenient parser accepts as an IPv4 address, with leading zeros.
 _LIKE_IP = re.compile(r"0*(25[0-5]|2[0-4]\d|1?\d?\d)(\.0*(25[0-5]|2[0-4]\d|1?\d?\d)){3}", re.ASCII)
 
 
 def items(text: str) -> list[str]:
-    """Split a comma list; white space around items does not count, and neither do empty items."""
+    """Split a comma-separated list; white space around items and empty items are ignored."""
     return [item for part in text.split(",") if (item := part.strip())]
 
 
 def parse(text: str) -> list[Entry]:
-    """Read a comma list of IP addresses and host names, each kept as it is written; nothing is checked."""
+    """Parse a comma-separated list of IP addresses and host names, in their spelling and without validation."""
     return [{"ip": item} if is_ip(item) else {"hostname": item} for item in items(text)]
 
 
 def static_entries(text: str) -> Entries:
-    """Read the setting, each address once; ValueError names every item that the API server would refuse.
+    """Parse the setting, each address once; ValueError names every item that the API server would refuse.
 
-    A text that names nothing is an error as well, since it can only be a mistake.
+    A text without an address is an error as well, since it can only be a mistake.
     """
     wrong = [f"{item!r} {why}" for item in items(text) if (why := _wrong(item))]
     if wrong:
         raise ValueError("; ".join(wrong))
     entries = normalise(parse(text))
     if not entries:
-        raise ValueError(f"{text!r} names no address; leave the setting out to follow the Service")
+        raise ValueError(f"{text!r} names no address; omit the setting to follow the Service")
     return entries
 
 
 def duplicates(text: str) -> list[str]:
-    """Give the items that repeat an address further left, in whatever spelling."""
+    """Return the items that repeat an earlier address, in any spelling."""
     seen: set[str] = set()
     again = []
     for item, entry in zip(items(text), parse(text), strict=True):
@@ -54,7 +54,7 @@ def duplicates(text: str) -> list[str]:
 
 
 def mapped(text: str) -> list[str]:
-    """Give the items that are IPv4 addresses in the guise of IPv6, which newer API servers refuse."""
+    """Return the IPv4 addresses in the form of IPv6, which newer API servers refuse."""
     return [item for item in items(text) if is_ip(item) and getattr(ip_address(item), "ipv4_mapped", None) is not None]
 
 
@@ -66,5 +66,5 @@ def _wrong(item: str) -> str | None:
     if len(item) > _LONGEST_NAME:
         return f"is longer than {_LONGEST_NAME} characters"
     if not _SUBDOMAIN.fullmatch(item):
-        return "is neither an IP address nor a host name in lower case"
+        return "is neither an IP address nor a lower-case host name"
     return None

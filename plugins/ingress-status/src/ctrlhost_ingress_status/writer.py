@@ -1,54 +1,160 @@
-"""Bringing one object's status in line: the only place that writes."""
+"""Updates of one object's status, the only place that writes, and the state of those that failed."""
 
 from __future__ import annotations
 
+import random
+import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter
 from ctrlhost_ingress_status.addresses import fingerprint
 from ctrlhost_ingress_status.desired import Verdict
-from ctrlhost_ingress_status.failures import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.cache import Object
+    from ctrlhost import Object, Request
     from ctrlhost_ingress_status.addresses import Entries
     from ctrlhost_ingress_status.contention import Contention
     from ctrlhost_ingress_status.desired import Desired
-    from ctrlhost_ingress_status.failures import Attempt, Failures
-    from ctrlhost_ingress_status.lanes import Lanes
     from ctrlhost_ingress_status.metrics import StatusMetrics
     from ctrlhost_ingress_status.state import Known
-    from ctrlhost_ingress_status.target import Target
+    from ctrlhost_ingress_status.target import IngressTarget
+    from ctrlhost_ingress_status.write_budget import WriteBudget
 
-#: How soon to look again when this replica stopped leading and was not told yet that it is over.
+#: Seconds until the next try, when this replica lost its lease but its term has not ended yet.
 _DOUBTFUL = 1.0
+#: Waits after the first, second and third conflict in a row, in seconds; after the fourth the object is backed off.
+CONFLICT_WAITS = (0.01, 0.05, 0.25)
+_JITTER = 0.1
+_BASE_WAIT, _MAX_WAIT = 0.005, 60.0
+_FORBIDDEN_BASE_WAIT, _FORBIDDEN_MAX_WAIT = 1.0, 300.0
+_LOG_INTERVAL = 60.0
+
+
+def reason_of(error: Exception) -> str:
+    """Return the reason of an error, for metrics and rules."""
+    if not isinstance(error, ctrlhost.ApiError):
+        return "connection"
+    if isinstance(error, ctrlhost.NotFound):
+        return "gone"
+    if isinstance(error, (ctrlhost.Invalid, ctrlhost.Conflict)) and _is_about_uid(error):
+        return "replaced"
+    words = {409: "conflict", 422: "invalid", 403: "forbidden", 429: "throttled", 503: "throttled"}
+    return words.get(error.status, "server")
+
+
+def _is_about_uid(error: ctrlhost.ApiError) -> bool:
+    """Return whether the server refused because another object has the name by now."""
+    fields = [str(cause.get("field", "")) for cause in error.causes]
+    return "metadata.uid" in fields or "metadata.uid" in str(error) or "UID in precondition" in str(error)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An unfinished update of one object."""
+
+    started: float
+    conflicts: int = 0
+
+
+class Failures:
+    """The state of objects whose update failed; nothing of the others. Thread-safe.
+
+    Only the worker of an object uses its state, so only the log intervals need a lock.
+    """
+
+    def __init__(self) -> None:
+        """Start without failures."""
+        self._back_off = ItemExponentialFailureRateLimiter(_BASE_WAIT, _MAX_WAIT)
+        self._forbidden = ItemExponentialFailureRateLimiter(_FORBIDDEN_BASE_WAIT, _FORBIDDEN_MAX_WAIT)
+        self._open: dict[Request, Attempt] = {}
+        #: What the server will refuse again: the address by its number, for the object in this version.
+        self._refused: dict[Request, tuple[int, str]] = {}
+        self._logged: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def attempt(self, key: Request, now: float) -> tuple[Attempt, bool]:
+        """Return the object's open update, or a new one, and whether it is new."""
+        known = self._open.get(key)
+        if known is not None:
+            return known, False
+        attempt = self._open[key] = Attempt(now)
+        return attempt, True
+
+    def opened(self, key: Request) -> Attempt | None:
+        """Return the object's open update, if it has one."""
+        return self._open.get(key)
+
+    def close(self, key: Request) -> None:
+        """End the object's update; its back-off stays."""
+        self._open.pop(key, None)
+
+    def forget(self, key: Request) -> None:
+        """Drop the state of an object that is right, gone, or not ours."""
+        self._open.pop(key, None)
+        self._refused.pop(key, None)
+        self._back_off.forget(key)
+        self._forbidden.forget(key)
+
+    def refuse(self, key: Request, number: int, version: str) -> None:
+        """Record that the server refuses this address permanently, for this version of the object."""
+        self._refused[key] = number, version
+
+    def refused(self, key: Request, number: int, version: str) -> bool:
+        """Return whether the server would refuse a retry."""
+        return self._refused.get(key) == (number, version)
+
+    def conflicted(self, attempt: Attempt) -> float | None:
+        """Return the wait before the next try; None after the last one."""
+        attempt.conflicts += 1
+        if attempt.conflicts > len(CONFLICT_WAITS):
+            return None
+        jitter = 1.0 + random.random() * _JITTER  # noqa: S311 - only keeps tries of several objects apart
+        return CONFLICT_WAITS[attempt.conflicts - 1] * jitter
+
+    def wait(self, key: Request, reason: str, error: Exception) -> float:
+        """Return the seconds until the object is retried."""
+        asked = error.retry_after if isinstance(error, ctrlhost.ApiError) else None
+        if asked:
+            return asked
+        return (self._forbidden if reason == "forbidden" else self._back_off).when(key)
+
+    def may_log(self, reason: str, now: float) -> bool:
+        """Return whether a minute has passed since the last log line with this reason."""
+        with self._lock:
+            last = self._logged.get(reason)
+            if last is not None and now - last < _LOG_INTERVAL:
+                return False
+            self._logged[reason] = now
+            return True
 
 
 class Writer:
-    """The reconciler, and what decides which events are worth its while."""
+    """The reconciler, and the predicate that selects its events."""
 
     def __init__(
         self,
         plugin: ctrlhost.PluginContext,
-        target: Target,
+        target: IngressTarget,
         desired: Desired,
-        lanes: Lanes,
+        budget: WriteBudget,
         metrics: StatusMetrics,
         failures: Failures,
         contention: Contention,
     ) -> None:
-        """Write what is desired, within the lanes' budget."""
+        """Write what is desired, within the budget."""
         self._log, self._clock, self._events = plugin.log, plugin.clock, plugin.events
         self._by_update = plugin.settings.write_method == "update"
-        self._target, self._desired, self._lanes = target, desired, lanes
+        self._target, self._desired, self._budget = target, desired, budget
         self._metrics, self._failures, self._contention = metrics, failures, contention
-        #: When a write was refused for want of a right last; None once one went through.
+        #: Since when writes are forbidden; None after a successful one.
         self.forbidden_since: float | None = None
 
     def wakes(self, old: Object | None, new: Object | None) -> bool:
-        """Say whether a change needs the worker; without that every write would bring another look."""
+        """Return whether a change needs the worker; otherwise every write would cause another reconcile."""
         if new is None:
             if old is not None:
                 self._drop(ctrlhost.Request(old.name, old.namespace))
@@ -65,16 +171,16 @@ class Writer:
         return verdict is not Verdict.LEAVE
 
     def reconcile(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
-        """Write one object's status if it is not what it should be by now."""
+        """Write one object's status if it is wrong by now."""
         if not ctx.leading or not self._desired.elected:
-            self._lanes.leave(request)
-            # A term that is over begins with a pass of its own; a doubt that passes must not lose the key.
+            self._budget.leave(request)
+            # A new term starts with a pass over all objects; within a term, a doubt must not lose the key.
             return ctrlhost.Result(requeue_after=_DOUBTFUL) if self._desired.elected else None
         obj = ctx.get(request)
         if obj is None or obj.deletion_timestamp is not None:
             self._drop(request)
             return None
-        # Read once: what is decided by one address is not written with another.
+        # Read once, so that the verdict and the write use the same address.
         known = self._desired.known
         verdict = self._verdict(obj, known)
         if known is None or verdict is Verdict.LEAVE:
@@ -84,22 +190,17 @@ class Writer:
             self._needless(request)
             return None
         if self._failures.refused(request, known.number, obj.resource_version):
-            self._lanes.leave(request)
+            self._budget.leave(request)
             return None
         now = self._clock.now()
         if pause := self._contention.pause(request, now):
-            self._lanes.leave(request)
+            self._budget.leave(request)
             return ctrlhost.Result(requeue_after=pause)
-        if wait := self._lanes.take(request, now, slow=ctx.priority < 0):
+        if wait := self._budget.take(request, now, bulk=ctx.priority < 0):
             return ctrlhost.Result(requeue_after=wait)
         attempt, new = self._failures.attempt(request, now)
         if new:
-            self._metrics.begun()
-        return self._write(ctx, request, obj, known, attempt)
-
-    def _write(
-        self, ctx: ctrlhost.Context, request: ctrlhost.Request, obj: Object, known: Known, attempt: Attempt
-    ) -> ctrlhost.Result | None:
+            self._metrics.started()
         try:
             needless = self._send(ctx, obj, known.entries or None, attempt)
         except ctrlhost.NotLeading:
@@ -113,7 +214,7 @@ class Writer:
         return None
 
     def _send(self, ctx: ctrlhost.Context, obj: Object, entries: Entries | None, attempt: Attempt) -> bool:
-        """Send the request, and say whether there was no need of one after all."""
+        """Send the request, and return whether it turned out to be needless."""
         target = self._target
         if not self._by_update:
             patch = target.patch(obj.uid, entries)
@@ -121,7 +222,7 @@ class Writer:
             return False
         base = obj.to_dict()
         if attempt.conflicts:
-            # The cache may be what was refused, so ask the server.
+            # The cache may still have the refused version.
             base = ctx.client.get(target.api_version, target.kind, obj.name, obj.namespace)
             if base["metadata"]["uid"] != obj.uid:
                 raise ctrlhost.NotFound(f"{obj.namespace}/{obj.name} is another object by now")
@@ -147,30 +248,30 @@ class Writer:
         self._failures.close(request)
         if reason == "invalid":
             self._failures.refuse(request, number, obj.resource_version)
-            self._log.error("%s: the server refuses the address: %s", name, _told(error))
-            self._events.warning(obj, "InvalidAddress", f"The address is refused: {_told(error)}", action="Publish")
+            self._log.error("%s: the server refuses the address: %s", name, _detail(error))
+            self._events.warning(obj, "InvalidAddress", f"The address is refused: {_detail(error)}", action="Publish")
             return None
         if reason == "forbidden":
             self.forbidden_since = now if self.forbidden_since is None else self.forbidden_since
         wait = self._failures.wait(request, reason, error)
         if self._failures.may_log(reason, now):
-            self._log.warning("%s: the status was not written: %s", name, _told(error))
+            self._log.warning("%s: cannot write the status: %s", name, _detail(error))
         return ctrlhost.Result(requeue_after=wait)
 
     def _verdict(self, obj: Object, known: Known | None) -> Verdict:
         return self._desired.verdict(self._target.class_of(obj), self._target.mark(obj), known)
 
     def _was_right(self, old: Object, new: Object, known: Known | None) -> bool:
-        """Say whether it was somebody else who made the status wrong, for an object that was ours before and is."""
+        """Return whether another writer made the status wrong, of an object that was and is ours."""
         return old.uid == new.uid and self._verdict(old, known) is Verdict.RIGHT
 
     def _edited(self, obj: Object) -> None:
         if not self._contention.edited(ctrlhost.Request(obj.name, obj.namespace), self._clock.now()):
             return
         self._metrics.contested.inc()
-        self._log.warning("%s: another writer keeps changing the status, leaving it alone for a while", obj.key)
-        told = "Another controller keeps changing status.loadBalancer; is the class of this Ingress claimed twice?"
-        self._events.warning(obj, "IngressStatusContested", told, action="Publish")
+        self._log.warning("%s: another writer keeps changing the status; pausing writes to it", obj.key)
+        note = "Another controller keeps changing status.loadBalancer; is the class of this Ingress claimed twice?"
+        self._events.warning(obj, "IngressStatusContested", note, action="Publish")
 
     def _needless(self, request: ctrlhost.Request) -> None:
         attempt = self._failures.opened(request)
@@ -181,7 +282,7 @@ class Writer:
         self._settled(request)
 
     def _settled(self, request: ctrlhost.Request) -> None:
-        self._lanes.leave(request)
+        self._budget.leave(request)
         self._failures.forget(request)
 
     def _drop(self, request: ctrlhost.Request) -> None:
@@ -189,8 +290,8 @@ class Writer:
         self._contention.forget(request)
 
 
-def _told(error: Exception) -> str:
-    """Give an error with the fields that it is about."""
+def _detail(error: Exception) -> str:
+    """Return an error with the fields that it is about."""
     causes: tuple[Mapping[str, Any], ...] = getattr(error, "causes", ())
     fields = ", ".join(dict.fromkeys(str(cause["field"]) for cause in causes if cause.get("field")))
     return f"{error} ({fields})" if fields and fields not in str(error) else str(error)

@@ -1,12 +1,12 @@
-"""The naming controller, a ctrlhost plugin: who may have which name among the CustomResourceDefinitions of a group."""
+"""The naming controller, a ctrlhost plugin: arbitrates the names of the CustomResourceDefinitions of a group."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import ctrlhost
-from ctrlhost_naming.builtin import has_own_controller
 from ctrlhost_naming.decision import Mode
+from ctrlhost_naming.names import has_own_controller
 from ctrlhost_naming.settings import NamingSettings
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ __all__ = ["NamingSettings"]
 
 @ctrlhost.hookimpl
 def ctrlhost_settings() -> type[NamingSettings]:
-    """Give the plugin's settings."""
+    """Return the type of the plugin's settings."""
     return NamingSettings
 
 
 @ctrlhost.hookimpl
 def ctrlhost_permissions(settings: NamingSettings) -> Iterable[ctrlhost.Permission]:
-    """Ask for rights to write only where something is written."""
-    if settings.how is Mode.OBSERVE:
+    """Request write rights in the modes that write."""
+    if settings.mode is Mode.OBSERVE:
         return ()
     return (
         ctrlhost.Permission("apiextensions.k8s.io", ["customresourcedefinitions/status"], ["patch"]),
@@ -43,11 +43,11 @@ def ctrlhost_setup(plugin: ctrlhost.PluginContext) -> None:
 
 @ctrlhost.hookimpl
 def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
-    """Refuse to be a second naming controller unless told to."""
+    """Refuse to be a second naming controller unless `force` is set."""
     settings: NamingSettings = plugin.settings
-    if settings.how is Mode.ENFORCE and not settings.force and has_own_controller(plugin.client):
+    if settings.mode is Mode.ENFORCE and not settings.force and has_own_controller(plugin.client):
         raise ctrlhost.PluginError(
             plugin.name,
-            "the API server has a naming controller of its own, so `naming` does not start in mode enforce",
-            hint="use `--set naming.mode=repair` or observe, or `--set naming.force=true` if you know that it is off",
+            "the API server has its own naming controller, so `naming` does not start in mode enforce",
+            hint="use `--set naming.mode=repair` or observe, or `--set naming.force=true` if it is known to be off",
         )

@@ -1,4 +1,4 @@
-"""The conditions of a CustomResourceDefinition that have to do with its names."""
+"""The conditions of a CustomResourceDefinition that concern its names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ESTABLISHED = "Established"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a condition says; when it began to say so is not part of it."""
+    """A condition without its transition time."""
 
     type: str
     status: str
@@ -30,7 +30,7 @@ INVALID_CA_BUNDLE = Condition(ESTABLISHED, "False", "InvalidCABundle", "The conv
 
 
 def find(conditions: Sequence[Mapping[str, Any]], type_: str) -> Condition | None:
-    """Give the first condition of that type."""
+    """Return the first condition of that type."""
     for raw in conditions:
         if raw.get("type") == type_:
             return Condition(type_, raw.get("status") or "", raw.get("reason") or "", raw.get("message") or "")
@@ -38,5 +38,5 @@ def find(conditions: Sequence[Mapping[str, Any]], type_: str) -> Condition | Non
 
 
 def is_true(condition: Condition | None) -> bool:
-    """Say whether a condition is there and True."""
+    """Return whether a condition exists and is True."""
     return condition is not None and condition.status == "True"

@@ -1,4 +1,4 @@
-"""What the plugin keeps of one CustomResourceDefinition."""
+"""The cached facts about one CustomResourceDefinition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _USUAL = {c: c for c in (NO_CONFLICTS, NOT_ACCEPTED, INSTALLING, INITIAL_NAMES_A
 
 @dataclass(frozen=True, slots=True)
 class Crd:
-    """The names of one CustomResourceDefinition and what its status says about them."""
+    """The names of one CustomResourceDefinition and the conditions that concern them."""
 
     name: str
     group: str
@@ -42,7 +42,7 @@ class Crd:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Crd:
-        """Read a cached object or what the server answered."""
+        """Read a cached object or the server's answer."""
         meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
         requested, accepted = Names.of(spec.get("names")), Names.of(status.get("acceptedNames"))
         conditions = status.get("conditions") or ()
@@ -53,7 +53,7 @@ class Crd:
             resource_version=meta.get("resourceVersion") or "",
             created=meta.get("creationTimestamp") or "",
             requested=requested,
-            # Nearly every CRD has what it asks for, and there may be thousands: keep one copy.
+            # Nearly every CRD has the names it requests, and there may be thousands of CRDs: keep one copy.
             accepted=requested if accepted == requested else accepted,
             names_accepted=_shared(find(conditions, NAMES_ACCEPTED)),
             established=_shared(find(conditions, ESTABLISHED)),
@@ -61,15 +61,15 @@ class Crd:
 
     @property
     def satisfied(self) -> bool:
-        """Whether the CRD has every name that it asks for, whatever the condition says."""
+        """Whether the CRD has every requested name, whatever the condition says."""
         return self.requested == self.accepted
 
 
 def group_of(key: str) -> str:
-    """Give what follows the first dot of a CRD's name, empty where there is none."""
+    """Return the part of a CRD's name after the first dot, empty if there is none."""
     return key.partition(".")[2]
 
 
 def _shared(condition: Condition | None) -> Condition | None:
-    """Give the module's own copy of the usual conditions."""
+    """Return the module's own copy of a usual condition."""
     return None if condition is None else _USUAL.get(condition, condition)

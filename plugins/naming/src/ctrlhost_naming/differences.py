@@ -1,4 +1,4 @@
-"""What stands in a status beside what should stand there, and for how long it has been so."""
+"""Findings: how statuses differ from the expected ones, and for how long."""
 
 from __future__ import annotations
 
@@ -10,43 +10,42 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ctrlhost_naming.calculation import Refusal
     from ctrlhost_naming.crd import Crd
-    from ctrlhost_naming.decision import Decision
+    from ctrlhost_naming.decision import Decision, Refusal
     from ctrlhost_naming.index import NameIndex
     from ctrlhost_naming.names import Field
 
 
-class Kind(enum.Enum):
-    """What is the matter with a CustomResourceDefinition."""
+class Finding(enum.Enum):
+    """The problem of a CustomResourceDefinition."""
 
     PENDING = "pending"
-    """Nobody has looked at its names yet."""
+    """No controller has judged its names yet."""
     CONFLICT = "conflict"
-    """It asks for names that another holds; its author or the other's must act."""
+    """It requests names that another CRD holds; one of their authors must act."""
     SELF_CONFLICT = "self_conflict"
-    """It asks for a name that it holds itself in another field."""
+    """It requests a name that it holds itself in another field."""
     CYCLE = "cycle"
-    """It waits for one that waits, perhaps by way of others, for it."""
+    """It waits for a CRD that waits, perhaps through others, for it."""
     STALE_CONDITION = "stale_condition"
-    """It has all its names, and its condition says otherwise."""
+    """It has all its names, but its condition is not True."""
     DRIFT = "drift"
-    """Its status is not what its names and those of its group give."""
+    """Its status does not follow from its names and those of its group."""
     DOUBLE_OWNER = "double_owner"
-    """A name of it was accepted for another one too."""
+    """One of its names is accepted for another CRD too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A requested name, the field that it is for, and who holds it."""
+    """A refused name, its field, and the CRDs that hold it."""
 
     field: Field
     name: str
     owners: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Say it in words, for logs, events and the page."""
-        return f'{self.field.label} "{self.name}" held by {", ".join(self.owners) or "nobody any more"}'
+        """Return the text for logs, events and the page."""
+        return f'{self.field.label} "{self.name}" held by {", ".join(self.owners) or "no CRD"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +53,48 @@ class Difference:
     """One finding. `since` is on the host's clock, in seconds."""
 
     crd: str
-    kind: Kind
+    kind: Finding
     since: float
     blocked: tuple[Blocked, ...] = ()
     cycle: tuple[str, ...] = ()
-    """The CRDs that wait for each other, this one among them."""
+    """The CRDs that wait for each other, including this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    kind: Kind
+    kind: Finding
     since: float
     group: str
     refusals: tuple[Refusal, ...]
 
 
-def classify(crd: Crd, decision: Decision, contested: bool) -> Kind | None:
-    """Say what is the matter with one CRD, as far as it can be told from that one."""
+def classify(crd: Crd, decision: Decision, contested: bool) -> Finding | None:
+    """Return the finding for one CRD, as far as that CRD alone shows it."""
     if contested:
-        return Kind.DOUBLE_OWNER
+        return Finding.DOUBLE_OWNER
     if crd.names_accepted is None:
-        return Kind.PENDING
+        return Finding.PENDING
     if decision.calculation is None:
         return None
     if crd.satisfied:
-        return Kind.STALE_CONDITION
+        return Finding.STALE_CONDITION
     if decision.differs:
-        return Kind.DRIFT
-    return Kind.CONFLICT if decision.calculation.refusals else None
+        return Finding.DRIFT
+    return Finding.CONFLICT if decision.calculation.refusals else None
 
 
 class Ledger:
     """The findings of all CRDs. Methods may be called from any thread."""
 
     def __init__(self, index: NameIndex, grace: float) -> None:
-        """Report what has lasted for `grace` seconds."""
+        """Report findings that have lasted for `grace` seconds."""
         self._index = index
         self._grace = grace
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
 
-    def record(self, crd: Crd, kind: Kind | None, refusals: tuple[Refusal, ...], now: float) -> float:
-        """Keep the finding of the latest look; give the seconds until it may be reported, 0 where that is now."""
+    def record(self, crd: Crd, kind: Finding | None, refusals: tuple[Refusal, ...], now: float) -> float:
+        """Record the latest finding; return the seconds until it may be reported."""
         with self._lock:
             if kind is None:
                 self._entries.pop(crd.name, None)
@@ -106,47 +105,46 @@ class Ledger:
             return max(0.0, since + self._grace - now)
 
     def forget(self, key: str) -> None:
-        """Drop the finding of a CRD that is gone."""
+        """Drop the finding of a deleted CRD."""
         with self._lock:
             self._entries.pop(key, None)
 
     def report(self, now: float) -> list[Difference]:
-        """Give what has lasted long enough, with the owners of blocked names as they are now, by CRD."""
+        """Return the findings that have lasted long enough, by CRD, with the current owners of refused names."""
         with self._lock:
             entries = dict(self._entries)
         blocked = {key: self.blocked(entry.group, entry.refusals) for key, entry in entries.items()}
         waits = {
             key: {owner for one in blocked[key] for owner in one.owners}
             for key, entry in entries.items()
-            if entry.kind is Kind.CONFLICT
+            if entry.kind is Finding.CONFLICT
         }
-        cycles = {key: tuple(sorted(part)) for part in mutual(waits) if len(part) > 1 for key in part}
+        cycles = {key: tuple(sorted(part)) for part in strongly_connected(waits) if len(part) > 1 for key in part}
         contested = {
             owner for group, space, name in self._index.contested() for owner in self._index.owners(group, space, name)
         }
         found = []
         for key, entry in sorted(entries.items()):
-            if entry.since + self._grace > now or (entry.kind is Kind.DOUBLE_OWNER and key not in contested):
+            if entry.since + self._grace > now or (entry.kind is Finding.DOUBLE_OWNER and key not in contested):
                 continue
             kind = entry.kind
-            if kind is Kind.CONFLICT and key in waits[key]:
-                kind = Kind.SELF_CONFLICT
-            elif kind is Kind.CONFLICT and key in cycles:
-                kind = Kind.CYCLE
-            found.append(
-                Difference(key, kind, entry.since, blocked[key], cycles.get(key, ()) if kind is Kind.CYCLE else ())
-            )
+            if kind is Finding.CONFLICT and key in waits[key]:
+                kind = Finding.SELF_CONFLICT
+            elif kind is Finding.CONFLICT and key in cycles:
+                kind = Finding.CYCLE
+            cycle = cycles[key] if kind is Finding.CYCLE else ()
+            found.append(Difference(key, kind, entry.since, blocked[key], cycle))
         return found
 
     def blocked(self, group: str, refusals: Iterable[Refusal]) -> tuple[Blocked, ...]:
-        """Say who holds the names that were refused."""
+        """Return the refused names with their current owners."""
         return tuple(
             Blocked(one.field, one.name, self._index.owners(group, one.field.space, one.name)) for one in refusals
         )
 
 
-def mutual(waits: Mapping[str, set[str]]) -> list[set[str]]:
-    """Give the sets of nodes that can all reach each other (Tarjan's algorithm, without recursion)."""
+def strongly_connected(waits: Mapping[str, set[str]]) -> list[set[str]]:
+    """Return the strongly connected components (Tarjan's algorithm, without recursion)."""
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []

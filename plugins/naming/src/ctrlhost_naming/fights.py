@@ -1,4 +1,4 @@
-"""Noticing that somebody else writes the same conditions with other rules, and giving in."""
+"""Detect another writer of the same conditions with different rules, and give up."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ if TYPE_CHECKING:
     from ctrlhost_naming.crd import Crd
 
 ROUNDS = 3
-"""So many foreign changes of one CRD within the window are borne; one more is a fight."""
+"""The number of foreign changes of one CRD within the window that are tolerated; one more is a fight."""
 WINDOW = 60.0
 """Seconds."""
 
 
 class FightGuard:
-    """Counts foreign changes of what this plugin wrote. Methods may be called from any thread."""
+    """Counts foreign changes of this plugin's writes. Methods may be called from any thread."""
 
     def __init__(self) -> None:
-        """Start at peace."""
+        """Start without fights."""
         self._lock = threading.Lock()
         self._written: dict[str, Condition] = {}
         self._changes: dict[str, deque[float]] = {}
-        self._lost: set[str] = set()
+        self._given_up: set[str] = set()
 
-    def wrote(self, key: str, condition: Condition) -> None:
-        """Remember what NamesAccepted says after an own write."""
+    def record_write(self, key: str, condition: Condition) -> None:
+        """Record NamesAccepted after an own write."""
         with self._lock:
             self._written[key] = condition
 
-    def contradicted(self, crd: Crd, wanted: Condition, now: float) -> bool:
-        """Before a write, say whether it would repeat what somebody else has undone once too often; then give up.
+    def is_fight(self, crd: Crd, wanted: Condition, now: float) -> bool:
+        """Return whether a write would repeat what another writer undid too often; if so, give up the group.
 
-        What counts is that the very condition that was written before is about to be written again. A status that
-        somebody else wrote first, or that follows from other names, is no fight.
+        A change counts if the condition of the last write is about to be written again. It does not count if the other
+        writer was first, or if the condition follows from other names.
         """
         with self._lock:
             if self._written.get(crd.name) != wanted or crd.names_accepted == wanted:
@@ -46,16 +46,16 @@ class FightGuard:
                 changes.popleft()
             if len(changes) <= ROUNDS:
                 return False
-            self._lost.add(crd.group)
+            self._given_up.add(crd.group)
             return True
 
-    def lost(self, group: str) -> bool:
-        """Say whether nothing is written any more for the CRDs of a group."""
+    def has_given_up(self, group: str) -> bool:
+        """Return whether the CRDs of a group are no longer written."""
         with self._lock:
-            return group in self._lost
+            return group in self._given_up
 
     def forget(self, key: str) -> None:
-        """Drop what is known of a CRD that is gone."""
+        """Drop the records of a deleted CRD."""
         with self._lock:
             self._written.pop(key, None)
             self._changes.pop(key, None)

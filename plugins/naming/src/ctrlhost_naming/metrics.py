@@ -1,4 +1,4 @@
-"""The plugin's metrics. No name of a CRD is a label, since there may be thousands."""
+"""The plugin's metrics. CRD names are not labels, since there may be thousands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
-from ctrlhost_naming.differences import Kind
+from ctrlhost_naming.differences import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,27 +26,27 @@ STATES = ("accepted", "conflict", "pending")
 
 
 class NamingMetrics:
-    """Counters that the controller moves, and gauges that are worked out when somebody asks."""
+    """Counters of the controller, and gauges that are computed by each scrape."""
 
     def __init__(self, registry: CollectorRegistry, index: NameIndex, ledger: Ledger, clock: Clock) -> None:
-        """Register everything, each series at zero."""
+        """Register all metrics, each series at zero."""
         self._index, self._ledger, self._clock = index, ledger, clock
         self.syncs = Counter(
-            "ctrlhost_naming_syncs", "Looks at one CRD, by outcome", labelnames=("result",), registry=registry
+            "ctrlhost_naming_syncs", "Reconciles of one CRD, by outcome", labelnames=("result",), registry=registry
         )
         self.requeues = Counter(
             "ctrlhost_naming_requeues",
-            "CRDs looked at again because a name they wait for changed hands",
+            "CRDs requeued because the owner of a name they wait for changed",
             labelnames=("cause",),
             registry=registry,
         )
         self.fights = Counter(
             "ctrlhost_naming_fights",
-            "Groups given up because somebody else kept changing the status",
+            "Groups given up because another writer kept changing the status",
             registry=registry,
         )
         self.seconds = Histogram(
-            "ctrlhost_naming_sync_seconds", "How long a look at one CRD took, writes included", registry=registry
+            "ctrlhost_naming_sync_seconds", "Duration of the reconcile of one CRD, including writes", registry=registry
         )
         for result in RESULTS:
             self.syncs.labels(result)
@@ -55,7 +55,7 @@ class NamingMetrics:
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the gauges; called by a scrape, from any thread."""
+        """Return the gauges; called by a scrape, from any thread."""
         states: Tally[str] = Tally()
         reasons: Tally[str] = Tally()
         for crd in self._index.crds():
@@ -66,7 +66,7 @@ class NamingMetrics:
             else:
                 states["conflict"] += 1
                 reasons[crd.names_accepted.reason] += 1
-        crds = GaugeMetricFamily("ctrlhost_naming_crds", "CRDs by what NamesAccepted says", labels=("state",))
+        crds = GaugeMetricFamily("ctrlhost_naming_crds", "CRDs by NamesAccepted", labels=("state",))
         for state in STATES:
             crds.add_metric((state,), states[state])
         yield crds
@@ -77,9 +77,7 @@ class NamingMetrics:
             conflicts.add_metric((reason,), count)
         yield conflicts
         found = Tally(difference.kind for difference in self._ledger.report(self._clock.now()))
-        differences = GaugeMetricFamily(
-            "ctrlhost_naming_differences", "CRDs with which something is the matter, by kind", labels=("kind",)
-        )
-        for kind in Kind:
+        differences = GaugeMetricFamily("ctrlhost_naming_differences", "CRDs with a finding, by kind", labels=("kind",))
+        for kind in Finding:
             differences.add_metric((kind.value,), found[kind])
         yield differences

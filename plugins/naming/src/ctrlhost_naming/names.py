@@ -1,4 +1,4 @@
-"""The names of a CustomResourceDefinition, as wanted in `spec.names` and as in force in `status.acceptedNames`."""
+"""The names of a CustomResourceDefinition, and whether the API server arbitrates them itself."""
 
 from __future__ import annotations
 
@@ -9,38 +9,44 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ctrlhost import Client
+
+HOOK = "start-apiextensions-controllers"
+"""The start-up step in /readyz of a server that runs the controllers of CustomResourceDefinitions."""
+
 
 class Space(enum.Enum):
-    """A name space of a group. A name of the one never conflicts with a name of the other."""
+    """A name space of a group. Names in different spaces never conflict."""
 
     RESOURCES = "R"
-    """What stands in URLs and on kubectl's command line: plural, singular, short names."""
+    """Plural, singular and short names, as used in URLs and by kubectl."""
     KINDS = "K"
-    """What stands in manifests: kind and list kind."""
+    """Kind and list kind, as used in manifests."""
 
     # Members are compared by identity, and hashed several times per name of every CRD.
     __hash__ = object.__hash__
 
 
 class Field(enum.Enum):
-    """A field of `spec.names` that is arbitrated: its name there, its space, and the reason of a conflict in it."""
+    """A field of `spec.names` that is arbitrated."""
 
-    PLURAL = ("plural", Space.RESOURCES, "PluralConflict")
-    SINGULAR = ("singular", Space.RESOURCES, "SingularConflict")
-    SHORT_NAMES = ("shortName", Space.RESOURCES, "ShortNamesConflict")
-    KIND = ("kind", Space.KINDS, "KindConflict")
-    LIST_KIND = ("listKind", Space.KINDS, "ListKindConflict")
+    PLURAL = ("plural", Space.RESOURCES, "PluralConflict", "plural")
+    SINGULAR = ("singular", Space.RESOURCES, "SingularConflict", "singular")
+    SHORT_NAMES = ("shortName", Space.RESOURCES, "ShortNamesConflict", "short_names")
+    KIND = ("kind", Space.KINDS, "KindConflict", "kind")
+    LIST_KIND = ("listKind", Space.KINDS, "ListKindConflict", "list_kind")
 
-    def __init__(self, label: str, space: Space, reason: str) -> None:
-        """Keep what messages call the field, the space its names are in, and the reason for NamesAccepted."""
+    def __init__(self, label: str, space: Space, reason: str, attribute: str) -> None:
+        """Set the word for messages, the name space, the reason of a conflict, and the attribute of `Names`."""
         self.label = label
         self.space = space
         self.reason = reason
+        self.attribute = attribute
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """One set of names; what is missing is empty. Lists keep their order and their duplicates."""
+    """The names in `spec.names` or `status.acceptedNames`; missing ones are empty. Lists keep order and duplicates."""
 
     plural: str = ""
     singular: str = ""
@@ -51,7 +57,7 @@ class Names:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any] | None) -> Names:
-        """Read `spec.names` or `status.acceptedNames`; a missing list and an empty one are the same."""
+        """Read the API's form; a missing list equals an empty one."""
         raw = raw or {}
         return cls(
             plural=raw.get("plural") or "",
@@ -63,9 +69,9 @@ class Names:
         )
 
     def to_merge_patch(self) -> dict[str, Any]:
-        """Give all six keys for a merge patch, null where there is nothing, so that what is dropped goes away.
+        """Return all six keys for a merge patch, with null for empty ones, so that dropped names are removed.
 
-        `plural` and `kind` are required by the API's schema, so they are sent as empty strings.
+        The API's schema requires `plural` and `kind`, so they are sent as empty strings.
         """
         return {
             "plural": self.plural,
@@ -76,25 +82,19 @@ class Names:
             "categories": list(self.categories) or None,
         }
 
-    def single(self, field: Field) -> str:
-        """Give the name in a field that holds one name."""
-        match field:
-            case Field.PLURAL:
-                return self.plural
-            case Field.SINGULAR:
-                return self.singular
-            case Field.KIND:
-                return self.kind
-            case Field.LIST_KIND:
-                return self.list_kind
-            case Field.SHORT_NAMES:
-                raise ValueError("short names are a list")
+    def in_field(self, field: Field) -> tuple[str, ...]:
+        """Return the names in a field, without empty ones."""
+        value: str | tuple[str, ...] = getattr(self, field.attribute)
+        return tuple(filter(None, (value,) if isinstance(value, str) else value))
 
     def held(self) -> Iterator[tuple[Space, str]]:
-        """Give every name with its space, an empty one never, one that stands twice perhaps twice."""
-        for name in (self.plural, self.singular, *self.short_names):
-            if name:
-                yield Space.RESOURCES, name
-        for name in (self.kind, self.list_kind):
-            if name:
-                yield Space.KINDS, name
+        """Iterate over all names with their spaces; duplicates are possible."""
+        for field in Field:
+            for name in self.in_field(field):
+                yield field.space, name
+
+
+def has_own_controller(client: Client) -> bool:
+    """Return whether the API server has a naming controller, as every kube-apiserver has; a refusal counts as no."""
+    response = client.transport.request("GET", "/readyz", query={"verbose": "true"})
+    return HOOK in response.body.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The page of the plugin: what is the matter with which CRD, for people and as JSON."""
+"""The page of the plugin: the findings of all CRDs, as HTML and as JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>naming</title>
 <style>body{{font:15px/1.5 system-ui;margin:2rem}}td,th{{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}}
-</style><h1>Names of CustomResourceDefinitions</h1><p>mode {mode}, {count} CRDs, {found} of them with a finding</p>
+</style><h1>Names of CustomResourceDefinitions</h1><p>mode {mode}, {count} CRDs, {found} with a finding</p>
 <table><tr><th>CRD<th>finding<th>for<th>names</tr>{rows}</table></html>"""
 
 
 def page(mode: str, index: NameIndex, ledger: Ledger, clock: Clock) -> App:
-    """Make the ASGI application."""
+    """Return the ASGI application."""
 
     async def app(
         scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]

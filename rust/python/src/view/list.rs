@@ -1,22 +1,18 @@
-//! The sequence over a list inside a cached object.
+//! A sequence over a list inside a cached object.
 
 use ctrlhost_core::json::read::Value;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PySlice};
 
-use super::{Window, element, equal, no_change, reduced, repr, view};
+use super::{AnyResult, Window, element, equal, read_only, reduce, repr, view};
 use crate::json::to_python;
 
 /// A read-only sequence over a list inside a cached object.
 #[pyclass(frozen, sequence, module = "ctrlhost._core")]
-pub(crate) struct ListView(Window);
+pub(crate) struct ListView(pub(super) Window);
 
 impl ListView {
-    pub(crate) fn over(window: Window) -> Self {
-        Self(window)
-    }
-
     pub(crate) fn value(&self) -> Value<'_> {
         self.0.value()
     }
@@ -32,11 +28,7 @@ impl ListView {
 
 #[pymethods]
 impl ListView {
-    fn __getitem__<'py>(
-        &self,
-        py: Python<'py>,
-        index: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> AnyResult<'py> {
         if index.is_instance_of::<PySlice>() {
             return self.all(py)?.into_any().get_item(index);
         }
@@ -55,7 +47,7 @@ impl ListView {
         self.all(py)?.try_iter()
     }
 
-    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __reversed__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         self.all(py)?.call_method0("__reversed__")
     }
 
@@ -63,26 +55,22 @@ impl ListView {
         self.all(py)?.contains(value)
     }
 
-    /// Give the position of the first item that equals `value`; ValueError if there is none.
+    /// Return the position of the first item that equals `value`; ValueError if there is none.
     fn index<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<usize> {
         self.all(py)?.index(value)
     }
 
-    /// Count the items that equal `value`.
-    fn count<'py>(
-        &self,
-        py: Python<'py>,
-        value: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    /// Return how many items equal `value`.
+    fn count<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> AnyResult<'py> {
         self.all(py)?.call_method1("count", (value,))
     }
 
     fn __setitem__(&self, _index: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(no_change("list"))
+        Err(read_only("list"))
     }
 
     fn __delitem__(&self, _index: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(no_change("list"))
+        Err(read_only("list"))
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -93,8 +81,8 @@ impl ListView {
         repr(py, self.value())
     }
 
-    /// Make a copy that may be changed.
-    fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Return a mutable copy.
+    fn to_list<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         to_python(py, self.value())
     }
 
@@ -102,15 +90,11 @@ impl ListView {
         slf
     }
 
-    fn __deepcopy__<'py>(
-        &self,
-        py: Python<'py>,
-        _memo: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn __deepcopy__<'py>(&self, py: Python<'py>, _memo: &Bound<'py, PyAny>) -> AnyResult<'py> {
         to_python(py, self.value())
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        reduced::<PyList>(py, self.value())
+    fn __reduce__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
+        reduce::<PyList>(py, self.value())
     }
 }

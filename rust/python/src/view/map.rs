@@ -1,47 +1,26 @@
-//! The mapping over an object inside a cached object.
-
-use std::sync::Arc;
+//! A mapping over an object inside a cached object.
 
 use ctrlhost_core::json::read::{Kind, Value};
-use ctrlhost_core::object;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
 
-use super::{Window, equal, follow, no_change, or_none, reduced, repr, view};
+use super::{AnyResult, Window, equal, follow, or_none, read_only, reduce, repr, view};
 use crate::json::{key_to_python, to_python};
 
-/// The members of an object, the last of each name, as key and value.
-fn items<'py>(
-    py: Python<'py>,
-    object: &Arc<object::Object>,
-    value: Value<'_>,
-) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
-    let all = PyDict::new(py);
-    for (key, inner) in value.members() {
-        all.set_item(key_to_python(py, key), view(py, object, inner)?)?;
-    }
-    all.iter()
-        .map(|(key, inner)| Ok((key.cast_into()?, inner)))
-        .collect()
-}
 /// A read-only mapping over an object inside a cached object.
 #[pyclass(frozen, mapping, module = "ctrlhost._core")]
-pub(crate) struct MapView(Window);
+pub(crate) struct MapView(pub(crate) Window);
 
 impl MapView {
     pub(crate) fn value(&self) -> Value<'_> {
         match self.0.value() {
             value if value.kind() == Kind::Object => value,
-            _ => Value("{}"), // What is absent, or no mapping, is an empty one.
+            _ => Value("{}"), // Absent values and other types show as an empty mapping.
         }
     }
 
-    pub(crate) fn over(window: Window) -> Self {
-        Self(window)
-    }
-
-    /// What stands under a key; nothing under one that is no text.
+    /// Return the value of a key; None for a key that is not a `str`.
     fn find(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Value<'_>>> {
         match key.cast::<PyString>() {
             Ok(name) => Ok(self.value().get(&name.to_cow()?)),
@@ -49,26 +28,13 @@ impl MapView {
         }
     }
 
-    pub(crate) fn key_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(
-            py,
-            items(py, &self.0.object, self.value())?
-                .into_iter()
-                .map(|(key, _)| key),
-        )
-    }
-
-    pub(crate) fn value_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(
-            py,
-            items(py, &self.0.object, self.value())?
-                .into_iter()
-                .map(|(_, value)| value),
-        )
-    }
-
-    pub(crate) fn item_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, items(py, &self.0.object, self.value())?)
+    /// Return the members by name, the last one of each.
+    fn members<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for (key, inner) in self.value().members() {
+            all.set_item(key_to_python(py, key), view(py, &self.0.object, inner)?)?;
+        }
+        Ok(all)
     }
 }
 
@@ -78,36 +44,36 @@ impl MapView {
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> AnyResult<'py> {
         match self.find(key)? {
             Some(inner) => view(py, &self.0.object, inner),
             None => Err(PyKeyError::new_err(key.clone().unbind())),
         }
     }
 
-    /// Give a member as a read-only view; `default` if there is none.
+    /// Return a member as a read-only view; `default` if there is none.
     #[pyo3(signature = (key, default=None))]
     pub(crate) fn get<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        // Not by way of the KeyError: PyO3 detaches to look into an error, and coming back can take a while.
+    ) -> AnyResult<'py> {
+        // Not through KeyError: PyO3 detaches to inspect an error, and reattaching can take a while.
         match self.find(key)? {
             Some(inner) => view(py, &self.0.object, inner),
             None => Ok(or_none(py, default)),
         }
     }
 
-    /// Follow names and positions; `default` if anything is missing, or null, on the way.
+    /// Follow names and positions; return `default` if anything on the way is missing or null.
     #[pyo3(signature = (*path, default=None))]
-    fn get_path<'py>(
+    pub(crate) fn get_path<'py>(
         &self,
         py: Python<'py>,
         path: &Bound<'py, PyTuple>,
         default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> AnyResult<'py> {
         match follow(self.value(), path)? {
             Some(inner) => view(py, &self.0.object, inner),
             None => Ok(or_none(py, default)),
@@ -119,34 +85,34 @@ impl MapView {
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(items(py, &self.0.object, self.value())?.len())
+        Ok(self.members(py)?.len())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         self.keys(py)?.try_iter()
     }
 
-    /// The names of the members.
-    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.key_list(py)
+    /// Return the names of the members.
+    pub(crate) fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        Ok(self.members(py)?.keys())
     }
 
-    /// The members, as read-only views.
-    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.value_list(py)
+    /// Return the members as read-only views.
+    pub(crate) fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        Ok(self.members(py)?.values())
     }
 
-    /// The members with their names, as read-only views.
-    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.item_list(py)
+    /// Return the members with their names, as read-only views.
+    pub(crate) fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        Ok(self.members(py)?.items())
     }
 
     fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(no_change("object"))
+        Err(read_only("object"))
     }
 
     fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
-        Err(no_change("object"))
+        Err(read_only("object"))
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -157,8 +123,8 @@ impl MapView {
         repr(py, self.value())
     }
 
-    /// Make a copy that may be changed.
-    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Return a mutable copy.
+    fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
         to_python(py, self.value())
     }
 
@@ -166,15 +132,11 @@ impl MapView {
         slf
     }
 
-    fn __deepcopy__<'py>(
-        &self,
-        py: Python<'py>,
-        _memo: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn __deepcopy__<'py>(&self, py: Python<'py>, _memo: &Bound<'py, PyAny>) -> AnyResult<'py> {
         to_python(py, self.value())
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        reduced::<PyDict>(py, self.value())
+    fn __reduce__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
+        reduce::<PyDict>(py, self.value())
     }
 }

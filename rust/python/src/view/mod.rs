@@ -1,4 +1,4 @@
-//! Read-only views into a cached object: a mapping and a sequence that parse what is asked for, when it is asked for.
+//! Read-only views into a cached object: a mapping and a sequence that parse lazily.
 
 use std::sync::Arc;
 
@@ -18,7 +18,10 @@ mod map;
 pub(crate) use list::ListView;
 pub(crate) use map::MapView;
 
-/// Where in an object's text a view looks.
+/// The result of a method that returns any object.
+pub(crate) type AnyResult<'py> = PyResult<Bound<'py, PyAny>>;
+
+/// The part of an object's text that a view shows.
 #[derive(Clone)]
 pub(crate) struct Window {
     object: Arc<object::Object>,
@@ -37,28 +40,24 @@ impl Window {
     }
 
     pub(crate) fn value(&self) -> Value<'_> {
-        Value(
-            self.object
-                .text()
-                .get(self.start..self.end)
-                .unwrap_or_default(),
-        )
+        let text = self.object.text().get(self.start..self.end);
+        Value(text.unwrap_or_default())
     }
 }
 
-/// A view for a container, the Python object for anything else.
+/// Return a view for a container, a Python object for anything else.
 pub(crate) fn view<'py>(
     py: Python<'py>,
     object: &Arc<object::Object>,
     value: Value<'_>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> AnyResult<'py> {
     Ok(match value.kind() {
-        Kind::Object => Bound::new(py, MapView::over(Window::new(object, value)))?.into_any(),
-        Kind::Array => Bound::new(py, ListView::over(Window::new(object, value)))?.into_any(),
+        Kind::Object => Bound::new(py, MapView(Window::new(object, value)))?.into_any(),
+        Kind::Array => Bound::new(py, ListView(Window::new(object, value)))?.into_any(),
         _ => scalar(py, value)?,
     })
 }
-/// What a path of names and positions leads to; None where something is missing or null on the way.
+/// Follow a path of names and positions; return None if something on the way is missing or null.
 pub(crate) fn follow<'a>(
     value: Value<'a>,
     path: &Bound<'_, PyTuple>,
@@ -71,7 +70,7 @@ pub(crate) fn follow<'a>(
             element(at, index)
         } else {
             return Err(PyTypeError::new_err(format!(
-                "a step is a name or a position, not {}",
+                "path step must be a name or a position, got {}",
                 step.repr()?
             )));
         };
@@ -91,16 +90,16 @@ fn element(value: Value<'_>, index: isize) -> Option<Value<'_>> {
     value.elements().nth(index)
 }
 
-fn no_change(what: &str) -> PyErr {
+pub(crate) fn read_only(what: &str) -> PyErr {
     PyTypeError::new_err(format!(
-        "a cached {what} can not be changed; change a copy made with to_dict()"
+        "a cached {what} cannot be changed; change a copy made with to_dict()"
     ))
 }
 
-/// Whether both say the same; the other side may be a view too.
+/// Return whether both are equal; the other side may be a view too.
 pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let other = if let Ok(object) = other.cast::<Object>() {
-        let text = object.get().object().text();
+        let text = object.get().0.text();
         if text == mine.0 {
             return Ok(true);
         }
@@ -120,13 +119,13 @@ pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -
     to_python(py, mine)?.eq(other)
 }
 
-/// As Python writes it out.
+/// Return the `repr` of the plain copy.
 fn repr(py: Python<'_>, value: Value<'_>) -> PyResult<String> {
     Ok(to_python(py, value)?.repr()?.to_cow()?.into_owned())
 }
 
-/// What `pickle` is told: the plain copy, made by its own class.
-fn reduced<'py, T: PyTypeInfo>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
+/// Return what `pickle` stores: the plain copy, made by its own class.
+fn reduce<'py, T: PyTypeInfo>(py: Python<'py>, value: Value<'_>) -> AnyResult<'py> {
     (py.get_type::<T>(), (to_python(py, value)?,))
         .into_pyobject(py)
         .map(Bound::into_any)
@@ -136,14 +135,13 @@ pub(crate) fn or_none<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) ->
     value.unwrap_or_else(|| py.None().into_bound(py))
 }
 
-/// Make `match`, `isinstance(…, Mapping)` and the rest of the abstract base classes know the views.
+/// Register the views with the abstract base classes, for `match` and `isinstance(…, Mapping)`.
 pub(crate) fn register(py: Python<'_>) -> PyResult<()> {
     let abc = py.import("collections.abc")?;
-    abc.getattr("Mapping")?
-        .call_method1("register", (py.get_type::<MapView>(),))?;
-    abc.getattr("Mapping")?
-        .call_method1("register", (py.get_type::<Object>(),))?;
-    abc.getattr("Sequence")?
-        .call_method1("register", (py.get_type::<ListView>(),))?;
+    let mapping = abc.getattr("Mapping")?;
+    mapping.call_method1("register", (py.get_type::<MapView>(),))?;
+    mapping.call_method1("register", (py.get_type::<Object>(),))?;
+    let sequence = abc.getattr("Sequence")?;
+    sequence.call_method1("register", (py.get_type::<ListView>(),))?;
     Ok(())
 }

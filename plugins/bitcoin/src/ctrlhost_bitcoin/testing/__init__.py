@@ -1,4 +1,4 @@
-"""Bitcoin daemons that are none, for tests and demos of what talks to them."""
+"""Fake bitcoin daemons, for tests and demos of their clients."""
 
 from ctrlhost_bitcoin.testing.daemon import PORT, Call, Fails, FakeDaemon, FakeHttp, Raw, Reply, Silent, Slow
 from ctrlhost_bitcoin.testing.servers import FakeDaemons

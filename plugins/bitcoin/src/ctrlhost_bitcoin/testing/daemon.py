@@ -1,8 +1,7 @@
-"""Daemons that only know their list of added nodes, for tests and demos.
+"""Fake daemons that keep only a list of added nodes, for tests and demos.
 
-A `FakeDaemon` answers as a real one does, unless a script says otherwise. `FakeDaemons` puts many of
-them behind real sockets on loopback addresses; `FakeHttp` puts them behind no socket at all, for addresses that this
-machine has not got.
+A `FakeDaemon` answers like a real one, unless a script says otherwise. `FakeDaemons` serves many of them on loopback
+addresses; `FakeHttp` calls them without sockets, for addresses that this machine does not have.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ctrlhost_bitcoin import rpc_errors
-from ctrlhost_bitcoin.rpc_http import HttpAnswer
+from ctrlhost_bitcoin.rpc import errors
+from ctrlhost_bitcoin.rpc.http import HttpAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +23,7 @@ PORT = 18332
 
 @dataclass(frozen=True)
 class Reply:
-    """Answer with this, whatever was asked."""
+    """Give this answer to any request."""
 
     status: int = 200
     body: bytes = b""
@@ -33,7 +32,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Fails:
-    """Answer with an error of the daemon's; `legacy` as version 1.0 sends it, with a status."""
+    """Answer with an error of the daemon's; `legacy` in the form of version 1.0, with a status."""
 
     code: int
     message: str = "scripted"
@@ -42,7 +41,7 @@ class Fails:
 
 @dataclass(frozen=True)
 class Raw:
-    """Send these bytes instead of an answer, the pieces `pause` seconds apart, and hang up."""
+    """Send these bytes instead of an answer, the pieces `pause` seconds apart, and close the connection."""
 
     pieces: tuple[bytes, ...] = ()
     pause: float = 0.0
@@ -50,7 +49,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class Slow:
-    """Answer as usual, but late."""
+    """Answer late, but as usual."""
 
     seconds: float
 
@@ -65,7 +64,7 @@ Behaviour: TypeAlias = Reply | Fails | Raw | Slow | Silent
 
 @dataclass(frozen=True)
 class Call:
-    """A call as it arrived."""
+    """A call as received."""
 
     method: str
     params: Any
@@ -81,7 +80,7 @@ class _Scripted:
 
 
 class FakeDaemon:
-    """One daemon. Its state may be read and changed from the test's thread at any time."""
+    """One fake daemon. The test's thread may read and change its state at any time."""
 
     def __init__(
         self,
@@ -92,55 +91,45 @@ class FakeDaemon:
         password: str = "password",  # noqa: S107 - of a daemon that holds nothing
         dials: bool = True,
     ) -> None:
-        """Be a daemon at this address that takes this login."""
+        """Create a fake daemon with this address and these credentials."""
         self.host, self.port = host, port
         self.user, self.password = user, password
         self.dials = dials
-        """Whether it connects what is added by itself; without, only after `onetry`."""
+        """Whether it connects added nodes by itself; if not, only after `onetry`."""
         self.added: list[str] = []
         self.links: set[str] = set()
         self.calls: list[Call] = []
         self.logins_refused = 0
         self.reaches: Callable[[str], bool] = lambda _: True
-        """Whether a node can be connected; a registry asks whether one of its daemons is up there."""
+        """Whether a node can be connected; `FakeDaemons` and `FakeHttp` look for a daemon of theirs there."""
         self._scripts: list[_Scripted] = []
         self._lock = threading.Lock()
 
     def script(self, behaviour: Behaviour, method: str | None = None, *, times: int | None = None) -> None:
-        """Behave so in the next calls of a method, or of any; `times` bounds how often."""
+        """Change the answers to the next calls of a method, or of any; `times` limits their number."""
         with self._lock:
             self._scripts.append(_Scripted(behaviour, method, times))
 
     def behave(self) -> None:
-        """Forget all scripts."""
+        """Remove all scripts."""
         with self._lock:
             self._scripts.clear()
 
     def forget(self) -> None:
-        """Lose the list, as a restart of the daemon does."""
+        """Clear the list and the links, like a restart of the daemon."""
         with self._lock:
             self.added.clear()
             self.links.clear()
 
     def called(self, method: str | None = None) -> list[Any]:
-        """Give the parameters of all calls of a method, or the methods of all calls, oldest first."""
+        """Return the parameters of all calls of a method, or the methods of all calls, oldest first."""
         with self._lock:
             if method is None:
                 return [call.method for call in self.calls]
             return [call.params for call in self.calls if call.method == method]
 
-    def handle(self, body: bytes, headers: Mapping[str, str]) -> Reply | Raw | Slow | Silent:
-        """Answer a request; `Slow` stands for an answer that `handle_late` gives."""
-        return self._handle(body, headers, late=False)
-
-    def handle_late(self, body: bytes, headers: Mapping[str, str]) -> Reply | Raw | Silent:
-        """Answer a request that was found to be answered late."""
-        reply = self._handle(body, headers, late=True)
-        if isinstance(reply, Slow):
-            raise TypeError("a late answer can not be late again")
-        return reply
-
-    def _handle(self, body: bytes, headers: Mapping[str, str], *, late: bool) -> Reply | Raw | Slow | Silent:
+    def handle(self, body: bytes, headers: Mapping[str, str], *, late: bool = False) -> Reply | Raw | Slow | Silent:
+        """Answer a request; after `Slow`, which comes first only, call it again with `late`."""
         with self._lock:
             wanted = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
             if headers.get("authorization") != f"Basic {wanted}":
@@ -173,12 +162,11 @@ class FakeDaemon:
     def _answer(self, one: dict[str, Any], fails: Fails | None) -> dict[str, Any]:
         if fails is not None:
             error = {"code": fails.code, "message": fails.message}
-            if fails.legacy:
-                return {"result": None, "error": error, "id": one["id"]}
-            return {"jsonrpc": "2.0", "error": error, "id": one["id"]}
+            version = {"result": None} if fails.legacy else {"jsonrpc": "2.0"}
+            return {**version, "error": error, "id": one["id"]}
         try:
             return {"jsonrpc": "2.0", "result": self._run(one["method"], one["params"]), "id": one["id"]}
-        except rpc_errors.RpcError as error:
+        except errors.RpcError as error:
             return {"jsonrpc": "2.0", "error": {"code": error.code, "message": error.message}, "id": one["id"]}
 
     def _run(self, method: str, params: list[Any]) -> Any:
@@ -188,14 +176,14 @@ class FakeDaemon:
             return self._addnode(*params)
         if method == "disconnectnode":
             if params[0] not in self.links:
-                raise rpc_errors.RpcError(-29, "Node not found in connected nodes")
+                raise errors.RpcError(errors.NOT_CONNECTED, "Node not found in connected nodes")
             self.links.discard(params[0])
             return None
         if method == "getnetworkinfo":
             return {"version": 290403, "networkactive": True, "connections": len(self.links)}
         if method == "getpeerinfo":
             return None
-        raise rpc_errors.RpcError(rpc_errors.METHOD_NOT_FOUND, "Method not found")
+        raise errors.RpcError(errors.METHOD_NOT_FOUND, "Method not found")
 
     def _info(self, node: str) -> dict[str, Any]:
         addresses = [{"address": f"{node}:18444", "connected": "outbound"}] if node in self.links else []
@@ -204,23 +192,24 @@ class FakeDaemon:
     def _addnode(self, node: str, command: str) -> None:
         if command == "add":
             if node in self.added:
-                raise rpc_errors.RpcError(-23, "Error: Node already added")
+                raise errors.RpcError(errors.ALREADY_ADDED, "Error: Node already added")
             self.added.append(node)
         elif command == "remove":
             if node not in self.added:
-                text = "Error: Node could not be removed. It has not been added previously."
-                raise rpc_errors.RpcError(-24, text)
-            # The connection stays, as a real daemon's does.
+                raise errors.RpcError(
+                    errors.NOT_ADDED, "Error: Node could not be removed. It has not been added previously."
+                )
+            # The connection stays, as with a real daemon.
             self.added.remove(node)
         if (command == "onetry" or (command == "add" and self.dials)) and self.reaches(node):
             self.links.add(node)
 
 
 class FakeHttp:
-    """An `HttpLayer` that asks the daemons of a dictionary instead of a network; a host that is missing refuses."""
+    """An `HttpLayer` that calls the daemons of a dictionary instead of a network; a missing host refuses."""
 
     def __init__(self, *daemons: FakeDaemon) -> None:
-        """Ask these."""
+        """Call these."""
         self.daemons = {daemon.host: daemon for daemon in daemons}
         for daemon in daemons:
             daemon.reaches = lambda node: node in self.daemons
@@ -235,21 +224,21 @@ class FakeHttp:
         connect: float,  # noqa: ARG002 - the protocol's
         answer: float,
     ) -> HttpAnswer:
-        """Give what the daemon answers."""
+        """Return the daemon's answer."""
         daemon = self.daemons.get(host)
         if daemon is None or daemon.port != port:
-            raise rpc_errors.Refused("no connection: refused")
+            raise errors.Refused("no connection: refused")
         small = {name.lower(): value for name, value in headers.items()}
         reply = daemon.handle(body, small)
         if isinstance(reply, Slow):
             if reply.seconds > answer:
-                raise rpc_errors.Timeout(f"no answer within {answer:g} s")
-            reply = daemon.handle_late(body, small)
+                raise errors.Timeout(f"no answer within {answer:g} s")
+            reply = daemon.handle(body, small, late=True)
         if isinstance(reply, Silent):
-            raise rpc_errors.Timeout(f"no answer within {answer:g} s")
-        if isinstance(reply, Raw):
-            raise rpc_errors.Protocol("the answer is not HTTP")
+            raise errors.Timeout(f"no answer within {answer:g} s")
+        if not isinstance(reply, Reply):
+            raise errors.Protocol("the answer is not HTTP")
         return HttpAnswer(reply.status, reply.body)
 
     def close(self) -> None:
-        """Do nothing: no connection is open."""
+        """Do nothing, since no connection is open."""

@@ -1,33 +1,30 @@
-"""Fake daemons behind real sockets, as many as the loopback network has addresses, served by one thread."""
+"""Fake daemons on real sockets, as many as the loopback network has addresses, served by one thread."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from ctrlhost_bitcoin.testing.daemon import PORT, FakeDaemon, Raw, Silent, Slow
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from ctrlhost_bitcoin.testing.daemon import PORT, FakeDaemon, Raw, Reply, Slow
 
 
 class FakeDaemons:
-    """Daemons behind real sockets, served by one thread that ends with the block."""
+    """Fake daemons on real sockets, served by one thread that ends with the block."""
 
     def __init__(self) -> None:
-        """Begin without any daemon; the block starts the thread."""
+        """Start without daemons; the block starts the thread."""
         self.daemons: dict[str, FakeDaemon] = {}
         self.connections = 0
-        """Connections that were accepted so far."""
+        """Connections accepted so far."""
         self._servers: dict[FakeDaemon, asyncio.Server] = {}
         self._open: dict[FakeDaemon, set[asyncio.StreamWriter]] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake daemons", daemon=True)
 
     def start(self, host: str, port: int = PORT, **options: Any) -> FakeDaemon:
-        """Start a daemon at an address; options are `FakeDaemon`'s. With port 0 it gets a free one."""
+        """Start a daemon at an address; options are `FakeDaemon`'s. Port 0 chooses a free one."""
         daemon = FakeDaemon(host, port, **options)
         daemon.reaches = lambda node: (found := self.daemons.get(node)) is not None and found in self._servers
         self.daemons[host] = daemon
@@ -35,7 +32,7 @@ class FakeDaemons:
         return daemon
 
     def up(self, daemon: FakeDaemon) -> None:
-        """Accept calls, again."""
+        """Accept calls again."""
         self._run(self._up(daemon))
 
     def down(self, daemon: FakeDaemon) -> None:
@@ -53,10 +50,8 @@ class FakeDaemons:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End all daemons and the thread."""
+    def __exit__(self, *_: object) -> None:
+        """Stop all daemons and the thread."""
         self._run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -114,15 +109,15 @@ class FakeDaemons:
         reply = daemon.handle(body, headers)
         if isinstance(reply, Slow):
             await asyncio.sleep(reply.seconds)
-            reply = daemon.handle_late(body, headers)
-        if isinstance(reply, Silent):
-            await reader.read()
-            return False
+            reply = daemon.handle(body, headers, late=True)
         if isinstance(reply, Raw):
             for piece in reply.pieces:
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(reply.pause)
+            return False
+        if not isinstance(reply, Reply):
+            await reader.read()
             return False
         lines = {"Content-Type": "application/json", "Content-Length": str(len(reply.body)), **reply.headers}
         text = "".join(f"{name}: {value}\r\n" for name, value in lines.items())

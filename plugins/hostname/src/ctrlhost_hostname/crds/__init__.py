@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions that the plugin owns, as YAML files."""
+"""The plugin's CustomResourceDefinitions, as YAML files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 
 def crds() -> list[dict[str, Any]]:
-    """Read them; every call gives fresh dicts."""
+    """Return the CRDs as fresh dicts."""
     return [
         yaml.safe_load(resources.files(__name__).joinpath(file).read_text(encoding="utf-8"))
         for file in ("providerhosts.yaml", "manifests.yaml")

@@ -1,0 +1,113 @@
+"""What every verb of the client goes through: from a target to a request, from the answer to an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ctrlhost.client.resources import Resource, Resources
+from ctrlhost.client.retry import Caller
+from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
+from ctrlhost.transport.responses import decode_object
+from ctrlhost.transport.urllib3_transport import DEFAULT_TIMEOUT
+
+if TYPE_CHECKING:
+    from ctrlhost.transport.interface import Query, Response, Transport
+
+OnWrite = Callable[[Write], None]
+
+_METHODS = {"create": "POST", "replace": "PUT", "apply": "PATCH", "patch": "PATCH", "delete": "DELETE"}
+
+
+class Calls:
+    """The client without its verbs: one server, a namespace, a name to write under."""
+
+    def _set_up(self, transport: Transport, namespace: str) -> None:
+        self.transport = transport
+        self.namespace = namespace
+        self.field_manager = "ctrlhost"
+        self.resources = Resources(transport)
+        self._caller = Caller(transport)
+        self._on_write: OnWrite | None = None
+
+    def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
+        """Give plural, scope and verbs of a kind; NotFound if the server does not serve it."""
+        return self.resources.get(api_version, kind, timeout=timeout)
+
+    def _target(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None,
+        name: str,
+        subresource: str | None = None,
+        *,
+        timeout: float | None,
+    ) -> Target:
+        if not isinstance(name, str):
+            # None would be the collection: a get would be a list, and a delete that of all there is.
+            raise TypeError(f"the name of a {kind} is a text, not {name!r}")
+        return replace(self._collection(api_version, kind, namespace, timeout), name=name, subresource=subresource)
+
+    def _collection(self, api_version: str, kind: str, namespace: str | None, timeout: float | None) -> Target:
+        resource = self.resource(api_version, kind, timeout=timeout)
+        return Target(resource, (namespace or self.namespace) if resource.namespaced else "")
+
+    def _target_of(
+        self, content: dict[str, Any], subresource: str | None, timeout: float | None, *, generated: bool = False
+    ) -> Target:
+        resource = self.resource(*parent_of(content, subresource), timeout=timeout)
+        return target_of(content, resource, self.namespace, subresource, generated=generated)
+
+    def _write(
+        self,
+        verb: WriteVerb,
+        target: Target,
+        query: Query | None,
+        content: Any,
+        *,
+        content_type: str = "application/json",
+        timeout: float | None,
+    ) -> dict[str, Any]:
+        return self._carry_out(verb, target, query, content, content_type=content_type, timeout=timeout)[0]
+
+    def _carry_out(
+        self,
+        verb: WriteVerb,
+        target: Target,
+        query: Query | None,
+        content: Any,
+        *,
+        content_type: str,
+        timeout: float | None,
+    ) -> tuple[dict[str, Any], bytes]:
+        """Write, and give the answer as a dict and as the server sent it."""
+        method, path = _METHODS[verb], target.path(collection=verb == "create" and target.subresource is None)
+        response = self._ask(method, path, query, content, content_type=content_type, timeout=timeout)
+        written = decode_object(response, f"{method} {path}")
+        if self._on_write is not None:
+            self._on_write(Write(verb, target, written))
+        return written, response.body
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        content: Any = None,
+        *,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        response = self._ask(method, path, query, content, content_type="application/json", timeout=timeout)
+        return decode_object(response, f"{method} {path}")
+
+    def _ask(
+        self, method: str, path: str, query: Query | None, content: Any, *, content_type: str, timeout: float | None
+    ) -> Response:
+        body = None if content is None else msgspec.json.encode(content)
+        headers = {} if body is None else {"Content-Type": content_type}
+        limit = DEFAULT_TIMEOUT if timeout is None else timeout
+        return self._caller.call(method, path, query, body, headers, limit)

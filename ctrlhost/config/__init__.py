@@ -1,0 +1,1 @@
+"""Settings: their names, types and defaults, and where their values come from."""

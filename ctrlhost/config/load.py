@@ -1,0 +1,173 @@
+"""Settings from the TOML file, the environment and flags, in this order of increasing force.
+
+A setting has one path wherever it comes from: `host.listen`, `plugins.naming.mode`,
+`controllers.naming/names.workers`. The environment writes it `CTRLHOST_PLUGINS__NAMING__MODE`, the command line
+`--set naming.mode=enforce` (`plugins.` may be left out). `-` and `_` are the same in the name of a setting. Whatever
+does not fit is a ConfigError that names the path and where the value came from.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from ctrlhost.config.settings import ControllerOverrides, HostSettings
+from ctrlhost.config.types import Text, canonical, fit, suggest
+from ctrlhost.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_PREFIX = "CTRLHOST_"
+_SECTIONS = ("host", "plugins", "controllers")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """All settings as given, not yet held against their types; `source` names the file, if there is one."""
+
+    tree: dict[str, dict[str, Any]]
+    source: str
+
+    @classmethod
+    def gather(
+        cls,
+        file: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        assignments: Sequence[str] = (),
+        flags: Mapping[str, Any] | None = None,
+    ) -> Configuration:
+        """Read the file, then lay the environment, the `--set` assignments and the host's flags over it."""
+        tree = _read(file) if file else {}
+        for section in tree:
+            if section not in _SECTIONS:
+                raise ConfigError(f"{section}: unknown section (in {file})", hint=suggest(section, _SECTIONS))
+            if not isinstance(tree[section], dict):
+                raise ConfigError(f"{section}: expected a table (in {file})")
+        configuration = cls({section: dict(tree.get(section, {})) for section in _SECTIONS}, str(file or ""))
+        for name, value in sorted((environ or {}).items()):
+            path = _environment_path(name)
+            if path:
+                configuration._put(path, Text(value, name))
+        for assignment in assignments:
+            configuration._put(*_assignment(assignment))
+        for name, value in (flags or {}).items():
+            if value is not None and value != ():
+                configuration.tree["host"][_existing(configuration.tree["host"], name)] = value
+        return configuration
+
+    def host(self) -> HostSettings:
+        """Give the host's own settings."""
+        return self._fit(self.tree["host"], HostSettings, "host")
+
+    def plugin(self, name: str, kind: type[T] | None) -> T | None:
+        """Give the settings of the plugin `name`, whose struct is `kind`; None for a plugin that has none."""
+        given = self._section("plugins", name)
+        if kind is None:
+            if given:
+                origin = self._origin(given)
+                raise ConfigError(f"plugins.{name}.{next(iter(given))}: the plugin `{name}` has no settings{origin}")
+            return None
+        return self._fit(given, kind, f"plugins.{name}")
+
+    def controllers(self) -> dict[str, ControllerOverrides]:
+        """Give what the operator overrides, by `plugin/controller`."""
+        return {
+            name: self._fit(self._section("controllers", name), ControllerOverrides, f"controllers.{name}")
+            for name in self.tree["controllers"]
+        }
+
+    def check_names(self, plugins: Iterable[str]) -> None:
+        """Refuse settings for plugins that do not exist; `plugins` are those that are installed or loaded."""
+        known = {canonical(name): name for name in plugins}
+        for section in ("plugins", "controllers"):
+            for name in self.tree[section]:
+                plugin = name.partition("/")[0]
+                if canonical(plugin) not in known:
+                    raise ConfigError(
+                        f"{section}.{name}: no plugin `{plugin}` is installed{self._origin(self.tree[section][name])}",
+                        hint=suggest(plugin, known.values()),
+                    )
+                if section == "controllers" and "/" not in name:
+                    raise ConfigError(f"{section}.{name}: write the controller as `PLUGIN/NAME`")
+
+    def _section(self, section: str, name: str) -> dict[str, Any]:
+        table = self.tree[section]
+        given = table.get(_existing(table, name), {})
+        if not isinstance(given, dict):
+            raise ConfigError(f"{section}.{name}: expected a table{self._origin(given)}")
+        return given
+
+    def _fit(self, given: dict[str, Any], kind: type[T], path: str) -> T:
+        return fit(given, kind, path, self.source)
+
+    def _origin(self, value: Any) -> str:
+        text = _first_text(value)
+        origin = text.origin if text else self.source
+        return f" (in {origin})" if origin else ""
+
+    def _put(self, path: tuple[str, ...], text: Text) -> None:
+        table: dict[str, Any] = self.tree[path[0]]
+        for step in path[1:-1]:
+            key = _existing(table, step)
+            below = table.get(key)
+            # A copy, since the file's tables must stay as they were read.
+            table[key] = dict(below) if isinstance(below, dict) else {}
+            table = table[key]
+        table[_existing(table, path[-1])] = text
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror or error}", hint="--config takes a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: not TOML: {error}") from None
+
+
+def _environment_path(name: str) -> tuple[str, ...] | None:
+    # Kubernetes sets CTRLHOST_SERVICE_HOST and the like in pods beside a Service called ctrlhost, so only names
+    # with a section of ours and a double underline are taken.
+    section, *rest = name.removeprefix(_PREFIX).lower().split("__")
+    if not name.startswith(_PREFIX) or section not in _SECTIONS or not rest:
+        return None
+    return _path(section, rest, name)
+
+
+def _assignment(assignment: str) -> tuple[tuple[str, ...], Text]:
+    name, equals, value = assignment.partition("=")
+    origin = f"--set {name.strip()}"
+    steps = [step.strip().strip('"') for step in name.split(".")]
+    if not equals or len(steps) < 2 or not all(steps):
+        raise ConfigError(f"--set {assignment}: expected NAME.key=value", hint="as in `--set naming.mode=enforce`")
+    section, rest = (steps[0], steps[1:]) if steps[0] in _SECTIONS else ("plugins", steps)
+    return _path(section, rest, origin), Text(value, origin)
+
+
+def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
+    needed = {"host": 1, "plugins": 2, "controllers": 2}[section]
+    if section == "controllers" and "/" not in rest[0] and len(rest) > needed:
+        rest = [f"{rest[0]}/{rest[1]}", *rest[2:]]
+    if len(rest) < needed or not all(rest):
+        raise ConfigError(f"{origin}: no setting is called `{'.'.join((section, *rest))}`")
+    return (section, *rest)
+
+
+def _existing(table: Mapping[str, Any], name: str) -> str:
+    """Give the key of `table` that means `name`, which may be spelt with `-` where the other has `_`."""
+    return next((key for key in table if canonical(key) == canonical(name)), name)
+
+
+def _first_text(value: Any) -> Text | None:
+    if isinstance(value, Text):
+        return value
+    if isinstance(value, dict):
+        return next((text for text in map(_first_text, value.values()) if text), None)
+    return None

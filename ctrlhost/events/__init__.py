@@ -1,0 +1,4 @@
+"""Kubernetes Events: recorded by plugins, correlated, written in the background.
+
+Imports `client` and below. Public: `Context.events`, which `recorder` implements.
+"""

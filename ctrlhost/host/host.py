@@ -1,0 +1,303 @@
+"""The host: plugins, informers, server and their life together. The only module that knows everybody."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ctrlhost.clock import SystemClock
+from ctrlhost.config.load import Configuration
+from ctrlhost.errors import ConfigError
+from ctrlhost.host.inspection import Inspection
+from ctrlhost.host.interpreter import switching_after
+from ctrlhost.host.servers import HostServers
+from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
+from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
+from ctrlhost.supervisor.runtime import PluginRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from ctrlhost.client import Client
+    from ctrlhost.clock import Clock
+    from ctrlhost.config.settings import HostSettings
+    from ctrlhost.controller.services import PluginServices
+    from ctrlhost.coordination.leadership import Leadership
+    from ctrlhost.events.recorder import EventRecorder
+    from ctrlhost.informers import InformerFactory
+
+log = logging.getLogger("ctrlhost.host")
+
+#: How long events that are not written yet may take at the end, if the drain took all its time, in seconds.
+_EVENTS_TIMEOUT = 1.0
+
+
+class ApiServer(Protocol):
+    """An API server of this process, such as the sandbox."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Path of the kubeconfig that reaches it."""
+
+
+class Host:
+    """Runs plugins over one client and one set of informers. Several hosts in a process have nothing in common."""
+
+    def __init__(
+        self,
+        settings: HostSettings | None = None,
+        plugins: Sequence[object] = (),
+        *,
+        configuration: Configuration | None = None,
+        client: Client | None = None,
+        clock: Clock | None = None,
+        sandbox: ApiServer | None = None,
+    ) -> None:
+        """Prepare; nothing is imported and nothing starts.
+
+        `plugins` are names of installed plugins, or modules and objects that implement hooks; none means those that
+        the settings name. `configuration` has the settings of plugins. A `sandbox` is run against but neither started
+        nor stopped here.
+        """
+        self.configuration = configuration or Configuration.gather()
+        self.settings = settings or self.configuration.host()
+        self.clock: Clock = clock or SystemClock()
+        self.stopping = threading.Event()
+        self.client: Client | None = client
+        self._own_client = client is None
+        self.factory: InformerFactory | None = None
+        self._sandbox = sandbox
+        self._manager = PluginManager()
+        self._given: dict[str, object] = {}
+        self._changes = threading.Condition()
+        self.plugins: list[PluginRuntime] = []
+        for plugin in plugins or self.settings.plugins:
+            self._add(plugin)
+        self._servers = HostServers()
+        self._prepared = False
+        self._stopped = False
+        self._signals = StopSignals(self.stopping, self._notify)
+        #: What the server shows of this host.
+        self.inspection = Inspection(self)
+        self.events: EventRecorder | None = None
+        #: Who leads, where a leader is elected.
+        self.leadership: Leadership | None = None
+
+    def _add(self, plugin: object) -> None:
+        name = plugin if isinstance(plugin, str) else name_of(plugin)
+        runtime = PluginRuntime(name, self._notify)
+        if any(other.name == name for other in self.plugins):
+            if plugin in (name, self._given.get(name)):
+                return
+            runtime.fail("another plugin of this name is in the host already")
+        elif not isinstance(plugin, str):
+            self._given[name] = plugin
+        self.plugins.append(runtime)
+
+    # Life.
+
+    def prepare(self) -> None:
+        """Take the host's address, import the plugins and check all settings; nothing runs yet. `start` does it too.
+
+        ConfigError for settings that do not fit or an address in use; PluginNotFound for a plugin that is not
+        installed. Every other trouble of a plugin is that plugin's own. After an error, `stop` gives the address back.
+        """
+        if self._prepared:
+            return
+        if self.settings.listen:
+            self._servers.listen(self.settings.listen, self.inspection)
+        named = [plugin.name for plugin in self.plugins]
+        for runtime in self.plugins:
+            if not runtime.failed:
+                runtime.load(self._manager, self._given.get(runtime.name))
+        self.configuration.check_names([*named, *installed_plugins()])
+        self.configuration.controllers()
+        for runtime in self.plugins:
+            runtime.configure(self.configuration)
+        if self.settings.leader_elect_plugins:
+            from ctrlhost.coordination.leadership import check_plugins
+
+            check_plugins(self.settings, named)
+        self._prepared = True
+
+    def start(self) -> None:
+        """Prepare, set up the plugins, start the server, and begin to sync; returns without waiting for that.
+
+        ConfigError also for a kubeconfig that can not be read and for settings of controllers that do not exist.
+        """
+        self.prepare()
+        overrides = self.configuration.controllers()
+        services = self._services(overrides)
+        for runtime in self.plugins:
+            runtime.set_up(self._services_of(runtime, services))
+        _check_overrides(overrides, self.plugins)
+        # All before the first informer is made, so that one informer keeps enough for all that share it.
+        for controller in (one for plugin in self.plugins for one in plugin.controllers):
+            controller.declare()
+        self._servers.start(self.plugins)
+        services.events.start()
+        if self.leadership is not None:
+            self.leadership.start(services.factory)
+        with_crds = self.settings.install_crds or self.settings.sandbox or self._sandbox is not None
+        for runtime in self.plugins:
+            runtime.start(with_crds=with_crds, peers=self.plugins)
+
+    def _services(self, overrides: Mapping[str, Any]) -> Any:
+        from ctrlhost.client import Client
+        from ctrlhost.controller.metrics import ReconcileMetrics
+        from ctrlhost.controller.services import PluginServices
+        from ctrlhost.events.recorder import EventRecorder
+        from ctrlhost.host.metrics import HostMetrics, PluginCollector
+        from ctrlhost.host.queue_metrics import QueueCollector
+        from ctrlhost.informers import InformerFactory
+
+        if self.client is None:
+            kubeconfig = self._sandbox.kubeconfig if self._sandbox else self.settings.kubeconfig
+            self.client = Client.load(kubeconfig, None if self._sandbox else self.settings.context)
+        self.factory = InformerFactory(self.client, resync=self.settings.resync, clock=self.clock)
+        metrics = self.inspection.metrics = HostMetrics()
+        reconciles = ReconcileMetrics()
+        self.events = EventRecorder(self.client, self.clock)
+        metrics.register(PluginCollector(self.plugins))
+        metrics.register(reconciles)
+        metrics.register(QueueCollector(self._is_ours))
+        metrics.register(self.factory.metrics)
+        if self.settings.leader_elect:
+            from ctrlhost.coordination.leadership import Leadership
+
+            named = [plugin.name for plugin in self.plugins]
+            self.leadership = Leadership(self.settings, named, self.client, self.clock, self.events, self._on_election)
+            metrics.register(self.leadership.metrics)
+        if self.client.metrics is not None:
+            metrics.register(self.client.metrics)
+        return PluginServices(
+            client=self.client,
+            factory=self.factory,
+            clock=self.clock,
+            events=self.events,
+            registry=metrics.registry,
+            leading=self._leading,
+            stopping=self.stopping,
+            controller_overrides=overrides,
+            metrics=reconciles,
+            namespaces=self.settings.namespaces,
+        )
+
+    def _leading(self) -> bool:
+        """Without leader election every host leads as long as it runs."""
+        return not self._stopped
+
+    def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
+        """Give what the host gives to one plugin: with an election everything, but leading, is the same for all."""
+        leadership, name = self.leadership, runtime.name
+        if leadership is None:
+            return services
+        return replace(services, leading=lambda: not self._stopped and leadership.leading(name), elects=True)
+
+    def _on_election(self, plugins: Collection[str]) -> None:
+        for plugin in self.plugins:
+            if plugin.name in plugins:
+                plugin.poke()
+
+    def _is_ours(self, queue: str) -> bool:
+        """Say whether a queue of this process belongs to a controller of this host."""
+        return any(controller.name == queue for plugin in self.plugins for controller in plugin.controllers)
+
+    def wait_ready(self, timeout: float) -> bool:
+        """Wait until no plugin is syncing any more, `timeout` real seconds at most; say whether that came about."""
+        with self._changes:
+            return self._changes.wait_for(lambda: all(plugin.settled() for plugin in self.plugins), timeout)
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Take no new work, let what runs finish for up to `timeout` seconds, and end everything; True if all finished.
+
+        None takes the setting `drain_timeout`. A second call does nothing.
+        """
+        if self._stopped:
+            return True
+        deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
+        self.stopping.set()
+        stoppers = [threading.Thread(target=plugin.stop_intake, daemon=True) for plugin in self.plugins]
+        for thread in stoppers:
+            thread.start()
+        for thread in stoppers:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        drained = [plugin.name for plugin in self.plugins if plugin.drain(deadline)]
+        self._stopped = True
+        if self.leadership is not None:
+            # Only now, when nothing that the leader began is still going on, may another one lead.
+            self.leadership.stop(drained)
+        if self.events is not None:
+            self.events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
+        if self.factory is not None:
+            self.factory.stop()
+        self._servers.stop()
+        if self._own_client and self.client is not None:
+            self.client.close()
+        self._notify()
+        return len(drained) == len(self.plugins)
+
+    def run(self) -> int:
+        """Start, run until a signal or until every plugin has failed, stop; give the exit code.
+
+        SIGTERM and SIGINT let running reconciles finish; a second one ends the process at once, with code 1. To be
+        called in the main thread.
+        """
+        with self._signals.caught(), switching_after(self.settings.switch_interval):
+            return self._run()
+
+    def _run(self) -> int:
+        self._signals.starting = True
+        try:
+            self.start()
+            # In here, so that a signal that comes right now is still expected.
+            self._signals.starting = False
+        except StopRequested:
+            self._signals.starting = False
+            log.debug("asked to stop while starting")
+        except BaseException:
+            self._signals.starting = False
+            self.stop(0)
+            raise
+        # A signal that comes just before the wait is seen only after it, so no wait may be without a limit.
+        with self._changes:
+            while not self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed(), SIGNALS_SEEN):
+                pass
+        if self._signals.came:
+            log.info("%s: stopping; once more ends at once", self._signals.came)
+        failed = self._all_failed() and not self.stopping.is_set()
+        if failed:
+            log.error("every plugin has failed; nothing is left to run")
+        if not self.stop():
+            log.error("not everything finished within %s", self.settings.drain_timeout)
+        log.info("stopped")
+        return 1 if failed else 0
+
+    def _all_failed(self) -> bool:
+        return bool(self.plugins) and all(plugin.failed for plugin in self.plugins)
+
+    def _notify(self) -> None:
+        with self._changes:
+            self._changes.notify_all()
+
+    @property
+    def address(self) -> str | None:
+        """Where the host's server listens, None without one."""
+        return self._servers.address
+
+
+def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime]) -> None:
+    """Refuse settings of controllers that plugins do not have; a plugin whose set-up failed can not be asked."""
+    known = [controller.name for plugin in plugins for controller in plugin.controllers]
+    for name in overrides:
+        plugin = next((one for one in plugins if one.name == name.partition("/")[0]), None)
+        if plugin is not None and plugin.context is not None and not plugin.failed and name not in known:
+            theirs = ", ".join(f"`{one}`" for one in known if one.startswith(f"{plugin.name}/")) or "none"
+            raise ConfigError(
+                f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
+                hint=f"its controllers are: {theirs}",
+            )

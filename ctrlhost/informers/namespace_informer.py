@@ -1,0 +1,172 @@
+"""One reflector with its engine: the share of an informer that one namespace, or all of them, makes up."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost import _core
+from ctrlhost.client.builtin_kinds import builtin_plural
+from ctrlhost.informers.dispatcher import Dispatcher
+from ctrlhost.reflector.reflector import Reflector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.client import Client
+    from ctrlhost.clock import Clock
+    from ctrlhost.reflector.options import ReflectorOptions
+    from ctrlhost.selectors.namespaces import Namespaces
+
+Reads = str | tuple[str, ...] | None
+Transform = Any
+
+_JOIN = 5.0
+"""How long the end of a thread is waited for, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which objects an informer is of, and how much of each it keeps. Equal scopes share one informer."""
+
+    api_version: str
+    kind: str
+    namespaces: Namespaces = None
+    label_selector: str | None = None
+    field_selector: str | None = None
+    reads: Reads = None
+    #: Compared by identity: two transforms that do the same are two.
+    transform: Transform = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no informer can be of, where it is asked for and not where it is first used."""
+        for name in ("api_version", "kind"):
+            if not (isinstance(value := getattr(self, name), str) and value):
+                raise TypeError(f"an informer needs its {name} as a text, not {value!r}")
+        if self.api_version.count("/") > 1:
+            raise ValueError(f"{self.api_version!r} is no apiVersion: it has more than one slash")
+        for name in ("label_selector", "field_selector"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise TypeError(f"{name} is a text as the API takes it, such as 'a=b,c!=d', not {value!r}")
+        if not (self.transform is None or callable(self.transform)):
+            raise TypeError(f"transform is a function from an object to the one to keep, not {self.transform!r}")
+
+    def describe(self) -> str:
+        """Give a readable key."""
+        parts = [f"{self.kind}.{self.api_version}"]
+        if self.namespaces is not None:
+            named = self.namespaces
+            parts.append(f"namespaces={','.join(named) if isinstance(named, tuple) else named}")
+        for name, value in (("labels", self.label_selector), ("fields", self.field_selector)):
+            if value:
+                parts.append(f"{name}={value}")
+        if self.reads is not None:
+            parts.append(f"reads={self.reads if isinstance(self.reads, str) else ','.join(self.reads)}")
+        if self.transform is not None:
+            parts.append("transformed")
+        return " ".join(parts)
+
+
+class Part:
+    """An engine and the reflector that feeds it."""
+
+    def __init__(
+        self,
+        client: Client,
+        scope: Scope,
+        namespace: str,
+        clock: Clock,
+        options: ReflectorOptions,
+        *,
+        resync: float | None,
+        fed: Callable[[], None],
+        on_error: Callable[[Exception], None] | None,
+        cluster_scoped: Callable[[], bool] = lambda: True,
+        missing: Callable[[], None] = lambda: None,
+        optional: bool = False,
+    ) -> None:
+        """Make both; nothing runs before `start`. See `Reflector` for the last three."""
+        known = builtin_plural(scope.api_version, scope.kind)
+        #: The plural where it is known without asking, for messages and metrics.
+        self.resource = known[0] if known else scope.kind.lower()
+        self.engine = _core.SharedInformer(
+            self.resource,
+            scope.api_version,
+            scope.kind,
+            reads=scope.reads,
+            transform=scope.transform,
+            clock=clock,
+            resync=resync,
+        )
+        self._make_reflector = partial(
+            Reflector,
+            client,
+            scope.api_version,
+            scope.kind,
+            self.engine,
+            clock,
+            options,
+            namespace=namespace,
+            label_selector=scope.label_selector,
+            field_selector=scope.field_selector,
+            metadata_only=scope.reads == "metadata",
+            fed=self._fed,
+            on_error=on_error,
+            cluster_scoped=cluster_scoped,
+            missing=missing,
+            optional=optional,
+        )
+        self.reflector = self._make_reflector()
+        self.scope = scope
+        self.namespace = namespace
+        self.dispatcher = Dispatcher(f"{namespace}/{scope.kind}" if namespace else scope.kind)
+        self._on_fed = fed
+        self._lock = threading.Lock()
+        self._started = False
+
+    def start(self) -> None:
+        """Start the reflector, once."""
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+        self.reflector.start()
+
+    def restart(self, *, run: bool) -> None:
+        """Follow the server again after `empty`; with `run` at once."""
+        self.reflector = self._make_reflector()
+        with self._lock:
+            self._started = False
+        if run:
+            self.start()
+
+    def empty(self) -> None:
+        """Drop all objects, of which handlers hear as deletions. The reflector was told to stop, and is waited for."""
+        self.reflector.join(_JOIN)
+        if self.engine.has_synced:
+            self.engine.begin_list()
+            self.engine.replace(self.engine.last_resource_version)
+            self.engine.process()
+            self._fed()
+
+    def end(self, timeout: float = _JOIN) -> None:
+        """Stop for good, and wait for the handler that runs, `timeout` seconds at most."""
+        self.engine.stop()
+        self.dispatcher.stop(timeout)
+
+    @property
+    def resync_period(self) -> float:
+        """How often somebody wants to be told of every object again, in seconds; 0 for never."""
+        return self.engine.resync_check_period
+
+    def _fed(self) -> None:
+        self.dispatcher.wake()
+        self._on_fed()
+
+    def resync(self) -> None:
+        """Tell the handlers whose time has come of every object once more."""
+        self.engine.resync()
+        self.engine.process()
+        self._fed()

@@ -1,0 +1,78 @@
+"""Comparing a cache with the server, to be sure: an informer at rest must hold what the server holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.errors import CtrlhostError, Stale
+from ctrlhost.transport.responses import decode_object
+
+if TYPE_CHECKING:
+    from ctrlhost.client import Client
+    from ctrlhost.informers.namespace_informer import Part
+
+_TRIES = 10
+_PAGE = 500
+_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One object that the cache and the server do not agree on; versions are empty where there is no such object."""
+
+    key: str
+    cached: str
+    served: str
+
+
+def differences(client: Client, part: Part) -> list[Difference]:
+    """Compare a part's cache with the server at the cache's own version; Stale while changes come too fast for that."""
+    for _ in range(_TRIES):
+        version = part.engine.last_resource_version
+        cached = {each.key: each.resource_version for each in part.engine.indexer.list()}
+        if version and version == part.engine.last_resource_version and not part.engine.stats()["queued"]:
+            break
+    else:
+        raise Stale(f"{part.resource} changes too fast, or is not listed yet, to be compared with the server")
+    served = _served(client, part, version)
+    keys = sorted(key for key in cached.keys() | served.keys() if cached.get(key) != served.get(key))
+    return [Difference(key, cached.get(key, ""), served.get(key, "")) for key in keys]
+
+
+def _served(client: Client, part: Part, version: str) -> dict[str, str]:
+    """List keys and versions at exactly one version."""
+    resource = client.resource(part.scope.api_version, part.scope.kind)
+    path = resource.path(part.namespace)
+    query: dict[str, Any] = {
+        "labelSelector": part.scope.label_selector,
+        "fieldSelector": part.scope.field_selector,
+        "limit": _PAGE,
+        "resourceVersion": version,
+        "resourceVersionMatch": "Exact",
+    }
+    found: dict[str, str] = {}
+    while True:
+        response = client.transport.request("GET", path, query=query, headers={"Accept": _METADATA})
+        page = decode_object(response, f"GET {path}")
+        for item in page.get("items") or ():
+            metadata = item["metadata"]
+            namespace = metadata.get("namespace")
+            found[f"{namespace}/{metadata['name']}" if namespace else metadata["name"]] = metadata["resourceVersion"]
+        token = (page.get("metadata") or {}).get("continue")
+        if not token:
+            return found
+        query.update({"continue": token, "resourceVersion": None, "resourceVersionMatch": None})
+
+
+def check_parts(client: Client, parts: tuple[Part, ...], *, repair: bool) -> list[Difference]:
+    """Compare all parts; those that differ list again where `repair` is asked for."""
+    found: list[Difference] = []
+    for part in parts:
+        if not part.engine.has_synced:
+            raise CtrlhostError(f"{part.resource} has no first list yet, so there is nothing to compare")
+        here = differences(client, part)
+        if here and repair:
+            part.reflector.relist()
+        found += here
+    return found

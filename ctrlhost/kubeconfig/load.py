@@ -1,0 +1,109 @@
+"""Find and read the configuration of a cluster: a flag, `$KUBECONFIG`, the pod's service account, `~/.kube/config`.
+
+The file is read here and not by `kubernetes.config`, which needs a second of imports, forgets certificates that an
+exec plugin renews, and says neither which file nor which entry is wrong. Only a user entry with an `auth-provider` is
+left to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctrlhost.errors import ConfigError
+from ctrlhost.kubeconfig.configuration import new_configuration
+from ctrlhost.kubeconfig.connection import Certificate, Connection, check_address
+from ctrlhost.kubeconfig.credentials import TokenFile
+from ctrlhost.kubeconfig.file import KubeConfig
+from ctrlhost.kubeconfig.user import user_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+log = logging.getLogger("ctrlhost.client.kubeconfig")
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def load_connection(
+    kubeconfig: str | os.PathLike[str] | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+    home: Path | None = None,
+) -> Connection:
+    """Find the cluster to talk to and log where it was found; ConfigError names the file and what is wrong."""
+    connection = _find(kubeconfig, context, environ, service_account, home or Path.home())
+    connection.check()
+    log.info("cluster %s from %s", connection.url, connection.source)
+    return connection
+
+
+def _find(
+    kubeconfig: str | os.PathLike[str] | None,
+    context: str | None,
+    environ: Mapping[str, str],
+    service_account: Path,
+    home: Path,
+) -> Connection:
+    if kubeconfig is not None:
+        return from_files([Path(kubeconfig).expanduser()], context, "--kubeconfig")
+    named = [Path(name).expanduser() for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    if named:
+        present = [path for path in named if path.exists()]
+        if not present:
+            raise ConfigError(f"$KUBECONFIG names {os.pathsep.join(map(str, named))}, which does not exist")
+        return from_files(present, context, "$KUBECONFIG")
+    if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
+        return in_cluster(environ, service_account)
+    usual = home / ".kube" / "config"
+    if usual.exists():
+        return from_files([usual], context, "the default place")
+    raise ConfigError(
+        "no cluster is configured: no --kubeconfig, no $KUBECONFIG, not inside a cluster, no ~/.kube/config",
+        hint="name one with `--kubeconfig FILE`, or try `--sandbox`, which needs none",
+    )
+
+
+def from_files(paths: list[Path], context: str | None, found_by: str) -> Connection:
+    """Read one or several kubeconfig files, of which the first that defines a name counts, as for kubectl."""
+    config = KubeConfig.read(paths)
+    name, entry = config.context(context)
+    cluster = config.named("clusters", entry.text("cluster"), entry)
+    source = f"context `{name}` of {cluster.file_name} ({found_by})"
+    server, proxy = cluster.text("server").rstrip("/"), cluster.optional_text("proxy-url")
+    # Before the official client's class sees it, which takes it apart on its own.
+    check_address(server, source)
+    if proxy is not None and "://" not in proxy:
+        raise cluster.error("proxy-url", f"is no URL: {proxy!r} begins with no http://, https:// or socks5://")
+    configuration = new_configuration(
+        host=server,
+        tls_server_name=cluster.optional_text("tls-server-name"),
+        proxy=proxy,
+        verify_ssl=not cluster.flag("insecure-skip-tls-verify"),
+        ssl_ca_cert=None if cluster.has("certificate-authority-data") else cluster.file("certificate-authority"),
+        ca_cert_data=cluster.base64("certificate-authority-data"),
+    )
+    connection = Connection(configuration, source, namespace=entry.optional_text("namespace") or "default")
+    user = entry.optional_text("user")
+    if user:
+        user_credentials(connection, config.named("users", user, entry), cluster, paths, name)
+    return connection
+
+
+def in_cluster(environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Connection:
+    """Use the service account of the pod that we run in; its token is read again whenever the kubelet renews it."""
+    host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
+    address = f"[{host}]" if ":" in host else host
+    configuration = new_configuration(host=f"https://{address}:{port}", ssl_ca_cert=str(service_account / "ca.crt"))
+    namespace = service_account / "namespace"
+    return Connection(
+        configuration,
+        f"the pod's service account in {service_account}",
+        TokenFile(service_account / "token"),
+        Certificate(),
+        namespace.read_text(encoding="utf-8").strip() if namespace.exists() else "default",
+    )

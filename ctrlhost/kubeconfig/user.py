@@ -1,0 +1,119 @@
+"""Turn a kubeconfig's user entry into credentials, in kubectl's order: certificate besides, then token, basic, exec."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ctrlhost.errors import ConfigError
+from ctrlhost.kubeconfig.configuration import new_configuration
+from ctrlhost.kubeconfig.connection import Certificate, Connection
+from ctrlhost.kubeconfig.credentials import ConfigurationHook, StaticHeader, TokenFile
+from ctrlhost.kubeconfig.exec_credentials import ExecConfig, ExecPlugin, basic_authorization
+from ctrlhost.kubeconfig.file import Entry
+
+
+def user_credentials(connection: Connection, user: Entry, cluster: Entry, paths: list[Path], context: str) -> None:
+    """Set the connection's credentials and certificate from `user`."""
+    connection.certificate = _certificate(user)
+    token_file = user.optional_text("tokenFile")
+    token = user.optional_text("token")
+    if token_file is not None:
+        # The file wins over an inline token, as in kubectl: it is the one that somebody keeps fresh.
+        connection.credentials = TokenFile(user.file_name.parent / Path(token_file).expanduser())
+    elif token is not None:
+        token = token.strip()
+        if not (token.isascii() and token.isprintable()):
+            raise user.error("token", "has characters in it that no header can carry")
+        connection.credentials = StaticHeader(f"Bearer {token}")
+    elif user.has("username") and user.has("password"):
+        connection.credentials = StaticHeader(basic_authorization(user.text("username"), user.text("password")))
+    elif user.has("exec"):
+        certificate = connection.certificate
+
+        def keep(cert: str, key: str) -> None:
+            certificate.cert_pem, certificate.key_pem = cert, key
+
+        connection.credentials = ExecPlugin(_exec_config(user.entry("exec"), cluster, connection), on_certificate=keep)
+    elif user.has("auth-provider"):
+        connection.credentials = _auth_provider(user, paths, context)
+
+
+def _certificate(user: Entry) -> Certificate:
+    cert_data, key_data = user.base64("client-certificate-data"), user.base64("client-key-data")
+    if cert_data is None:
+        cert, key = user.file("client-certificate"), user.file("client-key")
+        if cert is not None and key_data is not None:
+            cert_data = Path(cert).read_text(encoding="ascii", errors="replace")
+        elif (cert is None) != (key is None):
+            raise user.error(
+                "client-key" if cert else "client-certificate", "is missing; the certificate and its key go together"
+            )
+        else:
+            return Certificate(cert, key)
+    if key_data is None:
+        key = user.file("client-key")
+        if key is None:
+            raise user.error("client-key-data", "is missing; the certificate and its key go together")
+        key_data = Path(key).read_text(encoding="ascii", errors="replace")
+    return Certificate(cert_pem=cert_data, key_pem=key_data)
+
+
+def _exec_config(entry: Entry, cluster: Entry, connection: Connection) -> ExecConfig:
+    args = entry.value.get("args") or []
+    if not isinstance(args, list):
+        raise entry.error("args", "must be a list")
+    variables: dict[str, str] = {}
+    for position, item in enumerate(entry.value.get("env") or []):
+        variable = Entry(item, entry.file_name, f"{entry.where}.env[{position}]")
+        variables[variable.text("name")] = str(variable.value.get("value", ""))
+    command = entry.text("command")
+    if os.sep in command:
+        command = str(entry.file_name.parent / Path(command).expanduser())
+    if shutil.which(command, path=variables.get("PATH", os.environ.get("PATH"))) is None:
+        problem = "no program" if os.sep in command and Path(command).exists() else "not installed"
+        raise ConfigError(
+            f"kubeconfig {entry.file_name}: {entry.where}: `{command}` is {problem}",
+            hint=entry.optional_text("installHint"),
+        )
+    return ExecConfig(
+        command=command,
+        args=[str(each) for each in args],
+        env=variables,
+        api_version=entry.text("apiVersion"),
+        where=f"kubeconfig {entry.file_name}: {entry.where}",
+        cluster=_cluster_info(cluster, connection) if entry.flag("provideClusterInfo") else None,
+        install_hint=entry.optional_text("installHint"),
+    )
+
+
+def _cluster_info(cluster: Entry, connection: Connection) -> dict[str, Any]:
+    info: dict[str, Any] = {"server": connection.url}
+    for name in ("tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url"):
+        if cluster.has(name):
+            info[name] = cluster.value[name]
+    for extension in cluster.value.get("extensions") or []:
+        if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
+            info["config"] = extension.get("extension")
+    return info
+
+
+def _auth_provider(user: Entry, paths: list[Path], context: str) -> ConfigurationHook:
+    """Leave the old providers (`gcp`, `oidc`) to the official client: they need its OAuth libraries anyway."""
+    from kubernetes import config as official
+
+    configuration = new_configuration()
+    try:
+        official.load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=os.pathsep.join(map(str, paths)),
+            context=context,
+            client_configuration=configuration,
+            persist_config=False,
+        )
+    except Exception as error:
+        # Its loader fails in its own ways at entries that lack what it takes for granted.
+        said = error if isinstance(error, official.ConfigException) else f"{type(error).__name__}: {error}"
+        raise user.error("auth-provider", f"can not be used: {said}") from error
+    return ConfigurationHook(configuration)

@@ -1,0 +1,108 @@
+"""The client that a plugin gets: it remembers what was written, and starts no write where none may be started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from ctrlhost.client import Client
+from ctrlhost.client.retry import Caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.client.target import Target, WriteVerb
+    from ctrlhost.own_writes.overlay import Written
+    from ctrlhost.own_writes.self_events import Echoes
+    from ctrlhost.transport.interface import Query, Response, Stream, Transport
+
+
+class WritingClient(Client):
+    """A client whose writes show in the reads of the same plugin at once; see `ctrlhost.written`."""
+
+    _written: Written
+    _guard: Callable[[], None] | None
+    _echoes: Echoes | None
+
+    @classmethod
+    def of(
+        cls,
+        client: Client,
+        written: Written,
+        *,
+        guard: Callable[[], None] | None = None,
+        echoes: Echoes | None = None,
+    ) -> Self:
+        """Share a client's connections; `guard` is called before each write, and forbids it by raising."""
+        own = cls.__new__(cls)
+        own.__dict__.update(client.__dict__)
+        if guard is not None:
+            own._caller = Caller(_GuardedTransport(client.transport, guard))  # noqa: SLF001 - the same class
+        own._written, own._guard, own._echoes = written, guard, echoes  # noqa: SLF001 - the same class
+        return own
+
+    def delete_collection(self, *args: Any, **options: Any) -> dict[str, Any]:
+        """Delete many objects, as `Client.delete_collection`; reads do not wait for the effect of this one."""
+        if self._guard is not None:
+            self._guard()
+        return super().delete_collection(*args, **options)
+
+    def _write(
+        self,
+        verb: WriteVerb,
+        target: Target,
+        query: Query | None,
+        content: Any,
+        *,
+        content_type: str = "application/json",
+        timeout: float | None,
+    ) -> dict[str, Any]:
+        if self._guard is not None:
+            self._guard()
+        followed = self._written.of(target.resource.api_version, target.resource.kind)
+        key = (target.namespace, target.name or "")
+        known = None
+        if self._echoes is not None:
+            # The cache may show the write before its answer is here.
+            known = self._echoes.base(target.resource.api_version, target.resource.kind, key)
+        for one in followed:
+            one.begin(key)
+        try:
+            answer, raw = self._carry_out(verb, target, query, content, content_type=content_type, timeout=timeout)
+            if verb == "delete" and not _remains(answer):
+                uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
+                for one in followed:
+                    one.deleted(key, uid)
+            elif answer.get("kind") == target.resource.kind:
+                # A subresource such as `scale` answers with a kind of its own, whose content is another.
+                if self._echoes is not None and content_type != "application/json-patch+json":
+                    self._echoes.wrote(target.resource.kind, known, content, answer)
+                for one in followed:
+                    one.wrote(answer, raw)
+            return answer
+        finally:
+            for one in followed:
+                one.end(key)
+
+
+class _GuardedTransport:
+    """Asks before each request that writes, also before one that is sent once more because the server was busy."""
+
+    def __init__(self, transport: Transport, guard: Callable[[], None]) -> None:
+        self._transport = transport
+        self._guard = guard
+
+    def request(self, method: str, path: str, **options: Any) -> Response:
+        if method != "GET":
+            self._guard()
+        return self._transport.request(method, path, **options)
+
+    def stream(self, path: str, **options: Any) -> Stream:
+        return self._transport.stream(path, **options)
+
+    def close(self) -> None:
+        """The transport is the host's."""
+
+
+def _remains(answer: dict[str, Any]) -> bool:
+    """Say whether a deletion left the object there, for its finalizers or its grace period."""
+    return answer.get("kind") != "Status" and bool((answer.get("metadata") or {}).get("deletionTimestamp"))

@@ -1,0 +1,88 @@
+"""Echoes: the event by which a controller hears of its own write, which tells it nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctrlhost.cache import Object
+    from ctrlhost.informers import Informer
+    from ctrlhost.own_writes.overlay import WrittenKind
+
+_REMEMBERED = 4096
+#: How long an event waits for the answer to a write that is under way, in seconds at most.
+_PATIENCE = 0.1
+#: What the server changes of itself in every write.
+_BOOKKEEPING = frozenset({"resourceVersion", "managedFields", "generation"})
+
+
+class Echoes:
+    """The versions that a controller's own writes made, and that differ from what it had read in nothing but that."""
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._lock = threading.Lock()
+        self._versions: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+        self._informers: dict[tuple[str, str], Informer] = {}
+
+    def listen(self, api_version: str, kind: str, informer: Informer) -> None:
+        """Compare writes to this kind with what this informer holds."""
+        self._informers[api_version, kind] = informer
+
+    def base(self, api_version: str, kind: str, key: tuple[str, str]) -> Object | None:
+        """Give what the controller can know of an object; to be asked before the write is sent."""
+        informer = self._informers.get((api_version, kind))
+        return None if informer is None else informer.lister.get(key[1], key[0])
+
+    def wrote(self, kind: str, known: Object | None, change: Any, answer: Mapping[str, Any]) -> None:
+        """Remember a write, if all that it changed of the `known` object is what it set.
+
+        `change` is the object or merge patch that was sent. Only then is it certain that no other writer's change came
+        in between, whose event this one may have replaced.
+        """
+        metadata = answer["metadata"]
+        if known is None or known.partial or known.uid != metadata.get("uid"):
+            return
+        if not _only_these(change, known.to_dict(), answer):
+            return
+        with self._lock:
+            self._versions[kind, known.uid, metadata["resourceVersion"]] = known.resource_version
+            if len(self._versions) > _REMEMBERED:
+                self._versions.popitem(last=False)
+
+    def predicate(self, written: WrittenKind) -> Any:
+        """Give the predicate that lets everything pass but echoes."""
+
+        def wakes(old: Object | None, new: Object | None) -> bool:
+            if old is None or new is None:
+                return True
+            # The event may overtake the answer of the write that caused it.
+            written.wait_for_answers((new.namespace, new.name), _PATIENCE)
+            with self._lock:
+                based_on = self._versions.get((new.kind, new.uid, new.resource_version))
+            return based_on is None or based_on != old.resource_version
+
+        return wakes
+
+
+def _only_these(change: Any, before: Any, after: Any, *, at: str = "") -> bool:
+    """Say whether `before` and `after` differ in nothing but what `change` names and the server's bookkeeping."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return bool(before == after)
+    named = change if isinstance(change, dict) else {}
+    for name in before.keys() | after.keys():
+        if at == "metadata" and name in _BOOKKEEPING:
+            continue
+        if name in named:
+            # What was set is as it was set, whoever set it before; what is below may hold more than was set.
+            if isinstance(named[name], dict) and not _only_these(
+                named[name], before.get(name) or {}, after.get(name) or {}, at=name
+            ):
+                return False
+        elif before.get(name) != after.get(name):
+            return False
+    return True

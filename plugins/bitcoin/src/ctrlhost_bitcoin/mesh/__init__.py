@@ -1,0 +1,1 @@
+"""The mesh of a network: which daemons know each other, and how far that has come."""

@@ -1,0 +1,123 @@
+"""The daemons' user and password: read from a Secret, validated, with a digest for the pods started with them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctrlhost_bitcoin.objects.names import PASSWORD_KEY, USER_KEY
+from ctrlhost_bitcoin.objects.spec import Rejected
+from ctrlhost_bitcoin.rpc.client import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost import Context, Object
+
+#: The image's own credentials, which are publicly known.
+DEFAULT = Credentials("user", "password")
+DEFAULT_DIGEST = "default"
+_DIGITS = 16
+_MAX_DIGESTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """Credentials, their digest on a pod, and the condition's reason and message."""
+
+    credentials: Credentials
+    digest: str
+    reason: str
+    message: str
+
+
+class CredentialReader:
+    """Reads the credentials of networks, from any thread; computes slow digests once per version of a Secret."""
+
+    def __init__(self, find: Callable[[Context, str, str], Object | None]) -> None:
+        """Read Secrets through `find`, by namespace and name."""
+        self._find = find
+        self._digests: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def read(self, ctx: Context, namespace: str, secret: str) -> Usable:
+        """Return the credentials in a Secret, the well-known ones if `secret` is empty; `Rejected` if unusable."""
+        if not secret:
+            message = "no secret set: using the publicly known default credentials"
+            return Usable(DEFAULT, DEFAULT_DIGEST, "DefaultCredentials", message)
+        found = self._find(ctx, namespace, secret)
+        if found is None:
+            raise Rejected("SecretNotFound", f"there is no secret {secret}")
+        credentials = Credentials(_value(secret, found, USER_KEY), _value(secret, found, PASSWORD_KEY))
+        return Usable(credentials, self._digest(found, credentials), "FromSecret", f"using secret {secret}")
+
+    def _digest(self, secret: Object, credentials: Credentials) -> str:
+        version = (secret.uid, secret.resource_version)
+        known = self._digests.get(version)
+        if known is None:
+            known = self._digests[version] = digest(secret.uid, credentials)
+            while len(self._digests) > _MAX_DIGESTS:
+                self._digests.popitem(last=False)
+        return known
+
+
+def digest(uid: str, credentials: Credentials) -> str:
+    """Return a digest of the credentials; slow on purpose, since pods are easier to read than Secrets."""
+    text = f"{credentials.user}\0{credentials.password}".encode()
+    return hashlib.scrypt(text, salt=uid.encode(), n=2**14, r=8, p=1, maxmem=2**26).hex()[:_DIGITS]
+
+
+def _value(name: str, secret: Object, key: str) -> str:
+    """Return the value of a key; `Rejected` if a daemon cannot be started or called with it."""
+
+    def invalid(what: str) -> Rejected:
+        return Rejected("SecretInvalid", f"secret {name}: the key {key} {what}")
+
+    encoded = secret.get_path("data", key)
+    if encoded is None:
+        raise invalid("is missing")
+    try:
+        text = base64.b64decode(encoded, validate=True).decode()
+    except (binascii.Error, TypeError, ValueError):
+        raise invalid("is not UTF-8 text") from None
+    if not text:
+        raise invalid("is empty")
+    if any(ord(each) < 0x20 or 0x7F <= ord(each) < 0xA0 for each in text):
+        # Usually a trailing newline from `echo | base64`.
+        raise invalid("has a control character, such as a newline")
+    if ":" in text:
+        raise invalid("has a colon, which prevents a daemon from starting")
+    return text
+
+
+class History:
+    """The current credentials of a network, and the previous ones, which pods not yet restarted still have.
+
+    Used by the one worker that has the network.
+    """
+
+    def __init__(self) -> None:
+        """Start without credentials."""
+        self._current: tuple[str, Credentials] | None = None
+        self._previous: tuple[str, Credentials] | None = None
+        #: The number of changes; a new one is a reason to call nodes that refused the old credentials.
+        self.revision = 0
+
+    def use(self, usable: Usable) -> None:
+        """Record the current credentials."""
+        current = (usable.digest, usable.credentials)
+        if self._current == current:
+            return
+        if self._current is not None and self._current[1] != usable.credentials:
+            self._previous = self._current
+        self._current = current
+        self.revision += 1
+
+    def candidates(self, digest: str | None) -> tuple[Credentials, ...]:
+        """Return the credentials for a pod with that digest, in the order in which to try them."""
+        pairs = [pair for pair in (self._current, self._previous) if pair is not None]
+        pairs.sort(key=lambda pair: pair[0] != digest)
+        return tuple(dict.fromkeys(credentials for _, credentials in pairs))

@@ -1,0 +1,215 @@
+"""A cluster with networks, whose pods the test creates, and fake daemons at the pods' addresses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost_bitcoin.objects.names import API_VERSION, KIND
+from ctrlhost_bitcoin.rpc.client import RpcClient
+from ctrlhost_bitcoin.testing.daemon import FakeDaemon, FakeHttp
+
+import ctrlhost
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox import Sandbox
+    from ctrlhost.testing import HostUnderTest, ManualClock
+
+NET = (API_VERSION, KIND)
+STS, SVC, POD, SECRET = ("apps/v1", "StatefulSet"), ("v1", "Service"), ("v1", "Pod"), ("v1", "Secret")
+NAME, SECRET_NAME = "unit-test-network", "unit-test-secret"
+_WRITES = ("POST", "PUT", "PATCH", "DELETE")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request of a host."""
+
+    method: str
+    path: str
+    body: Any
+
+
+class Replica:
+    """One host with the plugin, and its requests."""
+
+    def __init__(self, host: HostUnderTest) -> None:
+        self.host = host
+        self.sent: list[Sent] = []
+        transport: Any = host.host.client.transport
+        request = transport.request
+
+        def recorded(method: str, path: str, *, body: bytes | None = None, **options: Any) -> Any:
+            self.sent.append(Sent(method, path, json.loads(body) if body else None))
+            return request(method, path, body=body, **options)
+
+        transport.request = recorded
+
+    @property
+    def plugin(self) -> Any:
+        (runtime,) = self.host.host.plugins
+        assert runtime.context is not None, runtime
+        return runtime.context.state
+
+    def writes(self, *, events: bool = False) -> list[Sent]:
+        """Return the writes, oldest first; those of events only on request."""
+        found = [one for one in self.sent if one.method in _WRITES and "/customresourcedefinitions" not in one.path]
+        return [one for one in found if events or "/events" not in one.path]
+
+    def forget(self) -> None:
+        self.sent.clear()
+
+    def enqueue(self, name: str = NAME, namespace: str = "test") -> None:
+        self.plugin.controller.enqueue(ctrlhost.Request(name, namespace))
+
+    def runs(self) -> int:
+        return self.host.controllers["bitcoin/bitcoin"].status().runs
+
+    def metric(self, metric: str, **labels: str) -> float | None:
+        (runtime,) = self.host.host.plugins
+        found: float | None = runtime.context.metrics.get_sample_value(metric, labels)
+        return found
+
+
+class Cluster:
+    """The cluster as its users see it, with namespace `test` and the secret of the fixture in it."""
+
+    def __init__(self, server: Sandbox, start_host: Any, clock: ManualClock, monkeypatch: Any) -> None:
+        self.server, self.clock, self.http = server, clock, FakeHttp()
+        self.client = ctrlhost.Client.load(server.kubeconfig)
+        self.replicas: list[Replica] = []
+        self._start_host = start_host
+        monkeypatch.setattr("ctrlhost_bitcoin.rpc.client.RpcClient", partial(RpcClient, http=self.http))
+        self.namespace("test")
+        self.secret(SECRET_NAME)
+
+    def start(self, *, settle: bool = True, **settings: Any) -> Replica:
+        """Start a host; settings have underscores."""
+        table = {name.replace("_", "-"): value for name, value in settings.items()}
+        host = self._start_host(
+            "bitcoin", clock=self.clock, sandbox=self.server, settings={"bitcoin": table}, start=False
+        )
+        replica = Replica(host)
+        self.replicas.append(replica)
+        if settle:
+            host.start()
+            self.idle()
+        return replica
+
+    def idle(self) -> None:
+        for replica in self.replicas:
+            replica.host.run_until_idle()
+
+    def after(self, seconds: float, step: float | None = None) -> None:
+        """Advance the clock, in steps if they matter."""
+        left = seconds
+        while left > 0:
+            self.clock.advance(min(step or seconds, left))
+            left -= step or seconds
+            self.idle()
+
+    def namespace(self, name: str) -> None:
+        self.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def secret(
+        self, name: str, user: str | None = "user", password: str | None = "password", *, namespace: str = "test"
+    ) -> Any:
+        data = {"BC_RPC_USER": user, "BC_RPC_PASSWORD": password}
+        text = {key: value for key, value in data.items() if value is not None}
+        made = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
+        return self.client.create({**made, "stringData": text})
+
+    def net(self, nodes: Any = 4, *, name: str = NAME, namespace: str = "test", **spec: Any) -> Any:
+        spec = {"nodes": nodes, "secret": SECRET_NAME, **spec}
+        wanted = {key: value for key, value in spec.items() if value is not None}
+        metadata = {"name": name, "namespace": namespace}
+        return self.client.create({"apiVersion": NET[0], "kind": NET[1], "metadata": metadata, "spec": wanted})
+
+    def edit(self, name: str = NAME, **spec: Any) -> Any:
+        return self.client.patch(*NET, name, "test", {"spec": spec})
+
+    def daemon(self, ip: str, **options: Any) -> FakeDaemon:
+        """Create a daemon at an address."""
+        daemon = FakeDaemon(ip, **options)
+        daemon.reaches = lambda node: node in self.http.daemons
+        self.http.daemons[ip] = daemon
+        return daemon
+
+    def pod(
+        self, ordinal: int, ip: str = "", *, name: str = NAME, ready: bool = True, namespace: str = "test", **more: Any
+    ) -> Any:
+        """Create a pod like the StatefulSet controller and the kubelet."""
+        sts = self.sts(name, namespace=namespace)
+        template = sts["spec"]["template"]
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True, "blockOwnerDeletion": True}
+        owner |= {"name": sts["metadata"]["name"], "uid": sts["metadata"]["uid"]}
+        metadata = {
+            "name": f"{sts['metadata']['name']}-{ordinal}",
+            "namespace": namespace,
+            "labels": template["metadata"]["labels"],
+            "annotations": template["metadata"].get("annotations") or {},
+            "ownerReferences": [owner],
+            **more,
+        }
+        self.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+        return self.set_pod(ordinal, ip, name=name, ready=ready, namespace=namespace)
+
+    def set_pod(
+        self,
+        ordinal: int,
+        ip: str | None = None,
+        *,
+        name: str = NAME,
+        ready: bool | None = None,
+        restarts: int | None = None,
+        namespace: str = "test",
+        **status: Any,
+    ) -> Any:
+        """Write a pod's status like the kubelet."""
+        patch: dict[str, Any] = {"phase": "Running", **status}
+        if ip is not None:
+            patch |= {"podIP": ip, "podIPs": [{"ip": ip}]} if ip else {}
+        if ready is not None:
+            patch["conditions"] = [{"type": "Ready", "status": "True" if ready else "False"}]
+        if restarts is not None:
+            one = {"name": f"{name}-sts-ctr", "image": "x", "imageID": "x", "ready": True, "restartCount": restarts}
+            patch["containerStatuses"] = [one]
+        pod = f"{name}-sts-{ordinal}"
+        return self.client.patch(*POD, pod, namespace, {"status": patch}, subresource="status")
+
+    def pods(self, count: int, *, name: str = NAME, first: int = 0, **options: Any) -> list[FakeDaemon]:
+        """Create so many ready pods with daemons from 10.0.0.1 on."""
+        daemons = [self.daemon(f"10.0.0.{number + 1}", **options) for number in range(first, count)]
+        for number in range(first, count):
+            self.pod(number, f"10.0.0.{number + 1}", name=name)
+        return daemons
+
+    def delete_pod(self, ordinal: int, *, name: str = NAME) -> None:
+        self.client.delete(*POD, f"{name}-sts-{ordinal}", "test", grace_period_seconds=0)
+
+    def sts(self, name: str = NAME, *, namespace: str = "test") -> Any:
+        return self.client.get(*STS, f"{name}-sts", namespace)
+
+    def svc(self, name: str = NAME) -> Any:
+        return self.client.get(*SVC, f"{name}-svc", "test")
+
+    def status(self, name: str = NAME, *, namespace: str = "test") -> Any:
+        return self.client.get(*NET, name, namespace).get("status") or {}
+
+    def condition(self, type_: str, name: str = NAME) -> tuple[str, str]:
+        """Return status and reason of a condition; empty if it is missing."""
+        for one in self.status(name).get("conditions") or ():
+            if one["type"] == type_:
+                return one["status"], one["reason"]
+        return "", ""
+
+    def events(self, reason: str | None = None) -> list[Any]:
+        """Return the events of our reconciler, of one reason or of all."""
+        self.idle()
+        found = self.replicas[-1].host.events("test")
+        return [one for one in found if reason is None or one["reason"] == reason]
+
+    def reasons(self) -> list[str]:
+        return [one["reason"] for one in self.events()]

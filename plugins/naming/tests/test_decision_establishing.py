@@ -1,0 +1,99 @@
+"""The step from accepted names to a CRD that is served."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from ctrlhost_naming.conditions import INITIAL_NAMES_ACCEPTED, INVALID_CA_BUNDLE
+from ctrlhost_naming.crd import Crd
+from ctrlhost_naming.decision import established_condition, should_establish, status_patch
+
+from ctrlhost.testing import ManualClock
+
+behaviour = pytest.mark.behaviour
+
+
+def certificate() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "webhook")])
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=3650))
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM)
+
+
+def webhook(bundle: str | None) -> dict[str, Any]:
+    client: dict[str, Any] = {"service": {"name": "w", "namespace": "n"}}
+    if bundle is not None:
+        client["caBundle"] = bundle
+    return {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client}}
+
+
+def accepted(fake: Any, conversion: dict[str, Any] | None = None) -> dict[str, Any]:
+    fake.create("as/a", **({"conversion": conversion} if conversion else {}))
+    fake.settle()
+    obj: dict[str, Any] = fake.objects["as.g.io"]
+    return obj
+
+
+@behaviour("naming/I3")
+@pytest.mark.parametrize("bundle", ["bm90IGEgY2VydGlmaWNhdGU=", "%%%", base64.b64encode(b"\xff\xfe").decode()])
+def test_unreadable_webhook_certificates_prevent_establishing(fake: Any, bundle: str) -> None:
+    obj = accepted(fake, webhook(bundle))
+    assert established_condition(Crd.of(obj), obj) == INVALID_CA_BUNDLE
+
+
+@behaviour("naming/I4")
+def test_readable_webhook_certificates_allow_establishing(fake: Any) -> None:
+    obj = accepted(fake, webhook(base64.b64encode(certificate()).decode()))
+    assert established_condition(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
+
+
+@behaviour("naming/I5")
+@pytest.mark.parametrize("conversion", [None, {"strategy": "None"}, webhook(None)])
+def test_a_crd_without_webhook_certificates_is_established(fake: Any, conversion: dict[str, Any] | None) -> None:
+    obj = accepted(fake, conversion)
+    assert established_condition(Crd.of(obj), obj) == INITIAL_NAMES_ACCEPTED
+
+
+def test_a_condition_that_is_already_set_is_not_written_again(fake: Any) -> None:
+    obj = accepted(fake, webhook("bm90IGEgY2VydGlmaWNhdGU="))
+    fake.edit_status("as", **status_patch(obj, [INVALID_CA_BUNDLE], ManualClock())["status"])
+    obj = fake.objects["as.g.io"]
+    assert should_establish(Crd.of(obj))
+    assert established_condition(Crd.of(obj), obj) is None
+
+
+@behaviour("naming/X23")
+def test_only_a_crd_with_all_requested_names_is_established(fake: Any) -> None:
+    fake.create("as/a")
+    assert not should_establish(Crd.of(fake.objects["as.g.io"]))
+    fake.settle()
+    assert should_establish(Crd.of(fake.objects["as.g.io"]))
+    fake.edit("as", singular="b")
+    assert not should_establish(Crd.of(fake.objects["as.g.io"])), "renamed, and the new name is not judged yet"
+
+
+def test_the_patch_keeps_the_other_conditions_and_its_version(fake: Any) -> None:
+    obj = accepted(fake)
+    patch = status_patch(obj, [INITIAL_NAMES_ACCEPTED], ManualClock())
+    assert patch["metadata"] == {"resourceVersion": obj["metadata"]["resourceVersion"]}
+    assert [(c["type"], c["status"], c["reason"]) for c in patch["status"]["conditions"]] == [
+        ("NamesAccepted", "True", "NoConflicts"),
+        ("Established", "True", "InitialNamesAccepted"),
+    ]

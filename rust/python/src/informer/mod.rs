@@ -1,0 +1,326 @@
+//! The engine of one informer in Python.
+
+mod arguments;
+pub(crate) mod progress;
+
+use std::sync::Arc;
+
+use ctrlhost_core::clock::seconds;
+use ctrlhost_core::decode::{DecodeError, MAX_OBJECT_BYTES};
+use ctrlhost_core::handlers::{self, SharedListener};
+use ctrlhost_core::informer::{self, Config, FollowError, Handler, Transform};
+use pyo3::exceptions::{PyOSError, PyTimeoutError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::body::{Body, body_error};
+use crate::clock::not_negative;
+use crate::errors;
+use crate::handlers::listener::Listener;
+use crate::object::transform::PyTransform;
+use crate::reentrancy::{self, Entered};
+use crate::store::{Indexer, by_namespace};
+use arguments::{handler_id, projection, queue_handler, resync_of};
+use progress::{ListMeta, WatchProgress};
+
+/// The engine of one informer.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct SharedInformer {
+    engine: Arc<informer::SharedInformer>,
+    clock: Option<Py<PyAny>>,
+    indexer: Py<Indexer>,
+}
+
+impl SharedInformer {
+    /// Run `job` with the engine, detached from the interpreter. A transform, predicate or map that calls its own
+    /// engine is refused, since it would wait for itself.
+    fn work<R: Send>(
+        &self,
+        py: Python<'_>,
+        what: &str,
+        job: impl FnOnce(&informer::SharedInformer) -> R + Send,
+    ) -> PyResult<R> {
+        if reentrancy::is_inside(&self.engine) {
+            return Err(errors::reentered(what));
+        }
+        let engine = &*self.engine;
+        Ok(py.detach(|| {
+            let _entered = Entered::enter(engine);
+            job(engine)
+        }))
+    }
+
+    fn now(&self, py: Python<'_>) -> PyResult<f64> {
+        match &self.clock {
+            Some(clock) => clock.bind(py).call_method0("now")?.extract(),
+            None => py.import("time")?.call_method0("monotonic")?.extract(),
+        }
+    }
+
+    fn malformed(&self, py: Python<'_>, error: &DecodeError) -> PyErr {
+        errors::decode_error(py, &self.engine.config().resource, error)
+    }
+
+    /// Convert the error that ended a stream.
+    fn failed(&self, py: Python<'_>, error: &FollowError) -> PyErr {
+        match error {
+            FollowError::Decode(error) => self.malformed(py, error),
+            FollowError::Body(error) => body_error(error),
+            FollowError::Io(error) => PyOSError::new_err(error.to_string()),
+            FollowError::Idle => PyTimeoutError::new_err(error.to_string()),
+        }
+    }
+
+    fn followed(&self, py: Python<'_>, followed: informer::Followed) -> PyResult<WatchProgress> {
+        let failed = followed.error.map(|error| self.failed(py, &error));
+        Ok(WatchProgress {
+            failed: failed.map(|error| error.into_value(py).into_any()),
+            ..WatchProgress::wrap(py, followed.progress)?
+        })
+    }
+
+    fn add_handler(&self, py: Python<'_>, handler: Handler, resync: Option<f64>) -> PyResult<u64> {
+        let resync = resync_of(resync)?;
+        let now = self.now(py)?;
+        let added = self.work(py, "adding a handler", |engine| {
+            engine.add_handler(handler, resync, now)
+        })?;
+        added.map(|id| id.0).ok_or_else(|| {
+            let resource = &self.engine.config().resource;
+            let what = format!("handler of {resource} was not added to shared informer because it has stopped already");
+            errors::raise(py, "Closed", &what, "")
+        })
+    }
+}
+
+#[pymethods]
+impl SharedInformer {
+    #[new]
+    #[pyo3(signature = (resource, api_version, kind, *, list_kind=None, reads=None, transform=None, clock=None,
+                        max_object_bytes=MAX_OBJECT_BYTES, resync=0.0))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python constructor"
+    )]
+    fn new(
+        py: Python<'_>,
+        resource: String,
+        api_version: String,
+        kind: String,
+        list_kind: Option<String>,
+        reads: Option<&Bound<'_, PyAny>>,
+        transform: Option<Py<PyAny>>,
+        clock: Option<Py<PyAny>>,
+        max_object_bytes: usize,
+        resync: Option<f64>,
+    ) -> PyResult<Self> {
+        let config = Config {
+            resource,
+            api_version,
+            kind,
+            list_kind,
+            projection: projection(reads)?,
+            transform: transform.map(|func| PyTransform::shared(func) as Arc<dyn Transform>),
+            max_object_bytes: max_object_bytes.min(u32::MAX as usize),
+            resync: not_negative("resync", resync.unwrap_or(0.0))?,
+        };
+        let store = by_namespace()?;
+        let indexer = Py::new(py, Indexer::wrap(store.clone()))?;
+        Ok(Self {
+            engine: Arc::new(informer::SharedInformer::new(config, store)),
+            clock,
+            indexer,
+        })
+    }
+
+    fn begin_list(&self, py: Python<'_>) -> PyResult<()> {
+        self.work(py, "begin_list", informer::SharedInformer::begin_list)
+    }
+
+    fn abort_list(&self, py: Python<'_>) -> PyResult<()> {
+        self.work(py, "abort_list", informer::SharedInformer::abort_list)
+    }
+
+    fn feed_list(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
+        self.work(py, "feed_list", |engine| engine.feed_list(chunk))?
+            .map_err(|error| self.malformed(py, &error))
+    }
+
+    fn list_piece(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<()> {
+        self.work(py, "list_piece", |engine| {
+            body.framed(|body| engine.list(body, piece))
+        })?
+        .map_err(|error| self.failed(py, &error))
+    }
+
+    #[cfg(unix)]
+    fn list_socket(&self, py: Python<'_>, body: &Body, idle: f64, linger: f64) -> PyResult<()> {
+        let (idle, linger) = (seconds(idle), seconds(linger));
+        self.work(py, "list_socket", |engine| {
+            body.with_socket(|body, socket| engine.list_socket(body, socket, idle, linger))
+        })??
+        .map_err(|error| self.failed(py, &error))
+    }
+
+    fn end_page(&self, py: Python<'_>) -> PyResult<ListMeta> {
+        let meta = self
+            .work(py, "end_page", informer::SharedInformer::end_page)?
+            .map_err(|error| self.malformed(py, &error))?;
+        Ok(ListMeta {
+            resource_version: meta.resource_version,
+            continue_: meta.continue_token,
+            remaining_item_count: meta.remaining_item_count,
+            count: meta.count,
+        })
+    }
+
+    fn replace(&self, py: Python<'_>, resource_version: &str) -> PyResult<()> {
+        self.work(py, "replace", |engine| engine.replace(resource_version))
+    }
+
+    fn feed_watch(&self, py: Python<'_>, chunk: &[u8]) -> PyResult<WatchProgress> {
+        let progress = self
+            .work(py, "feed_watch", |engine| engine.feed_watch(chunk))?
+            .map_err(|error| self.malformed(py, &error))?;
+        WatchProgress::wrap(py, progress)
+    }
+
+    fn follow(&self, py: Python<'_>, body: &Body, piece: &[u8]) -> PyResult<WatchProgress> {
+        let followed = self.work(py, "follow", |engine| {
+            body.framed(|body| engine.follow(body, piece))
+        })?;
+        self.followed(py, followed)
+    }
+
+    #[cfg(unix)]
+    fn follow_socket(
+        &self,
+        py: Python<'_>,
+        body: &Body,
+        idle: f64,
+        linger: f64,
+    ) -> PyResult<WatchProgress> {
+        let (idle, linger) = (seconds(idle), seconds(linger));
+        let followed = self.work(py, "follow_socket", |engine| {
+            body.with_socket(|body, socket| engine.follow_socket(body, socket, idle, linger))
+        })??;
+        self.followed(py, followed)
+    }
+
+    fn end_watch(&self, py: Python<'_>) -> PyResult<WatchProgress> {
+        let progress = self
+            .work(py, "end_watch", informer::SharedInformer::end_watch)?
+            .map_err(|error| self.malformed(py, &error))?;
+        WatchProgress::wrap(py, progress)
+    }
+
+    fn process(&self, py: Python<'_>) -> PyResult<usize> {
+        self.work(py, "process", informer::SharedInformer::process)
+    }
+
+    #[pyo3(signature = (queue, mapping=None, *, predicates=None, priority=None, low_priority=Some(-100),
+                        resync=None))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python method"
+    )]
+    fn enqueue_to(
+        &self,
+        py: Python<'_>,
+        queue: &Bound<'_, PyAny>,
+        mapping: Option<&Bound<'_, PyAny>>,
+        predicates: Option<&Bound<'_, PyAny>>,
+        priority: Option<i32>,
+        low_priority: Option<i32>,
+        resync: Option<f64>,
+    ) -> PyResult<u64> {
+        let handler = queue_handler(queue, mapping, predicates, priority, low_priority)?;
+        self.add_handler(py, Handler::Queue(handler), resync)
+    }
+
+    #[pyo3(signature = (resync=None, *, every_change=false))]
+    fn add_listener(
+        &self,
+        py: Python<'_>,
+        resync: Option<f64>,
+        every_change: bool,
+    ) -> PyResult<Listener> {
+        let listener = SharedListener::new(handlers::Listener::new(!every_change));
+        let handle = self.add_handler(py, Handler::Listener(listener.clone()), resync)?;
+        Ok(Listener {
+            buffer: listener,
+            handle,
+            engine: self.engine.clone(),
+        })
+    }
+
+    fn remove_handler(&self, py: Python<'_>, handle: &Bound<'_, PyAny>) -> PyResult<()> {
+        let id = handler_id(handle)?;
+        self.work(py, "remove_handler", |engine| {
+            engine.remove_handler(id);
+        })
+    }
+
+    #[getter]
+    fn handler_count(&self, py: Python<'_>) -> PyResult<usize> {
+        self.work(py, "handler_count", informer::SharedInformer::handler_count)
+    }
+
+    fn resync(&self, py: Python<'_>) -> PyResult<bool> {
+        let now = self.now(py)?;
+        self.work(py, "resync", |engine| engine.resync(now))
+    }
+
+    #[getter]
+    fn resync_check_period(&self, py: Python<'_>) -> PyResult<f64> {
+        self.work(
+            py,
+            "resync_check_period",
+            informer::SharedInformer::resync_check_period,
+        )
+    }
+
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        self.work(py, "stop", informer::SharedInformer::stop)
+    }
+
+    #[getter]
+    fn started(&self) -> bool {
+        self.engine.has_started()
+    }
+
+    #[getter]
+    fn stopped(&self) -> bool {
+        self.engine.is_stopped()
+    }
+
+    #[getter]
+    fn indexer(&self, py: Python<'_>) -> Py<Indexer> {
+        self.indexer.clone_ref(py)
+    }
+
+    #[getter]
+    fn resource(&self) -> &str {
+        &self.engine.config().resource
+    }
+
+    #[getter]
+    fn has_synced(&self) -> bool {
+        self.engine.has_synced()
+    }
+
+    #[getter]
+    fn last_resource_version(&self, py: Python<'_>) -> String {
+        py.detach(|| self.engine.last_resource_version())
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.work(py, "stats", informer::SharedInformer::stats)?;
+        let dict = PyDict::new(py);
+        for (name, value) in stats.counts {
+            dict.set_item(name, value)?;
+        }
+        dict.set_item("last_skip", stats.last_skip)?;
+        Ok(dict)
+    }
+}

@@ -1,0 +1,251 @@
+//! Keys: exact `str`, exact `int` and tuples of keys, compared and hashed without Python.
+//!
+//! A key is hashed by its content, so that a request made in Rust equals the tuple made in Python, and so that nothing
+//! under a queue's lock can call back into the interpreter.
+//!
+//! The content of a `str` is its UTF-8; that of everything else but a small `int` is a tag, a length where one is
+//! needed, and its parts.
+
+pub(crate) mod buffer;
+mod decode;
+mod encode;
+pub(crate) mod func;
+
+use ctrlhost_core::handlers::RequestRef;
+use ctrlhost_core::queue::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyType};
+
+use buffer::KeyBuffer;
+use encode::StrBytes;
+
+pub(crate) use decode::{decode, decode_str, new_tuple};
+pub(crate) use encode::{Encoded, encode, encode_request, is_simple};
+
+const TUPLE: u8 = b'(';
+const STR: u8 = b's';
+const INT: u8 = b'i';
+const BIG_INT: u8 = b'I';
+
+/// The mark of a length of 255 or more, which follows in a word of its own. No name in a cluster is that long.
+const LONG: usize = 0xff;
+
+/// `ctrlhost.Request`.
+pub(crate) fn request_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static REQUEST: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    REQUEST.import(py, "ctrlhost.request", "Request")
+}
+
+enum Content {
+    /// A `str`, whose bytes are those of the key's object.
+    Borrowed(StrBytes),
+    /// A `str` without an object, or with lone surrogates.
+    Str(Box<[u8]>),
+    Int(i64),
+    /// A tuple, or an `int` of more than 64 bits.
+    Encoded(Box<[u8]>),
+}
+
+/// A key that a queue or a limiter holds.
+pub(crate) struct Key {
+    hash: u64,
+    content: Content,
+    /// The object that was added; none for keys made in Rust.
+    object: Option<Py<PyAny>>,
+}
+
+#[derive(PartialEq, Eq)]
+enum View<'a> {
+    Str(&'a [u8]),
+    Int(i64),
+    Encoded(&'a [u8]),
+}
+
+impl View<'_> {
+    fn hash(&self) -> u64 {
+        match self {
+            Self::Str(bytes) | Self::Encoded(bytes) => hash_bytes(bytes),
+            Self::Int(int) => hash_number(int.cast_unsigned()),
+        }
+    }
+
+    /// Return a key of this content and hash, without an object.
+    fn to_key(&self, hash: u64) -> Key {
+        Key {
+            hash,
+            content: self.to_content(),
+            object: None,
+        }
+    }
+
+    fn to_content(&self) -> Content {
+        match self {
+            Self::Str(bytes) => Content::Str(Box::from(*bytes)),
+            Self::Int(int) => Content::Int(*int),
+            Self::Encoded(bytes) => Content::Encoded(Box::from(*bytes)),
+        }
+    }
+}
+
+impl Key {
+    fn view(&self) -> View<'_> {
+        match &self.content {
+            // SAFETY: `object` is the `str` whose bytes these are, and lives as long as `self`.
+            Content::Borrowed(bytes) => View::Str(unsafe { bytes.get() }),
+            Content::Str(bytes) => View::Str(bytes),
+            Content::Int(int) => View::Int(*int),
+            Content::Encoded(bytes) => View::Encoded(bytes),
+        }
+    }
+
+    /// Return the key of a request, equal to `ctrlhost.Request(name, namespace, cluster)`.
+    pub(crate) fn of_request(request: &RequestRef<'_>) -> Self {
+        let mut buffer = KeyBuffer::new();
+        encode_request(request, &mut buffer);
+        let view = View::Encoded(buffer.bytes());
+        view.to_key(view.hash())
+    }
+
+    /// Return a new reference to the object, or the content if there is no object.
+    ///
+    /// Runs under a queue's lock, so it may not make Python objects: that can start a garbage collection, and so run
+    /// arbitrary code.
+    pub(crate) fn show(&self, py: Python<'_>) -> Shown {
+        match &self.object {
+            Some(object) => Shown::Object(object.clone_ref(py)),
+            None => Shown::Content(QueueKey::content(self)),
+        }
+    }
+
+    /// Return the object that was added, or an equal one.
+    pub(crate) fn to_object(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match (&self.object, self.view()) {
+            (Some(object), _) => Ok(object.clone_ref(py)),
+            (None, View::Str(bytes)) => decode_str(py, bytes),
+            (None, View::Int(int)) => Ok(int.into_pyobject(py)?.into_any().unbind()),
+            (None, View::Encoded(bytes)) => decode(py, bytes),
+        }
+    }
+}
+
+/// A key on its way out of a queue.
+pub(crate) enum Shown {
+    Object(Py<PyAny>),
+    Content(Key),
+}
+
+impl Shown {
+    /// Return the object to hand to Python. Not under a lock.
+    pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Self::Object(object) => Ok(object),
+            Self::Content(key) => key.to_object(py),
+        }
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.view() == other.view()
+    }
+}
+
+impl Eq for Key {}
+
+impl QueueKey for Key {
+    fn hash64(&self) -> u64 {
+        self.hash
+    }
+
+    fn content(&self) -> Self {
+        self.view().to_key(self.hash)
+    }
+}
+
+/// A key in a call's argument, borrowed from its object.
+pub(crate) struct Probe<'a, 'py> {
+    hash: u64,
+    content: Encoded,
+    buffer: &'a KeyBuffer,
+    object: &'a Bound<'py, PyAny>,
+}
+
+impl<'a, 'py> Probe<'a, 'py> {
+    /// Read a key. Content that is not in the object itself is written to `buffer`, which must be empty.
+    ///
+    /// # Errors
+    /// `TypeError` for an invalid key.
+    #[inline]
+    pub(crate) fn new(object: &'a Bound<'py, PyAny>, buffer: &'a mut KeyBuffer) -> PyResult<Self> {
+        let content = encode(object, buffer)?;
+        Ok(Self::of(object, content, buffer))
+    }
+
+    /// Read a key again whose content is in `buffer`: a `str` with lone surrogates, or tagged.
+    pub(crate) fn read(object: &'a Bound<'py, PyAny>, buffer: &'a KeyBuffer) -> Self {
+        let content = if object.is_instance_of::<PyString>() {
+            Encoded::Str
+        } else {
+            Encoded::Tagged
+        };
+        Self::of(object, content, buffer)
+    }
+
+    #[inline]
+    fn of(object: &'a Bound<'py, PyAny>, content: Encoded, buffer: &'a KeyBuffer) -> Self {
+        let mut probe = Self {
+            hash: 0,
+            content,
+            buffer,
+            object,
+        };
+        probe.hash = probe.view().hash();
+        probe
+    }
+
+    #[inline]
+    fn view(&self) -> View<'_> {
+        match self.content {
+            // SAFETY: `object` is the `str` whose bytes these are, and is borrowed as long as `self`.
+            Encoded::Borrowed(bytes) => View::Str(unsafe { bytes.get() }),
+            Encoded::Str => View::Str(self.buffer.bytes()),
+            Encoded::Int(int) => View::Int(int),
+            Encoded::Tagged => View::Encoded(self.buffer.bytes()),
+        }
+    }
+
+    /// Return a key to hold.
+    #[inline]
+    pub(crate) fn to_key(&self) -> Key {
+        let content = match self.content {
+            Encoded::Borrowed(bytes) => Content::Borrowed(bytes),
+            _ => self.view().to_content(),
+        };
+        Key {
+            hash: self.hash,
+            content,
+            object: Some(self.object.clone().unbind()),
+        }
+    }
+}
+
+impl KeyRef<Key> for Probe<'_, '_> {
+    fn hash64(&self) -> u64 {
+        self.hash
+    }
+
+    fn matches(&self, key: &Key) -> bool {
+        self.hash == key.hash && self.view() == key.view()
+    }
+
+    fn content(&self) -> Key {
+        self.view().to_key(self.hash)
+    }
+}
+
+impl IntoKey<Key> for Probe<'_, '_> {
+    fn into_key(self) -> Key {
+        self.to_key()
+    }
+}

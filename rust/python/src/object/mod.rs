@@ -1,0 +1,252 @@
+//! Cached objects in Python.
+
+pub(crate) mod input;
+mod owner_reference;
+pub(crate) mod tombstone;
+pub(crate) mod transform;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use ctrlhost_core::json::read::Value;
+use ctrlhost_core::object;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyTuple};
+
+use crate::errors;
+use crate::json::to_python;
+use crate::view::{AnyResult, MapView, Window, equal, read_only};
+use input::from_any;
+pub(crate) use owner_reference::OwnerReference;
+
+/// An immutable view of one object.
+#[pyclass(frozen, mapping, module = "ctrlhost._core")]
+pub(crate) struct Object(pub(crate) Arc<object::Object>);
+
+impl Object {
+    fn map_view<'py>(&self, py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, MapView>> {
+        // Absent is the same as empty; the view is then over nothing.
+        Bound::new(py, MapView(Window::new(&self.0, value)))
+    }
+
+    fn as_view(&self) -> MapView {
+        MapView(Window::new(&self.0, self.0.value()))
+    }
+}
+
+#[pymethods]
+impl Object {
+    #[new]
+    fn new(raw: &Bound<'_, PyAny>) -> PyResult<Self> {
+        from_any(raw).map(Self)
+    }
+
+    /// The group and version, such as `apps/v1`; empty if neither the object nor its list has it.
+    #[getter]
+    fn api_version<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        PyString::intern(py, self.0.api_version())
+    }
+
+    /// The kind.
+    #[getter]
+    fn kind<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        PyString::intern(py, self.0.kind())
+    }
+
+    /// The name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// The namespace; empty for cluster-scoped objects.
+    #[getter]
+    fn namespace(&self) -> &str {
+        self.0.namespace()
+    }
+
+    /// `namespace/name`, or the name alone.
+    #[getter]
+    fn key(&self) -> &str {
+        self.0.key()
+    }
+
+    /// The uid; empty if there is none.
+    #[getter]
+    fn uid(&self) -> String {
+        self.0.uid().into_owned()
+    }
+
+    /// The version, to compare for equality only; empty if there is none.
+    #[getter]
+    fn resource_version(&self) -> String {
+        self.0.resource_version().into_owned()
+    }
+
+    /// The generation; 0 if there is none.
+    #[getter]
+    fn generation(&self) -> i64 {
+        self.0.generation()
+    }
+
+    /// When the deletion began, as the server wrote it; None if the object is not being deleted.
+    #[getter]
+    fn deletion_timestamp(&self) -> Option<String> {
+        self.0.deletion_timestamp().map(Cow::into_owned)
+    }
+
+    /// The labels, a read-only mapping; empty if there are none.
+    #[getter]
+    fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, MapView>> {
+        self.map_view(py, self.0.labels())
+    }
+
+    /// The annotations, a read-only mapping; empty if there are none.
+    #[getter]
+    fn annotations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, MapView>> {
+        self.map_view(py, self.0.annotations())
+    }
+
+    /// The owners, in the object's order.
+    #[getter]
+    fn owner_references<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let all: Vec<_> = self.0.owner_references().map(OwnerReference::of).collect();
+        PyTuple::new(py, all)
+    }
+
+    /// The finalizers, in the object's order.
+    #[getter]
+    fn finalizers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let all: Vec<_> = self.0.finalizers().map(Cow::into_owned).collect();
+        PyTuple::new(py, all)
+    }
+
+    /// Whether only a part of the object is cached: fields missing here may exist on the server.
+    #[getter]
+    fn partial(&self) -> bool {
+        self.0.partial()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> AnyResult<'py> {
+        self.as_view().__getitem__(py, key)
+    }
+
+    /// Return a member as a read-only view; `default` if there is none.
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> AnyResult<'py> {
+        self.as_view().get(py, key, default)
+    }
+
+    /// Follow names and positions; return `default` if anything on the way is missing or null.
+    #[pyo3(signature = (*path, default=None))]
+    fn get_path<'py>(
+        &self,
+        py: Python<'py>,
+        path: &Bound<'py, PyTuple>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> AnyResult<'py> {
+        self.as_view().get_path(py, path, default)
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(name) = key.cast::<PyString>() else {
+            return Ok(false);
+        };
+        Ok(self.0.value().get(&name.to_cow()?).is_some())
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.value().members().count()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.keys(py)?.try_iter()
+    }
+
+    /// Return the names of the members.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.as_view().keys(py)
+    }
+
+    /// Return the members as read-only views.
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.as_view().values(py)
+    }
+
+    /// Return the members with their names, as read-only views.
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.as_view().items(py)
+    }
+
+    fn __setitem__(&self, _key: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(read_only("object"))
+    }
+
+    fn __delitem__(&self, _key: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(read_only("object"))
+    }
+
+    /// Return a mutable copy. PartialObject if only a part is cached: written back, it would erase the rest.
+    fn to_dict<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
+        if self.0.partial() {
+            let what = format!(
+                "only a part of {} {} is cached: writing it back would erase the rest",
+                self.0.kind(),
+                self.0.key()
+            );
+            let hint = "declare what you read with reads=, or get the whole object from the server with client.get()";
+            return Err(errors::raise(py, "PartialObject", &what, hint));
+        }
+        to_python(py, self.0.value())
+    }
+
+    /// Return the object as JSON, as it is cached.
+    fn to_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.0.text().as_bytes())
+    }
+
+    /// Convert the object to a `msgspec.Struct`; msgspec.ValidationError where it does not fit.
+    fn decode<'py>(&self, py: Python<'py>, r#type: &Bound<'py, PyAny>) -> AnyResult<'py> {
+        py.import("ctrlhost.typed_json")?
+            .call_method1("decode", (self.to_json(py), r#type))
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        equal(py, self.0.value(), other)
+    }
+
+    fn __repr__(&self) -> String {
+        let part = if self.0.partial() { ", partial" } else { "" };
+        format!(
+            "<Object {} {} {}{part}>",
+            self.0.api_version(),
+            self.0.kind(),
+            self.0.key()
+        )
+    }
+
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> AnyResult<'py> {
+        let restore = py.get_type::<Self>().getattr("_restore")?;
+        (restore, (self.to_json(py), self.0.partial()))
+            .into_pyobject(py)
+            .map(Bound::into_any)
+    }
+
+    #[staticmethod]
+    fn _restore(text: &Bound<'_, PyBytes>, partial: bool) -> PyResult<Self> {
+        input::parse(text.as_bytes(), partial).map(Self)
+    }
+}

@@ -1,0 +1,56 @@
+//! Owner references in Python.
+
+use ctrlhost_core::object;
+use pyo3::prelude::*;
+
+/// One entry of `metadata.ownerReferences`.
+#[pyclass(frozen, eq, hash, get_all, module = "ctrlhost._core")]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct OwnerReference {
+    /// The owner's group and version.
+    api_version: String,
+    /// The owner's kind.
+    kind: String,
+    /// The owner's name.
+    name: String,
+    /// The owner's uid.
+    uid: String,
+    /// Whether this is the one owner that controls the object.
+    controller: bool,
+    /// Whether a foreground deletion of the owner waits for this object.
+    block_owner_deletion: bool,
+}
+
+impl OwnerReference {
+    pub(crate) fn of(reference: object::OwnerReference<'_>) -> Self {
+        Self {
+            api_version: reference.api_version.into_owned(),
+            kind: reference.kind.into_owned(),
+            name: reference.name.into_owned(),
+            uid: reference.uid.into_owned(),
+            controller: reference.controller,
+            block_owner_deletion: reference.block_owner_deletion,
+        }
+    }
+}
+
+#[pymethods]
+impl OwnerReference {
+    fn __repr__(&self) -> String {
+        let Self {
+            api_version,
+            kind,
+            name,
+            uid,
+            controller,
+            block_owner_deletion,
+        } = self;
+        let truth = |value: &bool| if *value { "True" } else { "False" };
+        format!(
+            "OwnerReference(api_version={api_version:?}, kind={kind:?}, name={name:?}, uid={uid:?}, controller={}, \
+             block_owner_deletion={})",
+            truth(controller),
+            truth(block_owner_deletion)
+        )
+    }
+}

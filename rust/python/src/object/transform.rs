@@ -1,0 +1,48 @@
+//! Transforms written in Python.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ctrlhost_core::informer::Transform;
+use ctrlhost_core::object;
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::object::Object;
+use crate::object::input::from_any;
+
+/// A callable that returns the object to cache.
+pub(crate) struct PyTransform {
+    func: Py<PyAny>,
+    errors: AtomicU64,
+}
+
+impl PyTransform {
+    pub(crate) fn shared(func: Py<PyAny>) -> Arc<Self> {
+        Arc::new(Self {
+            func,
+            errors: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+}
+
+impl Transform for PyTransform {
+    fn apply(&self, object: &Arc<object::Object>) -> Option<Arc<object::Object>> {
+        Python::attach(|py| {
+            let call = || from_any(&self.func.bind(py).call1((Object(object.clone()),))?);
+            let log = |error: &PyErr| {
+                if self.errors.fetch_add(1, Ordering::Relaxed) == 0 {
+                    let (kind, key) = (object.kind(), object.key());
+                    let what =
+                        format!("the transform failed for {kind} {key}; caching the original");
+                    errors::log_failure(py, &what, error);
+                }
+            };
+            call().inspect_err(log).ok()
+        })
+    }
+}

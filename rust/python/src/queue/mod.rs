@@ -1,0 +1,387 @@
+//! The work queue in Python.
+//!
+//! A thread that holds the GIL never blocks on a queue's lock: it tries, and if another thread has the lock, it
+//! releases the GIL, waits and tries again. Nothing runs Python under the lock: keys are read before, objects are made
+//! and dropped after.
+#![expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the methods alone are not general enough"
+)]
+
+mod groups;
+pub(crate) mod metrics;
+mod shared;
+pub(crate) mod wait;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctrlhost_core::clock;
+use ctrlhost_core::queue::Locked;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+use pyo3::{PyTraverseError, PyVisit};
+
+use crate::clock::not_negative;
+use crate::key::buffer::KeyBuffer;
+use crate::key::{Key, Probe, is_simple};
+use crate::ratelimit::into_py_err;
+use shared::Shared;
+
+/// A queue of keys that need work.
+#[pyclass(frozen, weakref, module = "ctrlhost.workqueue")]
+pub(crate) struct WorkQueue {
+    pub(crate) shared: Arc<Shared>,
+    name: Py<PyString>,
+}
+
+#[pymethods]
+impl WorkQueue {
+    #[new]
+    #[pyo3(
+        signature = (name=None, *, rate_limiter=None, clock=None, fair_by=None, aging=Some(30.0)),
+        text_signature = "(name=None, *, rate_limiter=None, clock=None, fair_by=None, aging=30.0)"
+    )]
+    fn new(
+        py: Python<'_>,
+        name: Option<Bound<'_, PyString>>,
+        rate_limiter: Option<&Bound<'_, PyAny>>,
+        clock: Option<&Bound<'_, PyAny>>,
+        fair_by: Option<&Bound<'_, PyAny>>,
+        aging: Option<f64>,
+    ) -> PyResult<Self> {
+        let name = name.unwrap_or_else(|| PyString::new(py, ""));
+        let shared = Shared::make(name.to_str()?, rate_limiter, clock, fair_by, aging)?;
+        Ok(Self {
+            shared: Arc::new(shared),
+            name: name.unbind(),
+        })
+    }
+
+    /// The queue's name in metrics; empty for a queue without metrics.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> Py<PyString> {
+        self.name.clone_ref(py)
+    }
+
+    /// Add a key unless it is queued already; a key in progress is queued again once it is done.
+    ///
+    /// Without a priority a queued key keeps its own, and a new key has 0; a lower one than the key's changes nothing.
+    /// After shutdown the call does nothing. Raises TypeError for an invalid key and OverflowError for a priority
+    /// beyond 32 bits.
+    #[pyo3(signature = (key, *, priority=None))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = priority)] priority: Option<i32>,
+    ) -> PyResult<()> {
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
+        let group = self.shared.fair_by.group(key)?;
+        self.shared.locked(py, |queue| {
+            queue.add(probe, priority, &group);
+        })
+    }
+
+    /// Add all keys in their order, under one lock. An invalid key raises TypeError, and nothing is added.
+    #[pyo3(signature = (keys, *, priority=None))]
+    fn add_many(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = priority)] priority: Option<i32>,
+    ) -> PyResult<()> {
+        let keys = Batch::read(keys)?;
+        let groups = self.shared.fair_by.groups(&keys.objects)?;
+        let group = |place: usize| groups.get(place).map_or("", String::as_str);
+        self.shared.locked(py, |queue| {
+            keys.for_each(|place, probe| {
+                queue.add(probe, priority, group(place));
+            });
+        })
+    }
+
+    /// Add a key after a delay in seconds: at once if it is not positive, never if it is infinite.
+    ///
+    /// Of two delayed adds of a key the earlier deadline and the higher priority count. A plain `add` neither cancels a
+    /// delayed one nor is cancelled by it. Raises ValueError for NaN.
+    #[pyo3(signature = (key, seconds, *, priority=None))]
+    fn add_after(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = delay)] seconds: Duration,
+        #[pyo3(from_py_with = priority)] priority: Option<i32>,
+    ) -> PyResult<()> {
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
+        let group = self.shared.fair_by.group(key)?;
+        self.shared.locked(py, |queue| {
+            queue.add_after(probe, seconds, priority, &group);
+        })
+    }
+
+    /// Add a failed key after the delay that the rate limiter returns.
+    ///
+    /// A key whose earlier back-off is pending is left alone: the limiter is not called. Exceptions of a limiter
+    /// written in Python reach the caller, and nothing is queued.
+    #[pyo3(signature = (key, *, priority=None))]
+    fn add_rate_limited(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = priority)] priority: Option<i32>,
+    ) -> PyResult<()> {
+        let group = self.shared.fair_by.group(key)?;
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
+        let mut second = KeyBuffer::new();
+        let same = Probe::new(key, &mut second)?;
+        let begin = |queue: &mut Locked<'_, Key>| queue.begin_rate_limited(same).is_ok();
+        if !self.shared.locked(py, begin)? {
+            return Ok(());
+        }
+        let delay = self.shared.queue.limiter().when(&probe);
+        let wait = delay.as_ref().ok().copied();
+        let unused = self.shared.locked(py, |queue| {
+            queue.finish_rate_limited(&probe, wait, priority, &group)
+        });
+        delay.map_err(into_py_err)?;
+        unused.map(drop)
+    }
+
+    /// Wait for a key and return the object that was added first; give it back with `done`.
+    ///
+    /// Raises `queue.Empty` after `timeout` seconds, and `ShutDown` once the queue is shut down and empty.
+    #[pyo3(signature = (timeout=None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
+    ) -> PyResult<Py<PyAny>> {
+        Ok(self.get_with_priority(py, timeout)?.0)
+    }
+
+    /// Do the same as `get`, and return the key's priority, too.
+    #[pyo3(signature = (timeout=None))]
+    fn get_with_priority(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
+    ) -> PyResult<(Py<PyAny>, i32)> {
+        let (shown, taken) = self.wait(py, timeout, |queue| queue.take(|key| key.show(py)))?;
+        Ok((shown.into_object(py)?, taken.priority))
+    }
+
+    /// Return a key that is queued now, or raise as `get` does.
+    fn get_nowait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.get(py, Some(Duration::ZERO))
+    }
+
+    /// Return the queued keys, at most `max_items`; wait as `get` does only if there are none.
+    #[pyo3(signature = (max_items, timeout=None))]
+    fn get_batch(
+        &self,
+        py: Python<'_>,
+        max_items: i64,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
+    ) -> PyResult<Vec<Py<PyAny>>> {
+        let taken = self.take_batch(py, max_items, timeout)?.into_iter();
+        taken.map(|(shown, _)| shown.into_object(py)).collect()
+    }
+
+    /// Do the same as `get_batch`, and return each key's priority, too.
+    #[pyo3(signature = (max_items, timeout=None))]
+    fn get_batch_with_priority(
+        &self,
+        py: Python<'_>,
+        max_items: i64,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
+    ) -> PyResult<Vec<(Py<PyAny>, i32)>> {
+        let taken = self.take_batch(py, max_items, timeout)?.into_iter();
+        taken
+            .map(|(shown, taken)| Ok((shown.into_object(py)?, taken.priority)))
+            .collect()
+    }
+
+    /// End the work on a key; it is queued again if it was added meanwhile. Does nothing for a key not in progress.
+    fn done(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
+        // The returned key is dropped after the lock is free.
+        self.shared.locked(py, |queue| queue.done(&probe)).map(drop)
+    }
+
+    /// End the work on all these keys, under one lock. An invalid key raises TypeError, and no work is ended.
+    fn done_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<()> {
+        let keys = Batch::read(keys)?;
+        let mut unused = Vec::with_capacity(keys.objects.len());
+        self.shared.locked(py, |queue| {
+            keys.for_each(|_, probe| unused.extend(queue.done(&probe)));
+        })
+    }
+
+    /// Reset the rate limiter for a key that succeeded or was given up. A pending back-off stays.
+    fn forget(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.shared.check()?;
+        let limiter = self.shared.queue.limiter();
+        if limiter.forgets_nothing() && is_simple(key, 0) {
+            return Ok(());
+        }
+        limiter
+            .forget(&Probe::new(key, &mut KeyBuffer::new())?)
+            .map_err(into_py_err)
+    }
+
+    /// Return how often a key was added rate-limited since it was last forgotten.
+    fn num_requeues(&self, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+        self.shared.check()?;
+        self.shared
+            .queue
+            .limiter()
+            .num_requeues(&Probe::new(key, &mut KeyBuffer::new())?)
+            .map_err(into_py_err)
+    }
+
+    /// Return the number of queued keys, without those in progress, delayed, or added again while in progress.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.shared.locked(py, |queue| queue.len())
+    }
+
+    /// Return the queued, processing and delayed keys with their times, all of one instant.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let snapshot = self
+            .shared
+            .locked(py, |queue| queue.snapshot(|key| key.show(py)))?;
+        metrics::snapshot(py, snapshot, self.shared.queue.limiter())
+    }
+
+    /// Stop accepting keys. Queued keys are still handed out, delayed keys are dropped, later adds are ignored.
+    ///
+    /// Wakes all waiters; a running drain gives up.
+    fn shut_down(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.locked(py, |queue| queue.shut_down()).map(drop)
+    }
+
+    /// Stop accepting keys and wait until nothing is queued or in progress.
+    ///
+    /// Returns False if `timeout` seconds passed before, or `shut_down` was called meanwhile.
+    #[pyo3(signature = (timeout=None))]
+    fn shut_down_with_drain(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = timeout)] timeout: Option<Duration>,
+    ) -> PyResult<bool> {
+        self.drain(py, timeout)
+    }
+
+    /// Whether the queue is shut down or draining.
+    #[getter]
+    fn shutting_down(&self, py: Python<'_>) -> PyResult<bool> {
+        self.shared.locked(py, |queue| queue.shutting_down())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Informers' handlers may own the queue, too, and the collector cannot see them.
+        if Arc::strong_count(&self.shared) == 1 {
+            self.shared.fair_by.traverse(&visit)?;
+        }
+        visit.call(&self.name)
+    }
+}
+
+/// Read a priority: an `int` of 32 bits, or None.
+fn priority(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
+    if given.is_none() {
+        return Ok(None);
+    }
+    if !given.is_instance_of::<PyInt>() || given.is_instance_of::<PyBool>() {
+        let kind = given.get_type().name()?;
+        let message = format!("priority must be an int, got {kind}");
+        return Err(PyTypeError::new_err(message));
+    }
+    given
+        .extract()
+        .map(Some)
+        .map_err(|_| PyOverflowError::new_err("priority must be from -2147483648 to 2147483647"))
+}
+
+/// Read a number of seconds: an `int` or a `float`.
+fn seconds(given: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let number = given.is_instance_of::<PyFloat>() || given.is_instance_of::<PyInt>();
+    if !number || given.is_instance_of::<PyBool>() {
+        let kind = given.get_type().name()?;
+        let message = format!("seconds must be an int or a float, got {kind}");
+        return Err(PyTypeError::new_err(message));
+    }
+    given.extract()
+}
+
+/// Read a delay; zero unless it is positive.
+fn delay(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let given = seconds(given)?;
+    if given.is_nan() {
+        return Err(PyValueError::new_err("seconds must not be NaN"));
+    }
+    Ok(clock::seconds(given))
+}
+
+/// Read the longest time to wait; None and infinity are endless.
+pub(crate) fn timeout(given: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    if given.is_none() {
+        return Ok(None);
+    }
+    let given = not_negative("timeout", seconds(given)?)?;
+    Ok(Some(clock::seconds(given)).filter(|&timeout| timeout != Duration::MAX))
+}
+
+/// Keys that are all checked before the first one is used.
+struct Batch<'py> {
+    objects: Vec<Bound<'py, PyAny>>,
+    /// The keys that cannot be read under a lock, each with its position and its content. They are few, if any.
+    special: Vec<(usize, KeyBuffer)>,
+}
+
+impl<'py> Batch<'py> {
+    /// Read the keys of an iterable.
+    ///
+    /// # Errors
+    /// `TypeError` for an invalid key, or if this is not an iterable of keys; and exceptions of the iterable.
+    fn read(keys: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if keys.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err(
+                "keys must be an iterable of keys, got a str, which is one key",
+            ));
+        }
+        let mut objects = Vec::with_capacity(keys.len().unwrap_or(0));
+        let mut special = Vec::new();
+        for object in keys.try_iter()? {
+            let object = object?;
+            if !is_simple(&object, 0) {
+                let mut buffer = KeyBuffer::new();
+                Probe::new(&object, &mut buffer)?;
+                special.push((objects.len(), buffer));
+            }
+            objects.push(object);
+        }
+        Ok(Self { objects, special })
+    }
+
+    /// Call `use_key` with the position of each key and the key, in order. Runs no Python, so it may be called under a
+    /// lock.
+    fn for_each(&self, mut use_key: impl FnMut(usize, Probe<'_, 'py>)) {
+        let mut special = self.special.iter().peekable();
+        for (place, object) in self.objects.iter().enumerate() {
+            if let Some((_, buffer)) = special.next_if(|(special, _)| *special == place) {
+                use_key(place, Probe::read(object, buffer));
+                continue;
+            }
+            let mut buffer = KeyBuffer::new();
+            if let Ok(probe) = Probe::new(object, &mut buffer) {
+                use_key(place, probe);
+            }
+        }
+    }
+}

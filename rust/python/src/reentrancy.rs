@@ -1,0 +1,36 @@
+//! The engines that a thread is in, so that a Python callback that calls one again does not wait for itself.
+
+use std::cell::RefCell;
+
+use ctrlhost_core::informer::SharedInformer;
+
+thread_local! {
+    /// The engines whose calls this thread has not returned from; a Python callback of one of them may be running.
+    static ENTERED: RefCell<Vec<*const SharedInformer>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Return whether the thread is in the engine.
+#[inline]
+pub(crate) fn is_inside(engine: &SharedInformer) -> bool {
+    // The pointer is compared, never followed.
+    let engine: *const SharedInformer = engine;
+    ENTERED.with_borrow(|entered| entered.contains(&engine))
+}
+
+/// Marks the thread as being in an engine until it is dropped.
+pub(crate) struct Entered;
+
+impl Entered {
+    #[inline]
+    pub(crate) fn enter(engine: &SharedInformer) -> Self {
+        let engine: *const SharedInformer = engine;
+        ENTERED.with_borrow_mut(|entered| entered.push(engine));
+        Self
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        ENTERED.with_borrow_mut(Vec::pop);
+    }
+}

@@ -1,0 +1,280 @@
+//! The indexed store in Python.
+
+pub(crate) mod index_functions;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ctrlhost_core::index::{IndexFunc, NamespaceIndex};
+use ctrlhost_core::object::{self, Key};
+use ctrlhost_core::store::{Store, Write};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
+
+use crate::errors::store_error;
+use crate::object::Object;
+use crate::object::input::{Intake, from_any};
+use crate::object::tombstone::DeletedFinalStateUnknown;
+use index_functions::index_function;
+
+pub(crate) fn wrap_all(objects: Vec<Arc<object::Object>>) -> Vec<Object> {
+    objects.into_iter().map(Object).collect()
+}
+
+/// Make a store with the default index.
+pub(crate) fn by_namespace() -> PyResult<Arc<Store>> {
+    let store = Store::new();
+    let default: Arc<dyn IndexFunc> = Arc::new(NamespaceIndex);
+    store
+        .add_indexes(&[("namespace".into(), default)])
+        .map_err(store_error)?;
+    Ok(Arc::new(store))
+}
+
+/// A thread-safe store with secondary indexes.
+#[pyclass(frozen, module = "ctrlhost._core")]
+pub(crate) struct Indexer {
+    store: Arc<Store>,
+    intake: Intake,
+    index_errors: Arc<AtomicU64>,
+}
+
+impl Indexer {
+    pub(crate) fn wrap(store: Arc<Store>) -> Self {
+        Self {
+            store,
+            intake: Intake::new(None, None),
+            index_errors: Arc::default(),
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Return the key, and the object unless `raw` is a tombstone.
+    fn key(&self, raw: &Bound<'_, PyAny>) -> PyResult<(Key, Option<Arc<object::Object>>)> {
+        if let Ok(tombstone) = raw.cast::<DeletedFinalStateUnknown>() {
+            return Ok((tombstone.get().key.clone(), None));
+        }
+        let object = from_any(raw)?;
+        Ok((self.intake.key(raw.py(), &object)?, Some(object)))
+    }
+}
+
+#[pymethods]
+impl Indexer {
+    #[new]
+    #[pyo3(signature = (indexers=None, *, key_func=None, transform=None))]
+    fn new(
+        py: Python<'_>,
+        indexers: Option<&Bound<'_, PyMapping>>,
+        key_func: Option<Py<PyAny>>,
+        transform: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let store = indexers.map_or_else(by_namespace, |_| Ok(Arc::default()))?;
+        let intake = Intake::new(key_func, transform);
+        let indexer = Self {
+            intake,
+            ..Self::wrap(store)
+        };
+        if let Some(indexers) = indexers {
+            indexer.add_indexers(py, indexers)?;
+        }
+        Ok(indexer)
+    }
+
+    /// Store an object in place of the one with its key. KeyFuncError, and no change, if the key function fails.
+    fn add(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (key, object) = self.intake.read(obj)?;
+        self.store.upsert(key, object);
+        Ok(())
+    }
+
+    /// Do the same as `add`.
+    fn update(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.add(obj)
+    }
+
+    /// Delete the object with this object's key, if there is one.
+    fn delete(&self, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (key, object) = self.key(obj)?;
+        self.store.delete(key, object);
+        Ok(())
+    }
+
+    /// Delete the object with a key, if there is one.
+    fn delete_by_key(&self, key: &str) {
+        self.store.delete(key.into(), None);
+    }
+
+    /// Return the object with this object's key; None if there is none.
+    fn get(&self, obj: &Bound<'_, PyAny>) -> PyResult<Option<Object>> {
+        Ok(self.store.get(&self.key(obj)?.0).map(Object))
+    }
+
+    /// Return the object with a key; None if there is none.
+    fn get_by_key(&self, key: &str) -> Option<Object> {
+        self.store.get(key).map(Object)
+    }
+
+    /// Return all objects, as of one instant and in no order.
+    fn list(&self) -> Vec<Object> {
+        wrap_all(self.store.list())
+    }
+
+    /// Return all keys, as of one instant and in no order.
+    fn list_keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.store.keys().iter().map(|key| &**key))
+    }
+
+    /// Replace the whole content with `objs`, in one step.
+    #[pyo3(signature = (objs, resource_version=None))]
+    fn replace(&self, objs: &Bound<'_, PyAny>, resource_version: Option<&str>) -> PyResult<()> {
+        let objects = objs
+            .try_iter()?
+            .map(|raw| self.intake.read(&raw?))
+            .collect::<PyResult<Vec<_>>>()?;
+        self.store.replace(objects, resource_version);
+        Ok(())
+    }
+
+    /// Do nothing: a store has no handlers.
+    fn resync(&self) {}
+
+    /// Apply `("add" | "update" | "delete", object)` in one step; TransactionError if keys could not be computed.
+    fn transaction(&self, py: Python<'_>, operations: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (mut writes, mut successful, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, operation) in operations.try_iter()?.enumerate() {
+            let (what, raw): (String, Bound<'_, PyAny>) = operation?.extract()?;
+            let write = match what.as_str() {
+                "add" | "update" => self
+                    .intake
+                    .read(&raw)
+                    .map(|(key, object)| Write::Upsert(key, object)),
+                "delete" => self
+                    .key(&raw)
+                    .map(|(key, object)| Write::Delete(key, object)),
+                _ => {
+                    return Err(PyValueError::new_err(format!(
+                        "operation must be add, update or delete, got {what}"
+                    )));
+                }
+            };
+            match write {
+                Ok(write) => {
+                    writes.push(write);
+                    successful.push(index);
+                }
+                Err(error) => failures.push(error.into_value(py)),
+            }
+        }
+        self.store.apply(writes);
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let total = failures.len() + successful.len();
+        let class = py.import("ctrlhost.errors")?.getattr("TransactionError")?;
+        let successful = PyTuple::new(py, successful)?;
+        let failures = PyTuple::new(py, failures)?;
+        Err(PyErr::from_value(
+            class.call1((successful, total, failures))?,
+        ))
+    }
+
+    /// Return the objects that share a value of index `name` with `obj`. KeyError for an unknown index.
+    fn index(&self, name: &str, obj: &Bound<'_, PyAny>) -> PyResult<Vec<Object>> {
+        self.store
+            .index(name, &from_any(obj)?)
+            .map(wrap_all)
+            .map_err(store_error)
+    }
+
+    /// Return the objects that have `value` in index `name`. KeyError for an unknown index.
+    fn by_index(&self, name: &str, value: &str) -> PyResult<Vec<Object>> {
+        self.store
+            .by_index(name, value)
+            .map(wrap_all)
+            .map_err(store_error)
+    }
+
+    /// Return the keys of the objects that have `value` in index `name`. KeyError for an unknown index.
+    fn index_keys<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        value: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let keys = self.store.index_keys(name, value).map_err(store_error)?;
+        PyList::new(py, keys.iter().map(|key| &**key))
+    }
+
+    /// Return the values that index `name` has objects for. KeyError for an unknown index.
+    fn list_index_func_values<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let values = self.store.index_values(name).map_err(store_error)?;
+        PyList::new(py, values.iter().map(|value| &**value))
+    }
+
+    /// Add indexes, complete when this returns. If a name is taken, raise ValueError and add none.
+    fn add_indexers(&self, py: Python<'_>, indexers: &Bound<'_, PyMapping>) -> PyResult<()> {
+        let native = py.import("ctrlhost._core")?.getattr("namespace_index")?;
+        let mut new: Vec<(Box<str>, Arc<dyn IndexFunc>)> = Vec::new();
+        for item in indexers.items()?.iter() {
+            let (name, func): (String, Bound<'_, PyAny>) = item.extract()?;
+            let built = index_function(&name, func, &native, &self.index_errors)?;
+            new.push((name.into(), built));
+        }
+        self.store.add_indexes(&new).map_err(store_error)
+    }
+
+    /// The names of the indexes.
+    #[getter]
+    fn indexers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.store.index_names().iter().map(|name| &**name))
+    }
+
+    /// How often an index function failed; the object is then missing from the index.
+    #[getter]
+    fn index_errors(&self) -> u64 {
+        self.index_errors.load(Ordering::Relaxed)
+    }
+
+    /// How often the transform failed.
+    #[getter]
+    fn transform_errors(&self) -> u64 {
+        self.intake.transform_errors()
+    }
+
+    /// The version of the last write, list or bookmark; empty initially.
+    #[getter]
+    fn resource_version(&self) -> String {
+        self.store.resource_version()
+    }
+
+    /// Record the version of the content.
+    fn bookmark(&self, resource_version: &str) {
+        self.store.bookmark(resource_version);
+    }
+
+    /// The approximate size of the objects in bytes.
+    #[getter]
+    fn memory(&self) -> usize {
+        self.store.bytes()
+    }
+
+    fn __len__(&self) -> usize {
+        self.store.len()
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(key) = key.cast::<PyString>() else {
+            return Ok(false);
+        };
+        Ok(self.store.get(&key.to_cow()?).is_some())
+    }
+}

@@ -1,0 +1,90 @@
+"""The page on the plugin API and the page on testing say what the code does."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from ctrlhost import Context, Every, For, Owns, PluginContext, Result, Watches, predicates
+from ctrlhost.controller.context import ControllerScope
+from ctrlhost.events.recorder import PluginEvents
+from ctrlhost.testing.faults import VERBS, Faults
+from ctrlhost.testing.host import HostUnderTest
+
+ROOT = Path(__file__).parents[2]
+API = (ROOT / "docs" / "reference" / "plugin-api.md").read_text(encoding="utf-8")
+TESTING = (ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
+
+#: For the host, or for whoever looks into a plugin from outside.
+INNER = {
+    "services",
+    "scope",
+    "controllers",
+    "tasks",
+    "pages",
+    "listeners",
+    "health_checks",
+    "reads",
+    "informers",
+    "close",
+}
+#: What the worker keeps in a context, and what log lines are made of.
+OF_THE_WORKER = {"clock", "number", "started", "worker", "request", "reconcile_id", "controller"}
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def mentioned(names: set[str], page: str) -> None:
+    prose = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    spoken = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`[^`]+`", prose))))
+    assert sorted(names - spoken) == []
+
+
+def test_everything_that_a_plugin_gets_is_described() -> None:
+    source = inspect.getsource(PluginContext.__init__)
+    attributes = set(re.findall(r"self\.([a-z]\w*)", source))
+    mentioned((public(PluginContext) | attributes) - INNER, API)
+
+
+def test_everything_that_a_reconciler_gets_is_described() -> None:
+    mentioned(public(Context) - OF_THE_WORKER, API)
+    mentioned({field.name for field in dataclasses.fields(Result)}, API)
+    assert {field.name for field in dataclasses.fields(ControllerScope)} >= {"client", "async_client", "events", "log"}
+
+
+@pytest.mark.parametrize("kind", [For, Owns, Watches, Every])
+def test_every_option_of_a_source_is_described(kind: type) -> None:
+    mentioned(set(inspect.signature(kind).parameters), API)
+    mentioned({kind.__name__}, API)
+
+
+def test_every_option_of_a_controller_is_described() -> None:
+    parameters = inspect.signature(PluginContext.add_controller).parameters.values()
+    mentioned({one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}, API)
+
+
+def test_every_predicate_and_kind_of_event_is_described() -> None:
+    ready = {name for name, value in vars(predicates).items() if isinstance(value, predicates.Ready)}
+    mentioned(ready | {"and_", "or_", "not_"}, API)
+    mentioned(public(PluginEvents), API)
+
+
+def test_everything_that_a_test_gets_is_described() -> None:
+    attributes = set(re.findall(r"self\.([a-z]\w*)", inspect.getsource(HostUnderTest.__init__)))
+    mentioned((public(HostUnderTest) | attributes) - {"start"}, TESTING)
+    mentioned(set(VERBS), TESTING)
+    mentioned(public(Faults) - {"take", "let_through"}, TESTING)
+
+
+def test_the_example_of_the_testing_page_is_a_test_that_runs() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", TESTING, re.DOTALL)
+    runs = (ROOT / "tests" / "host" / "test_greeter.py").read_text(encoding="utf-8")
+    shown = [line.strip() for line in example.partition("def ")[2].splitlines()[1:] if line.strip()]
+    assert len(shown) == 7
+    assert [line for line in shown if line not in runs] == []

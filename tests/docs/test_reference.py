@@ -1,0 +1,145 @@
+"""The reference pages say what the code does. `python tests/docs/test_reference.py` writes the generated parts."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from ctrlhost import hookspecs
+from ctrlhost.cli.group import COMMANDS, main_group
+from ctrlhost.client import Client
+from ctrlhost.config import settings
+from ctrlhost.controller.metrics import ReconcileMetrics
+from ctrlhost.coordination.leadership import LeaderElectionCollector
+from ctrlhost.host.metrics import HostMetrics, PluginCollector
+from ctrlhost.host.queue_metrics import QueueCollector
+from ctrlhost.informers import InformerFactory
+from ctrlhost.supervisor.loader import hook_names
+
+PAGES = Path(__file__).parents[2] / "docs" / "reference"
+WIDTH = 110
+#: What the exposition adds to the name of a family.
+SUFFIXES = {"counter": "_total", "info": "_info"}
+
+
+def commands() -> str:
+    group = main_group()
+    parts = []
+    for name in COMMANDS:
+        command = group.get_command(click.Context(group), name)
+        context = click.Context(
+            command,
+            info_name=f"ctrlhost {name}",
+            terminal_width=WIDTH,
+            max_content_width=WIDTH,
+            help_option_names=["-h", "--help"],
+        )
+        parts.append(f"## `ctrlhost {name}`\n\n```\n{command.get_help(context).rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def described_settings() -> str:
+    tree = ast.parse(inspect.getsource(settings))
+    parts = []
+    for title, struct in (
+        ("The host: `[host]`", settings.HostSettings),
+        ('A controller: `[controllers."PLUGIN/NAME"]`', settings.ControllerOverrides),
+    ):
+        (node,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == struct.__name__)
+        texts = docstrings(node)
+        rows = [f"## {title}\n", "| Setting | Type | Default | |", "|---|---|---|---|"]
+        rows += [
+            f"| `{field.encode_name}` | {type_name(field.type)} | {default(field.default)} | {texts[field.name]} |"
+            for field in msgspec.structs.fields(struct)
+        ]
+        parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def docstrings(node: ast.ClassDef) -> dict[str, str]:
+    found = {}
+    for field, text in zip(node.body, node.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+            found[field.target.id] = " ".join(text.value.value.split())
+    return found
+
+
+def type_name(kind: object) -> str:
+    text = str(kind) if not isinstance(kind, type) else kind.__name__
+    names = {"str": "text", "bool": "true or false", "int": "number", "Duration": "duration"}
+    if choices := re.search(r"Literal\[(.*)\]", text):
+        return " ".join(f"`{choice.strip(chr(39))}`" for choice in choices[1].split(", "))
+    if "tuple" in text:
+        return "list of texts"
+    plain = text.removesuffix(" | None").rpartition(".")[2]
+    return names[plain]
+
+
+def default(value: object) -> str:
+    return "" if value is None or value == () else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def described_hooks() -> str:
+    parts = []
+    for name in hook_names():
+        hook = getattr(hookspecs, name)
+        parameters = ", ".join(inspect.signature(hook).parameters)
+        parts.append(f"## `{name}({parameters})`\n\n{inspect.getdoc(hook)}\n")
+    return "\n".join(parts)
+
+
+def described_metrics() -> str:
+    client = Client("http://127.0.0.1:1")
+    collectors = {
+        "The host and its plugins": PluginCollector([]),
+        "Reconciles": ReconcileMetrics(),
+        "Work queues": QueueCollector(lambda _: False),
+        "Informers": InformerFactory(client).metrics,
+        "Leader election": LeaderElectionCollector([]),
+        "Requests to the API server": client.metrics,
+        "The process": HostMetrics().registry,
+    }
+    parts = []
+    for title, collector in collectors.items():
+        rows = [f"## {title}\n", "| Metric | Type | |", "|---|---|---|"]
+        families = sorted(collector.collect(), key=lambda family: family.name)
+        rows += [
+            f"| `{one.name}{SUFFIXES.get(one.type, '')}` | {one.type} | {one.documentation.rstrip('.')} |"
+            for one in families
+        ]
+        parts.append("\n".join(rows) + "\n")
+    client.close()
+    return "\n".join(parts)
+
+
+GENERATED = {
+    "cli": ("commands", commands),
+    "settings": ("settings", described_settings),
+    "hooks": ("hooks", described_hooks),
+    "metrics": ("metrics", described_metrics),
+}
+
+
+def with_generated(text: str, label: str, content: str) -> str:
+    begin, end = f"<!-- generated: {label} -->\n", "<!-- end -->"
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{content}\n{end}{rest.partition(end)[2]}"
+
+
+@pytest.mark.parametrize("page", GENERATED)
+def test_the_page_says_what_the_code_does(page):
+    label, make = GENERATED[page]
+    text = (PAGES / f"{page}.md").read_text()
+    assert text == with_generated(text, label, make()), "run `python tests/docs/test_reference.py`"
+
+
+if __name__ == "__main__":
+    for page, (label, make) in GENERATED.items():
+        file = PAGES / f"{page}.md"
+        file.write_text(with_generated(file.read_text(), label, make()))

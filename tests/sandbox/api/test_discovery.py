@@ -1,0 +1,216 @@
+"""Discovery, version, health and OpenAPI, over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.sandbox.conftest import Crd
+from tests.support.http_client import Api
+from tests.support.waiting import eventually
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+VERSION_KEYS = [
+    "major",
+    "minor",
+    "gitVersion",
+    "gitCommit",
+    "gitTreeState",
+    "buildDate",
+    "goVersion",
+    "compiler",
+    "platform",
+]
+PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+@pytest.mark.behaviour("sandbox/DI-01")
+@pytest.mark.parametrize("path", ["/version", "/version/"])
+def test_the_version_has_all_nine_strings(api: Api, path: str) -> None:
+    found = api.get(path).expect(200)
+    assert sorted(found) == sorted(VERSION_KEYS)
+    assert all(isinstance(value, str) and value for value in found.values())
+
+
+@pytest.mark.behaviour("sandbox/DI-02")
+@pytest.mark.parametrize("path", ["/api", "/api/"])
+def test_the_core_group_names_its_versions(api: Api, path: str) -> None:
+    found = api.get(path, "application/json").expect(200)
+    assert found["kind"] == "APIVersions"
+    assert "v1" in found["versions"]
+    assert isinstance(found["serverAddressByClientCIDRs"], list)
+
+
+@pytest.mark.behaviour("sandbox/DI-03")
+@pytest.mark.parametrize("path", ["/apis", "/apis/"])
+def test_groups_are_listed(api: Api, path: str) -> None:
+    found = api.get(path).expect(200)
+    assert found["kind"] == "APIGroupList"
+    apps = next(group for group in found["groups"] if group["name"] == "apps")
+    assert apps["versions"][0]["groupVersion"] == "apps/v1"
+    assert apps["preferredVersion"]["version"] == "v1"
+
+
+@pytest.mark.behaviour("sandbox/DI-04")
+def test_resources_of_the_core_group(api: Api) -> None:
+    found = {item["name"]: item for item in api.get("/api/v1").expect(200)["resources"]}
+    assert {"pods", "pods/status", "namespaces", "services", "secrets", "configmaps", "events"} <= found.keys()
+    for item in found.values():
+        assert {"name", "singularName", "namespaced", "kind", "verbs"} <= item.keys()
+    assert "po" in found["pods"]["shortNames"]
+    assert found["pods/eviction"] == {
+        "name": "pods/eviction",
+        "singularName": "",
+        "namespaced": True,
+        "group": "policy",
+        "version": "v1",
+        "kind": "Eviction",
+        "verbs": ["create"],
+    }
+
+
+@pytest.mark.behaviour("sandbox/DI-05")
+def test_scale_is_a_kind_of_another_group(api: Api) -> None:
+    found = {item["name"]: item for item in api.get("/apis/apps/v1").expect(200)["resources"]}
+    scale = found["deployments/scale"]
+    assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
+
+
+@pytest.mark.behaviour("sandbox/DI-06")
+def test_one_group(api: Api) -> None:
+    found = api.get("/apis/apps").expect(200)
+    assert (found["kind"], found["name"]) == ("APIGroup", "apps")
+
+
+@pytest.mark.behaviour("sandbox/DI-07")
+@pytest.mark.parametrize("version", ["v2", "v2beta1"])
+def test_aggregated_discovery(api: Api, version: str) -> None:
+    answer = api.get("/apis", AGGREGATED.replace("v=v2", f"v={version}"))
+    assert answer.headers["content-type"] == AGGREGATED.replace("v=v2", f"v={version}")
+    items = {item["metadata"]["name"]: item for item in answer.expect(200)["items"]}
+    resources = {item["resource"]: item for item in items["apps"]["versions"][0]["resources"]}
+    found = resources["deployments"]
+    assert (found["responseKind"]["kind"], found["scope"]) == ("Deployment", "Namespaced")
+    assert {sub["subresource"] for sub in found["subresources"]} == {"status", "scale"}
+
+
+@pytest.mark.behaviour("sandbox/DI-08")
+def test_aggregated_discovery_of_the_core_group(api: Api) -> None:
+    (item,) = api.get("/api", AGGREGATED).expect(200)["items"]
+    assert "name" not in item["metadata"]
+    pods = next(one for one in item["versions"][0]["resources"] if one["resource"] == "pods")
+    assert pods["singularResource"] == "pod"
+
+
+@pytest.mark.behaviour("sandbox/DI-09")
+@pytest.mark.behaviour("sandbox/DI-10")
+def test_discovery_is_sent_again_only_when_it_changed(api: Api, make_crd: Callable[..., Crd]) -> None:
+    first = api.get("/apis", AGGREGATED)
+    etag = first.headers["etag"]
+    headers = {"Accept": AGGREGATED, "If-None-Match": etag}
+    again = api.request("GET", "/apis", headers=headers)
+    assert (again.status, again.body) == (304, b"")
+    # A client's cache takes over the headers of the 304.
+    assert again.headers["content-type"] == first.headers["content-type"]
+    crd = make_crd().establish()
+    changed = api.request("GET", "/apis", headers=headers)
+    assert changed.status == 200
+    assert changed.headers["etag"] != etag
+    assert any(item["metadata"].get("name") == crd.group for item in changed.json()["items"])
+
+
+@pytest.mark.behaviour("sandbox/DI-11")
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+def test_health_needs_no_credentials(api: Api, path: str) -> None:
+    answer = api.request("GET", path, headers={"Authorization": ""})
+    assert (answer.status, answer.body) == (200, b"ok")
+    assert b"[+]" in api.get(path, verbose="").body
+
+
+@pytest.mark.behaviour("sandbox/DI-12")
+@pytest.mark.behaviour("sandbox/DI-13")
+@pytest.mark.behaviour("sandbox/DI-20")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/nope.example.org/v1/things",
+        "/apis/apps/v1/nopes",
+        "/api/v1/namespaces/default/nodes/x",
+        "/apis/nope",
+        "/x",
+    ],
+)
+def test_an_unknown_path_is_404(api: Api, path: str) -> None:
+    assert api.get(path).status == 404
+
+
+def test_an_unknown_resource_of_a_built_in_group_is_a_status(api: Api) -> None:
+    api.get("/apis/apps/v1/nopes").fails(404, "NotFound")
+    assert api.get("/apis/nope.example.org/v1/things").body == b"404 page not found\n"
+
+
+@pytest.mark.behaviour("sandbox/DI-14")
+@pytest.mark.behaviour("sandbox/DI-15")
+def test_openapi_v3_of_a_built_in_group(api: Api) -> None:
+    paths = api.get("/openapi/v3").expect(200)["paths"]
+    assert {"api/v1", "apis/apps/v1"} <= paths.keys()
+    url = paths["apis/apps/v1"]["serverRelativeURL"]
+    assert "hash=" in url
+    answer = api.get(url)
+    assert "immutable" in answer.headers["cache-control"]
+    document = answer.expect(200)
+    gvk = {"group": "apps", "version": "v1", "kind": "Deployment"}
+    schemas = document["components"]["schemas"].values()
+    (schema,) = [item for item in schemas if gvk in item.get("x-kubernetes-group-version-kind", [])]
+    assert {"spec", "status", "metadata", "kind"} <= schema["properties"].keys()
+    patches = [item["patch"] for item in document["paths"].values() if "patch" in item]
+    mine = [item for item in patches if item["x-kubernetes-group-version-kind"] == gvk]
+    assert len(mine) == 2
+    for operation in mine:
+        assert "fieldValidation" in [parameter["name"] for parameter in operation["parameters"]]
+    assert api.request("GET", url.replace("hash=", "hash=0"), redirect=False).status in (200, 301)
+
+
+def test_every_reference_in_openapi_leads_somewhere(api: Api) -> None:
+    def references(value: Any) -> set[str]:
+        if isinstance(value, list):
+            return {ref for item in value for ref in references(item)}
+        if not isinstance(value, dict):
+            return set()
+        found = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return found.union(*(references(item) for item in value.values()))
+
+    for entry in api.get("/openapi/v3").expect(200)["paths"].values():
+        document = api.get(entry["serverRelativeURL"]).expect(200)
+        known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+        assert references(document) <= known
+
+
+@pytest.mark.behaviour("sandbox/DI-16")
+def test_openapi_v2_is_protobuf_whatever_is_asked_for(api: Api) -> None:
+    for accept in (PROTOBUF, "application/json", None):
+        answer = api.get("/openapi/v2", accept)
+        assert answer.status == 200
+        assert "protobuf" in answer.headers["content-type"]
+        assert len(answer.body) == 28
+
+
+@pytest.mark.behaviour("sandbox/DI-17")
+@pytest.mark.behaviour("sandbox/DI-18")
+def test_openapi_and_discovery_follow_a_crd(api: Api, widgets: Crd) -> None:
+    key = f"apis/{widgets.group}/v1"
+    url = eventually(lambda: api.get("/openapi/v3").json()["paths"].get(key))["serverRelativeURL"]
+    schemas = api.get(url).expect(200)["components"]["schemas"]
+    (schema,) = [item for item in schemas.values() if "x-kubernetes-group-version-kind" in item]
+    assert schema["x-kubernetes-group-version-kind"][0]["kind"] == "Widget"
+    assert schema["properties"]["spec"]["properties"].keys() == {"size", "color"}
+    api.delete(widgets.url).expect(200)
+    eventually(lambda: widgets.group not in [item["name"] for item in api.get("/apis").json()["groups"]])
+    assert key not in api.get("/openapi/v3").json()["paths"]
+
+
+@pytest.mark.behaviour("sandbox/DI-19")
+def test_odd_queries_are_read(api: Api) -> None:
+    assert len(api.get("/api/v1/namespaces?&limit=1&bogus=1").expect(200)["items"]) == 1

@@ -1,0 +1,196 @@
+"""The controllers that run on request: pods start, Deployments roll, Services get end points and addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ctrlhost.sandbox import Sandbox
+from tests.support.http_client import Api, names
+from tests.support.objects import apps, container, core, deployment, pod, service
+from tests.support.waiting import eventually
+from tests.support.workload_clusters import cluster, pods, ready
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sandbox]:
+    with cluster() as sandbox:
+        yield sandbox
+
+
+def running(**more: Any) -> dict[str, Any]:
+    return pod(nodeSelector={}, **more)
+
+
+@pytest.mark.behaviour("sandbox/WL-01")
+@pytest.mark.behaviour("sandbox/WL-23")
+@pytest.mark.behaviour("sandbox/WL-25")
+def test_a_pod_starts_and_becomes_ready(api: Api, ns: str) -> None:
+    watch = api.watch(core(ns, "pods"))
+    made = api.post(core(ns, "pods"), running()).expect(201)
+    seen: list[tuple[str, bool]] = []
+    while not seen or seen[-1] != ("Running", True):
+        found = watch.next()["object"]
+        step = (found["status"]["phase"], ready(found))
+        if not seen or seen[-1] != step:
+            seen.append(step)
+    assert seen == [("Pending", False), ("Running", False), ("Running", True)]
+    status = found["status"]
+    assert {"podIP", "podIPs", "hostIP", "startTime"} <= status.keys()
+    assert {"name", "image", "imageID", "ready", "restartCount"} <= status["containerStatuses"][0].keys()
+
+    def reasons() -> set[str]:
+        items = api.get(core(ns, "events")).json()["items"]
+        return {item["reason"] for item in items if item["involvedObject"]["uid"] == made["metadata"]["uid"]}
+
+    eventually(lambda: reasons() >= {"Scheduled", "Started"})
+    for query, lines in (({}, 2), ({"tailLines": 1}, 1), ({"follow": "true"}, 2)):
+        answer = api.get(core(ns, "pods", "p") + "/log", **query)
+        assert (answer.status, answer.headers["Content-Type"].partition(";")[0]) == (200, "text/plain")
+        assert answer.body.count(b"\n") == lines
+
+
+@pytest.mark.behaviour("sandbox/DE-18")
+@pytest.mark.behaviour("sandbox/DE-19")
+def test_a_running_pod_is_deleted_in_two_steps(api: Api, ns: str) -> None:
+    for name in "ab":
+        api.post(core(ns, "pods"), {**running(), "metadata": {"name": name}}).expect(201)
+        eventually(lambda name=name: ready(api.get(core(ns, "pods", name)).json()))
+    watch = api.watch(core(ns, "pods"), resourceVersion=api.revision(core(ns, "pods")))
+    api.delete(core(ns, "pods", "a")).expect(200)
+    first, last = watch.take(2)
+    assert (first["type"], first["object"]["metadata"]["deletionGracePeriodSeconds"]) == ("MODIFIED", 30)
+    assert first["object"]["metadata"]["deletionTimestamp"]
+    assert last["type"] == "DELETED"
+    api.delete(core(ns, "pods", "b"), gracePeriodSeconds=0).expect(200)
+    api.get(core(ns, "pods", "b")).fails(404)
+
+
+@pytest.mark.behaviour("sandbox/WL-15")
+def test_a_readiness_gate_holds_a_pod(api: Api, ns: str) -> None:
+    api.post(core(ns, "pods"), running(readinessGates=[{"conditionType": "t.example.org/g"}])).expect(201)
+    path = core(ns, "pods", "p")
+    eventually(lambda: api.get(path).json()["status"]["phase"] == "Running")
+    assert not ready(api.get(path).json())
+    condition = {"type": "t.example.org/g", "status": "True"}
+    patch = {"status": {"conditions": [condition]}}
+    api.patch(path + "/status", patch, "application/strategic-merge-patch+json").expect(200)
+    eventually(lambda: ready(api.get(path).json()))
+
+
+def available(api: Api, path: str, replicas: int) -> bool:
+    found = api.get(path).json()
+    status = found["status"]
+    conditions = {item["type"]: item["status"] for item in status.get("conditions", [])}
+    return (
+        status.get("availableReplicas", 0) == status.get("updatedReplicas", 0) == replicas
+        and status.get("replicas", 0) == replicas
+        and status.get("observedGeneration") == found["metadata"]["generation"]
+        and conditions.get("Available") == "True"
+    )
+
+
+@pytest.mark.behaviour("sandbox/WL-08")
+@pytest.mark.behaviour("sandbox/WL-09")
+@pytest.mark.behaviour("sandbox/WL-10")
+@pytest.mark.behaviour("sandbox/WL-12")
+def test_a_deployment_rolls_forth_and_back(api: Api, ns: str) -> None:
+    path = apps(ns, "deployments", "d")
+    api.post(apps(ns, "deployments"), deployment(replicas=2)).expect(201)
+    eventually(lambda: available(api, path, 2))
+    (first,) = api.get(apps(ns, "replicasets")).json()["items"]
+    assert "pod-template-hash" in first["metadata"]["labels"]
+    assert len(pods(api, ns)) == 2
+
+    def image(value: str) -> dict[str, Any]:
+        return {"spec": {"template": {"spec": {"containers": [container("a", value)]}}}}
+
+    for revision, value in (("2", "nginx:2"), ("3", "nginx:1")):
+        api.patch(path, image(value), "application/strategic-merge-patch+json").expect(200)
+        eventually(lambda: available(api, path, 2) and len(pods(api, ns)) == 2)
+        assert api.get(path).json()["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == revision
+        assert {item["spec"]["containers"][0]["image"] for item in pods(api, ns)} == {value}
+    assert len(api.get(apps(ns, "replicasets")).json()["items"]) == 2
+    api.patch(path + "/scale", {"spec": {"replicas": 0}}).expect(200)
+    eventually(lambda: available(api, path, 0) and not pods(api, ns))
+
+
+@pytest.mark.behaviour("sandbox/WL-11")
+def test_a_paused_deployment_waits(api: Api, ns: str, server: Sandbox) -> None:
+    api.post(apps(ns, "deployments"), deployment(replicas=1, paused=True)).expect(201)
+    eventually(lambda: server.at_rest)
+    assert api.get(apps(ns, "replicasets")).json()["items"] == []
+    api.patch(apps(ns, "deployments", "d"), {"spec": {"paused": False}}).expect(200)
+    eventually(lambda: available(api, apps(ns, "deployments", "d"), 1))
+
+
+@pytest.mark.behaviour("sandbox/WL-13")
+def test_what_a_deployment_leaves_behind(api: Api, ns: str) -> None:
+    for name, policy in (("f", "Foreground"), ("o", "Orphan")):
+        api.post(apps(ns, "deployments"), deployment(name, replicas=1)).expect(201)
+        eventually(lambda name=name: available(api, apps(ns, "deployments", name), 1))
+        api.delete(apps(ns, "deployments", name), propagationPolicy=policy).expect(200)
+        api.gone(apps(ns, "deployments", name))
+        if policy == "Foreground":
+            eventually(lambda: not pods(api, ns) and not api.get(apps(ns, "replicasets")).json()["items"])
+    (left,) = api.get(apps(ns, "replicasets")).json()["items"]
+    assert "ownerReferences" not in left["metadata"]
+    assert len(pods(api, ns)) == 1
+
+
+@pytest.mark.behaviour("sandbox/WL-16")
+@pytest.mark.behaviour("sandbox/WL-17")
+@pytest.mark.behaviour("sandbox/WL-18")
+def test_addresses_and_ports_are_handed_out_once(api: Api, ns: str) -> None:
+    path = core(ns, "services")
+    taken = api.post(path, service("a")).expect(201)["spec"]["clusterIP"]
+    api.post(path, service("b", clusterIP=taken)).fails(422, "Invalid")
+    assert api.post(path, service("c", clusterIP="None")).expect(201)["spec"]["clusterIP"] == "None"
+    outside = service("d", type="ExternalName", externalName="a.example.org")
+    assert "clusterIP" not in api.post(path, outside).expect(201)["spec"]
+    port = api.post(path, service("e", type="NodePort")).expect(201)["spec"]["ports"][0]["nodePort"]
+    assert 30000 <= port <= 32767
+    api.post(path, service("f", {"port": 80, "nodePort": port}, type="NodePort")).fails(422, "Invalid")
+
+
+@pytest.mark.behaviour("sandbox/WL-19")
+@pytest.mark.behaviour("sandbox/WL-20")
+@pytest.mark.behaviour("sandbox/WL-22")
+def test_a_service_finds_its_pods(api: Api, ns: str) -> None:
+    ports = [{"name": "web", "containerPort": 8080}]
+    body = {**running(containers=[container("a", ports=ports)]), "metadata": {"name": "p", "labels": {"app": "x"}}}
+    api.post(core(ns, "pods"), body).expect(201)
+    spec = {"selector": {"app": "x"}, "type": "LoadBalancer"}
+    api.post(core(ns, "services"), service("s", {"port": 80, "targetPort": "web"}, **spec)).expect(201)
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices"
+
+    def endpoint() -> tuple[Any, ...]:
+        found = api.get(slices, labelSelector="kubernetes.io/service-name=s").json()["items"]
+        if not found or not found[0].get("endpoints"):
+            return ()
+        one = found[0]["endpoints"][0]
+        return (one["addresses"][0], one["conditions"]["ready"], found[0]["ports"][0]["port"])
+
+    eventually(lambda: ready(api.get(core(ns, "pods", "p")).json()))
+    address = api.get(core(ns, "pods", "p")).json()["status"]["podIP"]
+    eventually(lambda: endpoint() == (address, True, 8080))
+    api.patch(core(ns, "pods", "p"), {"metadata": {"annotations": {"sandbox.ctrlhost.dev/ready": "false"}}}).expect(200)
+    eventually(lambda: endpoint() == (address, False, 8080))
+
+    def ingress() -> list[dict[str, str]]:
+        found: list[dict[str, str]] = (
+            api.get(core(ns, "services", "s")).json()["status"]["loadBalancer"].get("ingress", [])
+        )
+        return found
+
+    assert eventually(ingress)[0]["ip"].startswith("198.18.")
+
+
+@pytest.mark.behaviour("sandbox/WL-24")
+def test_nodes_are_selected_by_whether_they_take_pods(api: Api) -> None:
+    api.post("/api/v1/nodes", {"metadata": {"name": "closed"}, "spec": {"unschedulable": True}}).expect(201)
+    assert names(api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=true")) == ["closed"]
+    assert "closed" not in names(api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=false"))
+    api.delete("/api/v1/nodes/closed").expect(200)

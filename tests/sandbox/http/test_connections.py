@@ -1,0 +1,68 @@
+"""Connections: idle ones, slow ones, and an informer that was away for too long."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+import ctrlhost
+from ctrlhost.sandbox import Options, Sandbox
+from ctrlhost.sandbox.http import http
+from tests.support.http_client import Api
+from tests.support.objects import config_map, core
+from tests.support.waiting import eventually
+
+
+@pytest.mark.behaviour("sandbox/RO-06")
+def test_idle_and_slow_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 20)
+    monkeypatch.setattr(http, "HEADER_SECONDS", 0.0)
+    with Sandbox(insecure_http=True) as sandbox, Api(sandbox.url) as api:
+        address = ("127.0.0.1", int(sandbox.url.rpartition(":")[2]))
+        slow = socket.create_connection(address)
+        slow.sendall(b"GET / HT")
+        slow.settimeout(10)
+        assert slow.recv(1) == b""
+        idle = [socket.create_connection(address) for _ in range(60)]
+        api.get("/api/v1/namespaces").expect(200)
+        idle[0].settimeout(10)
+        try:
+            closed = idle[0].recv(1) == b""
+        except ConnectionResetError:
+            closed = True
+        assert closed
+        for connection in (slow, *idle):
+            connection.close()
+
+
+@pytest.mark.behaviour("sandbox/NS-07")
+def test_a_namespace_is_finalized_by_hand() -> None:
+    with Sandbox(controllers=()) as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
+        path = "/api/v1/namespaces/n"
+        api.post("/api/v1/namespaces", {"metadata": {"name": "n"}}).expect(201)
+        going = api.delete(path).expect(200)
+        api.get(path).expect(200)
+        api.put(path + "/finalize", {**going, "spec": {"finalizers": []}}).expect(200)
+        api.get(path).fails(404)
+
+
+@pytest.mark.behaviour("sandbox/EE-11")
+def test_an_informer_lists_again_after_a_compaction() -> None:
+    with Sandbox(options=Options(admin=True)) as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
+        client = ctrlhost.Client.load(kubeconfig=str(sandbox.kubeconfig))
+        path = core("default", "configmaps")
+        api.post(path, config_map("kept")).expect(201)
+        api.post(path, config_map("gone")).expect(201)
+        factory = ctrlhost.InformerFactory(client)
+        informer = factory.informer("v1", "ConfigMap")
+        factory.start()
+        try:
+            assert factory.wait_for_sync(20)
+            sandbox.drop_watches()
+            api.delete(f"{path}/gone").expect(200)
+            api.post(path, config_map("new")).expect(201)
+            api.post("/sandbox/v1/compact", {}).expect(200)
+            eventually(lambda: sorted(item.name for item in informer.lister.list("default")) == ["kept", "new"])
+        finally:
+            factory.stop()

@@ -1,0 +1,76 @@
+"""Answers of many megabytes: whole, in order, and nobody else waits for them."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from ctrlhost.sandbox import Sandbox
+from tests.support.http_client import Api
+from tests.support.objects import config_map, core
+
+COUNT, SIZE = 30, 500_000
+PATH = core("default", "configmaps")
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Sandbox]:
+    """A sandbox with 15 MB of objects, spoken to without TLS."""
+    with Sandbox(insecure_http=True) as sandbox, Api(sandbox.url) as api:
+        for number in range(COUNT):
+            api.post(PATH, config_map(f"c{number:02}", {"k": "x" * SIZE})).expect(201)
+        yield sandbox
+
+
+def connect(sandbox: Sandbox) -> socket.socket:
+    host, _, port = sandbox.url.rpartition("/")[2].rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def request(sandbox: Sandbox, path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: {sandbox.url.rpartition('/')[2]}\r\n\r\n".encode()
+
+
+def read_answer(file: socket.SocketIO) -> bytes:
+    length = 0
+    assert file.readline().split()[1] == b"200"
+    while (line := file.readline()) != b"\r\n":
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    return file.read(length)
+
+
+def test_a_client_that_does_not_read_keeps_nobody_waiting(plain: Sandbox) -> None:
+    with connect(plain) as slow, Api(plain.url) as api:
+        slow.sendall(request(plain, PATH) + request(plain, "/version"))
+        for _ in range(20):
+            api.get(f"{PATH}/c00").expect(200)
+        api.post(PATH, config_map("later")).expect(201)
+        with slow.makefile("rb") as file:
+            items = json.loads(read_answer(file))["items"]
+            # What was asked for behind it comes behind it.
+            assert "gitVersion" in json.loads(read_answer(file))
+        assert [item["metadata"]["name"] for item in items] == [f"c{number:02}" for number in range(COUNT)]
+        assert {len(item["data"]["k"]) for item in items} == {SIZE}
+        api.delete(f"{PATH}/later").expect(200)
+
+
+def test_a_client_that_goes_away_in_the_middle_is_forgotten(plain: Sandbox) -> None:
+    with connect(plain) as gone:
+        gone.sendall(request(plain, PATH))
+        gone.recv(1000)
+    with Api(plain.url) as api:
+        assert len(api.get(PATH).expect(200)["items"]) == COUNT
+
+
+def test_many_requests_sent_ahead_are_all_answered_in_order(plain: Sandbox) -> None:
+    names = [f"c{number % COUNT:02}" for number in range(300)]
+    with connect(plain) as line:
+        line.sendall(request(plain, PATH))
+        line.sendall(b"".join(request(plain, f"{PATH}/{name}?fields=x") for name in names))
+        with line.makefile("rb") as file:
+            assert len(json.loads(read_answer(file))["items"]) == COUNT
+            assert [json.loads(read_answer(file))["metadata"]["name"] for _ in names] == names

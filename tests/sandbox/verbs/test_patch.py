@@ -1,0 +1,332 @@
+"""Patches of all types but apply."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from tests.sandbox.conftest import Crd
+from tests.support.http_client import JSON, JSON_PATCH, MERGE, STRATEGIC, Api
+from tests.support.objects import apps, config_map, container, core, deployment, lease, service
+
+
+def op(name: str, path: str, **more: Any) -> dict[str, Any]:
+    return {"op": name, "path": path, **more}
+
+
+def containers(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(item["name"], item["image"]) for item in answer["spec"]["template"]["spec"]["containers"]]
+
+
+def pod_patch(**spec: Any) -> dict[str, Any]:
+    return {"spec": {"template": {"spec": spec}}}
+
+
+@pytest.fixture
+def deploy(api: Api, ns: str) -> str:
+    env = [{"name": "x", "value": "1"}, {"name": "y", "value": "2"}]
+    first = container("a", env=env, volumeMounts=[{"name": "v", "mountPath": "/v"}])
+    body = deployment("d", first, container("b"), replicas=0)
+    body["spec"]["template"]["spec"]["volumes"] = [{"name": "v"}]
+    body["spec"]["template"]["spec"]["tolerations"] = [{"key": "t1", "operator": "Exists"}]
+    api.post(apps(ns, "deployments"), body).expect(201)
+    return apps(ns, "deployments", "d")
+
+
+@pytest.mark.behaviour("sandbox/PA-01")
+def test_json_patch_has_all_operations(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map(data={"a": "1", "b": "2", "c": "3"})).expect(201)
+    patch = [
+        op("test", "/data/a", value="1"),
+        op("add", "/data/d", value="4"),
+        op("replace", "/data/a", value="9"),
+        op("remove", "/data/b"),
+        op("copy", "/data/e", **{"from": "/data/a"}),
+        op("move", "/data/f", **{"from": "/data/c"}),
+    ]
+    found = api.patch(core(ns, "configmaps", "a"), patch, JSON_PATCH).expect(200)
+    assert found["data"] == {"a": "9", "d": "4", "e": "9", "f": "3"}
+
+
+@pytest.mark.behaviour("sandbox/PA-02")
+@pytest.mark.parametrize(
+    "patch",
+    [
+        op("test", "/data/k", value="w"),
+        op("remove", "/data/none"),
+        op("replace", "/data/none", value=""),
+        op("test", "/data/none", value=""),
+        op("add", "/none/deep", value=1),
+        op("add", "/data/k/deep", value=1),
+        op("jump", "/data/k"),
+        op("remove", ""),
+        op("add", "", value=config_map()),
+        op("test", "", value=None),
+        op("replace", "", value=None),
+        op("move", "/data", **{"from": ""}),
+        op("copy", "", **{"from": "/data"}),
+    ],
+)
+def test_a_json_patch_that_does_not_fit(api: Api, ns: str, patch: dict[str, Any]) -> None:
+    api.post(core(ns, "configmaps"), config_map()).expect(201)
+    api.patch(core(ns, "configmaps", "a"), [patch], JSON_PATCH).fails(422, "Invalid")
+
+
+def test_a_json_patch_may_replace_the_whole_object(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map()).expect(201)
+    path = core(ns, "configmaps", "a")
+    whole = op("replace", "", value={**config_map(data={"new": "1"}), "apiVersion": "v1", "kind": "ConfigMap"})
+    found = api.patch(path, [whole], JSON_PATCH).expect(200)
+    assert found["data"] == {"new": "1"}
+    answer = api.patch(path, [op("remove", "/metadata")], JSON_PATCH).fails(400, "BadRequest")
+    assert "the name of the object (a based on URL) was undeterminable" in answer["message"]
+
+
+@pytest.mark.behaviour("sandbox/PA-03")
+@pytest.mark.parametrize("body", [b'{"op":"add"}', b'[{"op":', b"[1]"])
+def test_a_json_patch_that_is_none(api: Api, ns: str, body: bytes) -> None:
+    api.post(core(ns, "configmaps"), config_map()).expect(201)
+    api.patch(core(ns, "configmaps", "a"), body, JSON_PATCH).fails(400, "BadRequest")
+
+
+def test_a_json_patch_has_a_limit(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map()).expect(201)
+    patch = [op("add", "/data/k", value="v")] * 10_001
+    api.patch(core(ns, "configmaps", "a"), patch, JSON_PATCH).fails(413, "RequestEntityTooLarge")
+
+
+@pytest.mark.behaviour("sandbox/PA-04")
+@pytest.mark.behaviour("sandbox/PA-05")
+def test_pointers_are_unescaped_and_versions_checked(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map(annotations={"x": "y"})).expect(201)
+    path = core(ns, "configmaps", "a")
+    patch = [op("add", "/metadata/annotations/a.b~1c", value="d")]
+    assert api.patch(path, patch, JSON_PATCH).expect(200)["metadata"]["annotations"]["a.b/c"] == "d"
+    api.patch(path, [op("replace", "/metadata/resourceVersion", value="1")], JSON_PATCH).fails(409, "Conflict")
+
+
+@pytest.mark.behaviour("sandbox/PA-06")
+@pytest.mark.behaviour("sandbox/PA-08")
+@pytest.mark.behaviour("sandbox/PA-24")
+def test_merge_patch(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map(data={"a": "1", "b": "2"})).expect(201)
+    path = core(ns, "configmaps", "a")
+    found = api.patch(path, {"data": {"a": None, "c": "1"}}, "application/merge-patch+json; charset=utf-8").expect(200)
+    assert found["data"] == {"b": "2", "c": "1"}
+    api.patch(path, []).fails(400, "BadRequest")
+
+
+@pytest.mark.behaviour("sandbox/PA-07")
+def test_merge_patch_replaces_lists(api: Api, ns: str, widgets: Crd) -> None:
+    metadata = {"name": "a", "finalizers": ["t.example.org/x", "t.example.org/y"]}
+    api.post(widgets.path(ns), {**widgets.obj(), "metadata": metadata}).expect(201)
+    patch = {"metadata": {"finalizers": ["t.example.org/z"]}}
+    found = api.patch(widgets.path(ns, "a"), patch).expect(200)
+    assert found["metadata"]["finalizers"] == ["t.example.org/z"]
+
+
+@pytest.mark.behaviour("sandbox/PA-09")
+@pytest.mark.behaviour("sandbox/PA-10")
+@pytest.mark.behaviour("sandbox/PA-11")
+def test_strategic_merge_knows_items_by_key(api: Api, deploy: str) -> None:
+    patch = pod_patch(containers=[{"name": "b", "image": "nginx:2"}])
+    assert containers(api.patch(deploy, patch, STRATEGIC).expect(200)) == [("a", "nginx:1"), ("b", "nginx:2")]
+    order = [{"name": name} for name in "bca"]
+    patch = pod_patch(**{"containers": [container("c", "c:1")], "$setElementOrder/containers": order})
+    found = containers(api.patch(deploy, patch, STRATEGIC).expect(200))
+    assert found == [("b", "nginx:2"), ("c", "c:1"), ("a", "nginx:1")]
+    patch = pod_patch(containers=[{"name": "a", "$patch": "delete"}, {"name": "c", "$patch": "delete"}])
+    assert containers(api.patch(deploy, patch, STRATEGIC).expect(200)) == [("b", "nginx:2")]
+
+
+@pytest.mark.behaviour("sandbox/PA-12")
+def test_strategic_merge_takes_out_of_a_list_of_texts(api: Api, ns: str) -> None:
+    finalizers = ["t.example.org/x", "t.example.org/y"]
+    api.post(core(ns, "configmaps"), config_map(finalizers=finalizers)).expect(201)
+    path = core(ns, "configmaps", "a")
+    patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers[:1]}}
+    assert api.patch(path, patch, STRATEGIC).expect(200)["metadata"]["finalizers"] == finalizers[1:]
+    patch = {"metadata": {"finalizers": ["t.example.org/z"]}}
+    # As in a real server: what a patch brings comes before what it does not name.
+    assert api.patch(path, patch, STRATEGIC).expect(200)["metadata"]["finalizers"] == ["t.example.org/z", finalizers[1]]
+
+
+@pytest.mark.behaviour("sandbox/PA-13")
+def test_strategic_merge_drops_keys_that_are_not_retained(api: Api, deploy: str) -> None:
+    patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
+    assert api.patch(deploy, patch, STRATEGIC).expect(200)["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.behaviour("sandbox/PA-14")
+def test_strategic_merge_of_ports(api: Api, ns: str) -> None:
+    body = service("s", {"name": "a", "port": 80}, {"name": "b", "port": 443})
+    api.post(core(ns, "services"), body).expect(201)
+    patch = {"spec": {"ports": [{"port": 443, "name": "c"}]}}
+    ports = api.patch(core(ns, "services", "s"), patch, STRATEGIC).expect(200)["spec"]["ports"]
+    assert [(port["port"], port["name"]) for port in ports] == [(80, "a"), (443, "c")]
+
+
+@pytest.mark.behaviour("sandbox/PA-15")
+@pytest.mark.behaviour("sandbox/PA-21")
+def test_strategic_merge_below_containers(api: Api, deploy: str) -> None:
+    patch = pod_patch(tolerations=[{"key": "t2", "operator": "Exists"}])
+    spec = api.patch(deploy, patch, STRATEGIC).expect(200)["spec"]["template"]["spec"]
+    assert [item["key"] for item in spec["tolerations"]] == ["t2"]
+    mounts = [{"mountPath": "/v", "readOnly": True, "name": "v"}]
+    patch = pod_patch(containers=[{"name": "a", "env": [{"name": "y", "value": "9"}], "volumeMounts": mounts}])
+    found = api.patch(deploy, patch, STRATEGIC).expect(200)["spec"]["template"]["spec"]["containers"][0]
+    assert [(item["name"], item["value"]) for item in found["env"]] == [("x", "1"), ("y", "9")]
+    assert found["volumeMounts"] == [{"name": "v", "mountPath": "/v", "readOnly": True}]
+
+
+def test_strategic_merge_needs_the_merge_key(api: Api, deploy: str) -> None:
+    api.patch(deploy, pod_patch(containers=[{"image": "nginx:2"}]), STRATEGIC).fails(500)
+
+
+@pytest.mark.behaviour("sandbox/PA-16")
+@pytest.mark.behaviour("sandbox/PA-17")
+def test_patch_types_that_are_not_taken(api: Api, ns: str, widgets: Crd) -> None:
+    api.post(widgets.path(ns), widgets.obj()).expect(201)
+    for content_type in (STRATEGIC, JSON):
+        api.patch(widgets.path(ns, "a"), {}, content_type).fails(415, "UnsupportedMediaType")
+
+
+@pytest.mark.behaviour("sandbox/PA-18")
+@pytest.mark.behaviour("sandbox/PA-19")
+@pytest.mark.behaviour("sandbox/PA-22")
+def test_patches_that_are_refused(api: Api, ns: str) -> None:
+    path = core(ns, "configmaps", "a")
+    api.patch(path, {"data": {}}).fails(404, "NotFound")
+    api.post(core(ns, "configmaps"), config_map()).expect(201)
+    api.patch(path, {"metadata": {"name": "b"}}).fails(400, "BadRequest")
+    api.patch(path, {}, force="true").fails(422, "Invalid")
+
+
+@pytest.mark.behaviour("sandbox/PA-20")
+def test_an_invalid_result_is_not_stored(api: Api, ns: str, widgets: Crd) -> None:
+    old = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
+    api.patch(widgets.path(ns, "a"), {"spec": {"size": "big"}}).fails(422, "Invalid", "spec.size")
+    assert api.get(widgets.path(ns, "a")).expect(200) == old
+
+
+@pytest.mark.behaviour("sandbox/PA-23")
+def test_patches_do_not_conflict(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map(data={})).expect(201)
+    answers: list[int] = []
+
+    def write(number: int) -> None:
+        answers.append(api.patch(core(ns, "configmaps", "a"), {"data": {f"k{number}": "v"}}).status)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [200] * 20
+    assert len(api.get(core(ns, "configmaps", "a")).json()["data"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        (JSON_PATCH, [op("replace", "/spec", value=4)]),
+        (JSON_PATCH, [op("replace", "", value=[])]),
+        (JSON_PATCH, [op("remove", "")]),
+        (JSON_PATCH, [op("replace", "/metadata", value=4)]),
+        ("application/merge-patch+json", {"spec": []}),
+        ("application/apply-patch+yaml", []),
+        ("application/apply-patch+yaml", "text"),
+    ],
+)
+def test_a_patch_of_a_scale_that_leaves_none(api: Api, deploy: str, media: str, body: Any) -> None:
+    answer = api.patch(f"{deploy}/scale?fieldManager=t", body, media)
+    assert answer.status in (400, 422), answer.body
+    assert api.get(f"{deploy}/scale").expect(200)["spec"] == {}
+
+
+@pytest.mark.parametrize(
+    ("media", "patch", "message"),
+    [
+        (STRATEGIC, {"spec": {"replicas": "x"}}, '"map[spec:map[replicas:x]]": unrecognized type: int32'),
+        (STRATEGIC, {"spec": {"template": {"metadata": {"labels": {"a": 5}}}}}, "cannot convert int64 to string"),
+        (STRATEGIC, {"spec": 1.5}, "cannot restore struct from: float64"),
+        (STRATEGIC, {"metadata": {"labels": [True, None]}}, '[true <nil>]]]": cannot restore map from slice'),
+        (
+            "application/merge-patch+json",
+            {"spec": {"template": {"spec": {"containers": [{"name": 5}]}}}},
+            "cannot unmarshal number into Go struct field Container.spec.template.spec.containers.name of type string",
+        ),
+        (JSON_PATCH, [op("add", "/spec/paused", value=1)], "Go struct field DeploymentSpec.spec.paused of type"),
+    ],
+)
+def test_a_patch_that_brings_a_wrong_type(api: Api, deploy: str, media: str, patch: Any, message: str) -> None:
+    answer = api.patch(deploy, patch, media).fails(422, "Invalid")
+    assert answer["message"].startswith(' "" is invalid: patch: Invalid value: ')
+    assert message in answer["message"]
+
+
+def test_a_body_of_a_wrong_type_says_as_what_it_can_not_be_read(api: Api, ns: str) -> None:
+    secret = {"metadata": {"name": "s"}, "data": {"k": "ab*d"}}
+    answer = api.post(core(ns, "secrets"), secret).fails(400, "BadRequest")
+    wanted = 'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 2'
+    assert answer["message"] == wanted
+    ports = container("a", ports={})
+    answer = api.post(apps(ns, "deployments"), deployment("d", ports)).fails(400, "BadRequest")
+    assert answer["message"].endswith(
+        "json: cannot unmarshal object into Go struct field Container.spec.template.spec.containers.ports "
+        "of type []v1.ContainerPort"
+    )
+
+
+def test_a_patch_does_not_change_the_uid(api: Api, ns: str) -> None:
+    api.post(core(ns, "configmaps"), config_map()).expect(201)
+    answer = api.patch(core(ns, "configmaps", "a"), {"metadata": {"uid": "1"}}).fails(422, "Invalid")
+    assert "metadata.uid" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("media", "patch", "problems"),
+    [
+        (STRATEGIC, b'{"dat": {}, "data": {"x": "1", "x": "2"}}', ['duplicate field "data.x"', 'unknown field "dat"']),
+        (MERGE, b'{"dat": {}, "data": {"x": "1", "x": "2"}}', ['duplicate field "data.x"', 'unknown field "dat"']),
+        (
+            JSON_PATCH,
+            b'[{"op": "add", "path": "/dat", "value": "1", "value": "2", "odd": 3}]',
+            ['json patch duplicate field "[0].value"', 'json patch unknown field "[0].odd"', 'unknown field "dat"'],
+        ),
+    ],
+)
+def test_what_a_patch_has_too_much_of_is_refused_or_warned_of(
+    api: Api, ns: str, media: str, patch: bytes, problems: list[str]
+) -> None:
+    api.post(core(ns, "configmaps"), config_map("c", {"a": "1"})).expect(201)
+    path = core(ns, "configmaps", "c")
+    refused = api.patch(path, patch, media, fieldValidation="Strict").fails(422, "Invalid")
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["patch"]
+    assert refused["message"].endswith(f"strict decoding error: {', '.join(problems)}")
+    warned = api.patch(path, patch, media, fieldValidation="Warn")
+    assert "dat" not in warned.expect(200)
+    assert [text for text in problems if not any(json.dumps(text) in one for one in warned.warnings)] == []
+
+
+def test_a_patch_to_what_is_no_time_or_quantity_is_refused_in_the_words_of_a_real_server(api: Api, ns: str) -> None:
+    api.post(f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases", lease("l")).expect(201)
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/l"
+    micros = '"2006-01-02T15:04:05.000000Z07:00": cannot parse'
+    for text, why in (
+        ("junk", f'parsing time "junk" as {micros} "junk" as "2006"'),
+        ("2020-01-01T00:00:00Z", f'parsing time "2020-01-01T00:00:00Z" as {micros} "Z" as ".000000"'),
+        ("2020-13-01T00:00:00.000000Z", 'parsing time "2020-13-01T00:00:00.000000Z": month out of range'),
+        ("2020-11-01 00:00:00.0Z", f'parsing time "2020-11-01 00:00:00.0Z" as {micros} " 00:00:00.0Z" as "T"'),
+        ("2020-02-30T00:00:00.000000Z", 'parsing time "2020-02-30T00:00:00.000000Z": day out of range'),
+    ):
+        body = {"spec": {"renewTime": text}}
+        assert api.patch(path, body, STRATEGIC).fails(422, "Invalid", "patch")["message"].endswith(why)
+    resources = {"limits": {"cpu": "bogus"}}
+    refused = api.post(apps(ns, "deployments"), deployment("q", container("a", resources=resources))).fails(400)
+    assert (
+        "cannot be handled as a Deployment: quantities must match the regular expression '^([+-]?" in refused["message"]
+    )

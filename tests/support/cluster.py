@@ -1,0 +1,181 @@
+"""A server that is written to, a proxy that lies about it, and informers that must not."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pytest
+
+import ctrlhost
+from ctrlhost import Client, InformerFactory
+from ctrlhost.informers import Informer, ReflectorOptions
+from ctrlhost.testing import FaultProxy, HurriedClock
+from ctrlhost.testing.fault_proxy import WEIGHTS
+from tests.support.control_plane import ControlPlane
+from tests.support.observers import Reconciler, Story
+from tests.support.waiting import eventually
+
+NAMES = 12
+SPEED = 10_000.0
+#: More of what costs the client no new connection, so that many faults strike in a minute.
+KINDS = {**WEIGHTS, "answer": 12, "duplicate": 30, "truncate": 8, "older": 6, "delay": 1}
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Watching:
+    """One informer, who is told by it, and what it ought to hold."""
+
+    what: str
+    informer: Informer
+    story: Story
+    reconciler: Reconciler
+    namespace: str
+    blue_only: bool
+
+    def cached(self) -> dict[str, str]:
+        return {obj.key: obj.resource_version for obj in self.informer.lister.list()}
+
+
+def agree(who: str, held: Callable[[], dict[str, str]], served: dict[str, str], timeout: float) -> None:
+    try:
+        eventually(lambda: held() == served, timeout, pause=0.01)
+    except AssertionError:
+        has = held()
+        differing = {
+            key: (has.get(key), served.get(key)) for key in has.keys() | served if has.get(key) != served.get(key)
+        }
+        pytest.fail(f"{who} differs from the server (has, should have): {differing}")
+
+
+class World:
+    """Informers of several sorts over one proxy. `round` is a storm, then rest, then the comparison."""
+
+    def __init__(self, server: ControlPlane, proxy: FaultProxy) -> None:
+        self._client = server.client
+        self._proxy = proxy
+        self._stack = ExitStack()
+        self._rng = random.Random(proxy.seed)
+        self.namespaces = [f"storm-{next(_numbers)}" for _ in range(3)]
+        for name in self.namespaces:
+            self._client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.watching: list[Watching] = []
+        self._factories: list[InformerFactory] = []
+        self.writes = 0
+
+    def __enter__(self) -> Self:
+        # Servers and caches differ in how they are listed: as a stream, whole, in pages, metadata only, by label.
+        self._informers(watch_list=True)
+        self._informers(watch_list=False)
+        self._informers(watch_list=False, page_size=3)
+        self._informers(watch_list=True, reads="metadata")
+        self._informers(watch_list=True, labels="colour=blue")
+        for factory in self._factories:
+            assert factory.wait_for_sync(60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._proxy.calm()
+        self._stack.close()
+
+    def _informers(self, *, watch_list: bool, page_size: int | None = None, **narrow: Any) -> None:
+        client = Client.load(self._proxy.kubeconfig)
+        self._stack.callback(client.close)
+        options = ReflectorOptions(
+            watch_list=watch_list, page_size=page_size, idle_timeout=0.5, connect_timeout=1.0, list_timeout=1.0
+        )
+        factory = InformerFactory(client, clock=HurriedClock(SPEED), options=options)
+        self._factories.append(factory)
+        for namespace in self.namespaces:
+            informer = factory.informer(
+                "v1",
+                "ConfigMap",
+                namespaces=[namespace],
+                label_selector=narrow.get("labels"),
+                reads=narrow.get("reads"),
+            )
+            reconciler = Reconciler(informer, random.Random(self._rng.random()))
+            what = f"{namespace} watch_list={watch_list} page_size={page_size} {narrow}"
+            story = Story(informer)
+            self.watching.append(Watching(what, informer, story, reconciler, namespace, "labels" in narrow))
+            self._stack.callback(reconciler.stop)
+        self._stack.callback(factory.stop)
+        factory.start()
+
+    def round(self, seed: int, faults: int, timeout: float = 120.0) -> None:
+        """Write at random through a storm of so many faults, then demand that everybody agrees."""
+        done = threading.Event()
+        writer = threading.Thread(target=self._write, args=(random.Random(seed), done), name="writer", daemon=True)
+        # In every second storm the server stays in one time, so that the informers have to.
+        kinds = {**KINDS, "older": KINDS["older"] * (seed % 2)}
+        before = self._proxy.total
+        self._proxy.storm(0.6, connections=0.1, within=0.01, silence=0.05, seed=seed, kinds=kinds)
+        writer.start()
+        try:
+            eventually(lambda: self._proxy.total - before >= faults, timeout, "the storm's faults", pause=0.02)
+        finally:
+            self._proxy.calm()
+            done.set()
+            writer.join(30)
+        # Whoever still waits for a dead stream need not find out by its time-out.
+        self._proxy.drop()
+        self.demand_agreement(f"seed {seed}")
+        for each in self.watching:
+            assert seed % 2 or each.story.backwards == [], f"seed {seed}: {each.what}"
+            each.story.backwards.clear()
+
+    def demand_agreement(self, when: str, timeout: float = 30.0) -> None:
+        """Wait until caches, stories and reconciles equal the server; fail with what differs."""
+        truth = {namespace: self._served(namespace) for namespace in self.namespaces}
+        for each in self.watching:
+            served = {
+                key: version for key, (version, blue) in truth[each.namespace].items() if blue or not each.blue_only
+            }
+            who = f"{when}: {each.what}"
+            agree(f"{who}: its cache", each.cached, served, timeout)
+            agree(f"{who}: its handler", each.story.held, served, timeout)
+            agree(f"{who}: its reconciler", each.reconciler.held, served, timeout)
+            assert each.story.lies == [], who
+            for part in each.informer.parts:
+                assert "internal" not in part.reflector.status.errors, part.reflector.status.last_error
+
+    def _served(self, namespace: str) -> dict[str, tuple[str, bool]]:
+        return {
+            f"{namespace}/{each['metadata']['name']}": (
+                each["metadata"]["resourceVersion"],
+                each["metadata"].get("labels", {}).get("colour") == "blue",
+            )
+            for each in self._client.list("v1", "ConfigMap", namespace)
+        }
+
+    def _write(self, rng: random.Random, done: threading.Event) -> None:
+        while not done.wait(rng.random() * 0.01):
+            namespace, name = rng.choice(self.namespaces), f"m{rng.randrange(NAMES)}"
+            try:
+                self._write_one(rng, namespace, name)
+            except (ctrlhost.NotFound, ctrlhost.AlreadyExists, ctrlhost.Conflict):
+                continue
+            self.writes += 1
+
+    def _write_one(self, rng: random.Random, namespace: str, name: str) -> None:
+        labels = {"colour": rng.choice(("blue", "red"))}
+        match rng.randrange(6):
+            case 0 | 1:
+                metadata = {"name": name, "namespace": namespace, "labels": labels}
+                text = {"text": "x" * rng.randrange(2000)}
+                self._client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": text})
+            case 2 | 3:
+                patch = {"metadata": {"labels": labels}, "data": {"n": str(rng.random())}}
+                self._client.patch("v1", "ConfigMap", name, namespace, patch)
+            case 4:
+                self._client.delete("v1", "ConfigMap", name, namespace)
+            case _ if rng.random() < 0.1:
+                self._client.delete_collection("v1", "ConfigMap", namespace, label_selector="colour=red")
+            case _:
+                self._client.delete("v1", "ConfigMap", name, namespace)

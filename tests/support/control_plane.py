@@ -1,0 +1,221 @@
+"""The API servers that the end-to-end tests run on: the sandbox, and a real kube-apiserver with etcd."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import pytest
+
+import ctrlhost
+from ctrlhost.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+BINARY = Path(__file__).parents[1] / "go" / "bin" / "controlplane"
+START_LIMIT = 120.0
+
+
+#: What the shared kube-apiserver notes with its content: writes to Leases and ConfigMaps.
+WRITES = {
+    "level": "Request",
+    "omitStages": ["RequestReceived"],
+    "verbs": ["create", "update", "patch", "delete"],
+    "resources": [
+        {"group": "", "resources": ["configmaps"]},
+        {"group": "coordination.k8s.io", "resources": ["leases"]},
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write as a server noted it: when its request had arrived, in seconds since the epoch, and how it ended."""
+
+    at: float
+    resource: str
+    name: str
+    code: int
+    body: dict[str, Any]
+
+
+class ControlPlane(Protocol):
+    """An API server under test, and its administrator's client."""
+
+    kind: str
+    url: str
+    kubeconfig: Path
+    client: ctrlhost.Client
+
+    def written(self, namespace: str) -> list[Written]:
+        """The writes to Leases and ConfigMaps of a namespace, by their arrival, from the server's audit log."""
+
+
+class SandboxControlPlane:
+    """The embedded API server, over its socket like any other."""
+
+    kind = "sandbox"
+
+    def __init__(self, directory: Path, *controllers: str) -> None:
+        self._sandbox = Sandbox(
+            kubeconfig=directory / "kubeconfig", controllers=("gc", "namespace", *controllers)
+        ).start()
+        self.url = self._sandbox.url
+        self.kubeconfig = Path(self._sandbox.kubeconfig)
+        self.client = ctrlhost.Client.load(kubeconfig=str(self.kubeconfig))
+
+    def written(self, namespace: str) -> list[Written]:
+        return sorted(
+            (
+                Written(one.time, one.resource, one.name, one.code, json.loads(one.body or "{}"))
+                for one in self._sandbox.audit
+                if one.namespace == namespace and one.resource in ("configmaps", "leases")
+            ),
+            key=lambda one: one.at,
+        )
+
+    def stop(self) -> None:
+        self._sandbox.stop()
+
+
+class KubeApiserver:
+    """kube-apiserver with an embedded etcd, as a process that a test may kill and start again on the same data."""
+
+    kind = "kube-apiserver"
+
+    def __init__(self, directory: Path, audit: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Start one on this directory; `audit` are rules of an audit policy, and what they choose is in `audited`."""
+        self.directory = directory
+        if audit:
+            directory.mkdir(parents=True, exist_ok=True)
+            policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [*audit, {"level": "None"}]}
+            (directory / "audit-policy.yaml").write_text(json.dumps(policy))
+        self.url = ""
+        self.kubeconfig = directory / "kubeconfig"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._controllers: subprocess.Popen[bytes] | None = None
+        self._guards: dict[int, subprocess.Popen[bytes]] = {}
+        self.start()
+        self.client = ctrlhost.Client.load(kubeconfig=str(self.kubeconfig))
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the process and wait until it is ready."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        log = (self.directory / "log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                [BINARY, "serve", self.directory], stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
+        self._guard(self._process)
+        timer = threading.Timer(START_LIMIT, self._process.kill)
+        timer.start()
+        try:
+            assert self._process.stdout is not None
+            line = self._process.stdout.readline()
+        finally:
+            timer.cancel()
+        if not line:
+            tail = (self.directory / "log").read_text(errors="replace")[-2000:]
+            pytest.fail(f"kube-apiserver did not start:\n{tail}")
+        self.url = json.loads(line)["url"]
+
+    def start_controllers(self) -> None:
+        """Run kube-controller-manager beside it: garbage collection, namespaces, workloads."""
+        if self._controllers is None:
+            with (self.directory / "controllers.log").open("ab") as log:
+                self._controllers = subprocess.Popen(
+                    [BINARY, "controllers", self.directory], stdout=log, stderr=log, start_new_session=True
+                )
+            self._guard(self._controllers)
+
+    def audited(self) -> list[dict[str, Any]]:
+        """The requests that the audit policy chose, as the server noted them; each that was answered is there."""
+        log = self.directory / "audit.log"
+        if not log.exists():
+            return []
+        # What stands after the last newline is a line that is being written, of a request that is not answered yet.
+        *lines, _ = log.read_bytes().split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def written(self, namespace: str) -> list[Written]:
+        return sorted(
+            (
+                Written(
+                    datetime.fromisoformat(one["requestReceivedTimestamp"]).timestamp(),
+                    one["objectRef"]["resource"],
+                    one["objectRef"].get("name", ""),
+                    one["responseStatus"]["code"],
+                    one.get("requestObject", {}),
+                )
+                for one in self.audited()
+                if one["objectRef"].get("namespace") == namespace
+            ),
+            key=lambda one: one.at,
+        )
+
+    def compact(self) -> None:
+        """Make every resource version before the newest one expire."""
+        subprocess.run([BINARY, "compact", self.directory], check=True, timeout=60)
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill the process as a crash would."""
+        self._end(self._process)
+        self._process = None
+
+    def stop(self) -> None:
+        self._end(self._controllers)
+        self._controllers = None
+        self.kill()
+
+    def _guard(self, process: subprocess.Popen[bytes]) -> None:
+        """See to it that a server does not outlive the tests, not even those that end without a teardown."""
+        command = ["/bin/sh", "-c", 'read -r _; kill -9 "$0"', str(process.pid)]
+        self._guards[process.pid] = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+    def _end(self, process: subprocess.Popen[bytes] | None) -> None:
+        if process is None:
+            return
+        # First the guard: once the server is gone, its number may become another process's.
+        with self._guards.pop(process.pid) as guard:
+            guard.kill()
+        process.kill()
+        process.wait(timeout=30)
+        if process.stdout is not None:
+            process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def require_kube_apiserver() -> None:
+    """Skip where the control plane was not built; `make test` builds it, and in CI a missing one is a failure."""
+    if not BINARY.exists():
+        reason = "the real control plane is not built; `make controlplane-build` builds it"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)

@@ -1,0 +1,30 @@
+"""Queues whose metrics a test reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctrlhost.host.queue_metrics import QueueCollector
+from ctrlhost.workqueue import WorkQueue
+
+
+def counted(work_queue: WorkQueue) -> dict[str, Any]:
+    """Depth by priority, adds and retries of a queue, as a scrape gives them."""
+    depth: dict[int, int] = {}
+    numbers: dict[str, Any] = {"depth": depth}
+    for family in QueueCollector(lambda name: name == work_queue.name).collect():
+        for sample in family.samples:
+            if sample.name == "workqueue_depth":
+                depth[int(sample.labels["priority"])] = int(sample.value)
+            elif sample.name in {"workqueue_adds_total", "workqueue_retries_total"}:
+                numbers[sample.name.split("_")[1]] = int(sample.value)
+    return numbers
+
+
+def run(work_queue: WorkQueue) -> list[tuple[Any, int]]:
+    """Process all that is queued."""
+    taken = []
+    while len(work_queue):
+        taken.append(work_queue.get_with_priority())
+        work_queue.done(taken[-1][0])
+    return taken

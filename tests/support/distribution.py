@@ -1,0 +1,57 @@
+"""Which tests stay together when several processes run them, and which come first."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    import pytest
+
+#: What takes long begins early, so that in the end no process runs alone.
+ORDER = (
+    "tests/convergence/",
+    "tests/sandbox/clients/",
+    "tests/e2e/",
+    "plugins/",
+    "tests/host/",
+    "tests/sandbox/",
+    "tests/unit/",
+    "tests/docs/",
+)
+
+
+def together(nodeid: str) -> str:
+    """Name the group of a test. One process runs a whole group, whose tests share servers or count up what they met."""
+    path, _, test = nodeid.partition("::")
+    parts = PurePosixPath(path).parts
+    match parts:
+        case ("tests", "convergence", *_):
+            return nodeid
+        case ("tests", "sandbox", "clients", *_):
+            return "tests/sandbox/clients"
+        case ("tests", "e2e", name) if name.startswith(("test_bitcoin", "test_toy_kubelet")):
+            return "tests/e2e/bitcoin"
+        case ("plugins", "test_rights.py"):
+            return f"plugins/{test.partition('[')[2].rstrip(']')}"
+        case ("plugins" | "examples", name, *_):
+            return f"{parts[0]}/{name}"
+    return path
+
+
+def place(nodeid: str) -> int:
+    """Give the place of a test's part in the order."""
+    return next((place for place, part in enumerate(ORDER) if nodeid.startswith(part)), len(ORDER))
+
+
+class Groups(LoadScopeScheduling):
+    """Hands out whole groups, in the order of the collection."""
+
+    def __init__(self, config: pytest.Config, log: object = None) -> None:
+        config.option.loadscopereorder = False
+        super().__init__(config, log)  # type: ignore[arg-type]  # a producer of py's, which it passes on
+
+    def _split_scope(self, nodeid: str) -> str:
+        return together(nodeid)

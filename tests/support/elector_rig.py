@@ -1,0 +1,85 @@
+"""One elector on a stub API server whose Lease a test reads and writes, and whose clock it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ctrlhost
+from ctrlhost.client import Response
+from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.coordination.elector import LeaderElector
+from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
+from ctrlhost.testing import ManualClock
+
+LIMIT = 30.0
+
+
+VERBS = {"GET": "get", "POST": "create", "PUT": "update"}
+
+
+class Recording:
+    """A transport that notes each request, and may hold one back or break it off."""
+
+    def __init__(self, transport: Any) -> None:
+        self.transport = transport
+        self.operations: list[str] = []
+        self.before: Callable[[str], None] = lambda _: None
+
+    def request(self, method: str, path: str, **options: Any) -> Response:
+        self.operations.append(VERBS[method])
+        self.before(VERBS[method])
+        return self.transport.request(method, path, **options)
+
+    def stream(self, path: str, **options: Any) -> Any:
+        return self.transport.stream(path, **options)
+
+    def close(self) -> None:
+        self.transport.close()
+
+
+class Rig:
+    """Candidates for the Lease `default/foo`."""
+
+    def __init__(self, client: ctrlhost.Client, clock: ManualClock) -> None:
+        self.client, self.clock = client, clock
+        self.recording = Recording(client.transport)
+        self.heard: dict[str, list[str]] = {}
+
+    def elector(self, identity: str, config: LeaderElectionConfig | None = None, **labels: str) -> LeaderElector:
+        client = ctrlhost.Client.over(self.recording)
+        heard = self.heard.setdefault(identity, [])
+        return LeaderElector(
+            LeaseLock(client, "default", "foo", identity, labels),
+            self.clock,
+            config,
+            on_started_leading=lambda: heard.append("started"),
+            on_stopped_leading=lambda: heard.append("stopped"),
+            on_new_leader=lambda leader: heard.append(f"leader {leader}".rstrip()),
+        )
+
+    def put(self, holder: str | None = None, seconds: int | None = None, **spec: Any) -> None:
+        spec |= {"holderIdentity": holder} if holder else {}
+        spec |= {"leaseDurationSeconds": seconds} if seconds else {}
+        self.client.create(
+            {
+                "apiVersion": API_VERSION,
+                "kind": "Lease",
+                "metadata": {"name": "foo", "namespace": "default"},
+                "spec": spec,
+            }
+        )
+
+    def edit(self, **spec: Any) -> None:
+        self.client.patch(API_VERSION, "Lease", "foo", "default", {"spec": spec})
+
+    def delete(self) -> None:
+        self.client.delete(API_VERSION, "Lease", "foo", "default")
+
+    @property
+    def lease(self) -> dict[str, Any]:
+        return self.client.get(API_VERSION, "Lease", "foo", "default")
+
+    @property
+    def record(self) -> LeaderElectionRecord:
+        return LeaderElectionRecord.of(self.lease)

@@ -1,0 +1,95 @@
+"""A stub server with an informer on it, for tests of lists and watches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctrlhost.client import Client
+from ctrlhost.informers import BackoffOptions, Informer, InformerFactory, ReflectorOptions
+from ctrlhost.request import Request
+from ctrlhost.workqueue import WorkQueue
+from tests.support.stub_api_server import Answer, Asked, Frames, StubApiServer, pod, serve
+from tests.support.waiting import eventually
+
+PODS = "/api/v1/pods"
+QUICK = BackoffOptions(base=0.001, cap=0.01)
+
+
+class Rig:
+    """One informer of pods, and the server that it talks to."""
+
+    def __init__(
+        self, server: StubApiServer, *, resync: float | None = None, clock: Any = None, **options: Any
+    ) -> None:
+        options = {"watch_list": False, "backoff": QUICK, **options}
+        self.server = server
+        self.client = Client(server.url)
+        self.errors: list[Exception] = []
+        self.factory = InformerFactory(
+            self.client,
+            resync,
+            clock=clock,
+            options=ReflectorOptions(**options),
+            on_error=lambda _, error: self.errors.append(error),
+        )
+        self.pods: Informer = self.factory.informer("v1", "Pod")
+
+    def serve(self, lists: list[Answer], watches: list[Answer] | None = None) -> Rig:
+        serve(self.server, PODS, lists, watches or [Frames()])
+        return self
+
+    def start(self) -> Rig:
+        self.factory.start()
+        return self
+
+    def synced(self) -> Rig:
+        self.factory.start()
+        assert self.factory.wait_for_sync(10)
+        return self
+
+    def stop(self) -> None:
+        self.factory.stop()
+
+    def held(self) -> dict[str, str]:
+        """What is in the cache: names and versions."""
+        return {each.name: each.resource_version for each in self.pods.lister.list()}
+
+    def holds(self, **pods: int) -> None:
+        """Wait until exactly these are in the cache."""
+        wanted = {name: str(version) for name, version in pods.items()}
+        eventually(lambda: self.held() == wanted)
+
+    @property
+    def lists(self) -> list[Asked]:
+        return self.server.asked_for(watch=False)
+
+    @property
+    def watches(self) -> list[Asked]:
+        return self.server.asked_for(watch=True)
+
+    def list_versions(self) -> list[str]:
+        return [each.query.get("resourceVersion", "") for each in self.lists]
+
+    @property
+    def status(self) -> Any:
+        return self.pods.parts[0].reflector.status
+
+
+def synced(factory: InformerFactory) -> None:
+    """Start what was asked for, and wait until it holds its first list."""
+    factory.start()
+    assert factory.wait_for_sync(10)
+
+
+def keys(queue: WorkQueue) -> list[Request]:
+    """Take everything out of a queue, in the order of the keys."""
+    found = [queue.get(timeout=0) for _ in range(len(queue))]
+    queue.done_many(found)
+    return sorted(found)
+
+
+def in_namespace(namespace: str, name: str, version: int, **metadata: Any) -> dict[str, Any]:
+    """Give a pod of another namespace than the usual one."""
+    made = pod(name, version)
+    made["metadata"].update(namespace=namespace, **metadata)
+    return made

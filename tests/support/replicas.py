@@ -1,0 +1,183 @@
+"""Replicas of a host as processes of their own, and what the server's audit log says of who wrote when."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.coordination.lease import API_VERSION
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from tests.support.control_plane import ControlPlane, Written
+    from tests.support.logged_host import HostProcess
+
+LIMIT = 60.0
+
+#: Writes all the time while it leads, from a controller and from a task, over the version that it read.
+HAMMER = """
+    import os
+    import ctrlhost
+
+    def write(client, found):
+        metadata = {key: found["metadata"][key] for key in ("name", "namespace", "labels", "resourceVersion")}
+        data = {"by": os.environ["HOSTNAME"], "count": str(int(found.get("data", {}).get("count", 0)) + 1)}
+        try:
+            client.replace({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        except ctrlhost.Conflict:
+            pass
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        # Its own writes are no reason to look again.
+        news = lambda old, new: old is None
+        source = ctrlhost.For("v1", "ConfigMap", label_selector=f"{plugin.name}=yes", predicates=[news])
+        plugin.add_controller("hammer", reconcile, source)
+
+        def run(stop):
+            while not stop.wait(0.05):
+                if found := plugin.client.find("v1", "ConfigMap", f"{plugin.name}-task", os.environ["NAMESPACE"]):
+                    write(plugin.client, found)
+
+        plugin.add_task("hammer", run, needs_leader=True)
+
+    @ctrlhost.hookimpl
+    def ctrlhost_deposed(plugin):
+        plugin.log.info("deposed")
+
+    def reconcile(ctx, request):
+        found = ctx.get(request)
+        if found is None:
+            return None
+        write(ctx.client, found.to_dict())
+        return ctrlhost.Result(requeue_after=0.05)
+"""
+
+
+class Times:
+    """The times of an election, in seconds."""
+
+    def __init__(self, lease_duration: int, renew_deadline: int, retry_period: int) -> None:
+        self.lease_duration, self.renew_deadline, self.retry_period = lease_duration, renew_deadline, retry_period
+
+    def options(self) -> list[str]:
+        return [f"--set=host.leader_elect_{name}={value}s" for name, value in vars(self).items()]
+
+
+#: Short, and yet long enough for a machine that has much else to do.
+SHORT = Times(6, 4, 1)
+#: So long that whoever takes over in a test has not waited for any of them.
+LONG = Times(3 * 3600, 2 * 3600, 3600)
+#: How long a write may be on its way to the server, and an election's request, on such a machine.
+ON_THE_WAY = 1.0
+
+
+class Replicas:
+    """Processes that run the same plugins in one namespace, and what they do there."""
+
+    def __init__(
+        self, control_plane: ControlPlane, namespace: str, start_host: Callable[..., HostProcess], *plugins: str
+    ) -> None:
+        self.client, self.namespace, self.plugins = control_plane.client, namespace, plugins or ("hammer",)
+        self._control_plane, self._start = control_plane, start_host
+        for plugin in self.plugins:
+            for name in ("controller", "task"):
+                labels = {plugin: "yes" if name == "controller" else "no"}
+                metadata = {"name": f"{plugin}-{name}", "namespace": namespace, "labels": labels}
+                self.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+    def start(self, name: str, times: Times, *options: str, kubeconfig: Any = None) -> HostProcess:
+        return self._start(
+            "--leader-elect",
+            f"--kubeconfig={kubeconfig or self._control_plane.kubeconfig}",
+            f"--namespace={self.namespace}",
+            f"--set=host.leader_elect_resource_namespace={self.namespace}",
+            *times.options(),
+            *options,
+            plugins=",".join(self.plugins),
+            HOSTNAME=name,
+            NAMESPACE=self.namespace,
+        )
+
+    # What is so now.
+
+    def lease(self, name: str = "ctrlhost") -> dict[str, Any]:
+        lease = self.client.find(API_VERSION, "Lease", name, self.namespace)
+        found: dict[str, Any] = lease["spec"] if lease else {}
+        return found
+
+    def holder(self, name: str = "ctrlhost") -> str:
+        return str(self.lease(name).get("holderIdentity", "")).partition("_")[0]
+
+    def edit(self, **spec: Any) -> None:
+        self.client.patch(API_VERSION, "Lease", "ctrlhost", self.namespace, {"spec": spec})
+
+    def writing(self, name: str, plugin: str = "hammer") -> None:
+        """Wait until both writers of this replica have written, now and not some time ago."""
+        since = time.time()
+        for writer in ("controller", "task"):
+            eventually(
+                lambda writer=writer: any(
+                    one.at > since and one.name == f"{plugin}-{writer}" and one.body["data"]["by"] == name
+                    for one in self.writes()
+                ),
+                LIMIT,
+                f"{name} writes {plugin}-{writer}",
+            )
+
+    # What the server has noted.
+
+    def writes(self) -> list[Written]:
+        """The replicas' writes to ConfigMaps."""
+        noted = self._control_plane.written(self.namespace)
+        return [one for one in noted if one.resource == "configmaps" and "data" in one.body]
+
+    def terms(self, name: str = "ctrlhost") -> list[tuple[float, str]]:
+        """Every write of a Lease that the server accepted, with the holder that it names."""
+        found = []
+        for one in self._control_plane.written(self.namespace):
+            spec, given = one.body.get("spec"), one.body.get("metadata", {}).get("name")
+            if one.resource == "leases" and one.code < 300 and spec is not None and name in (one.name, given):
+                found.append((one.at, str(spec.get("holderIdentity", "")).partition("_")[0]))
+        return found
+
+    def acquired(self, name: str, since: float) -> float:
+        """When this replica took the Lease, of all times after `since` the first."""
+        return next(at for at, holder in self.terms() if holder == name and at > since)
+
+    def released(self, since: float) -> float:
+        return next(at for at, holder in self.terms() if not holder and at > since)
+
+    def check(
+        self,
+        times: Times,
+        *,
+        plugin: str = "hammer",
+        lease: str = "ctrlhost",
+        paused: Collection[str] = (),
+        hand: str = "nobody",
+    ) -> None:
+        """No write had begun after its writer's renew deadline, and none took effect while another held the Lease.
+
+        Of a replica that was `paused` in the middle of a request the server hears late; it must have refused that,
+        and there is one at most for each of the two writers. A `hand` that writes itself into the Lease is heard of a
+        moment later.
+        """
+        terms, late = self.terms(lease), []
+        for one in self.writes():
+            if not one.name.startswith(f"{plugin}-"):
+                continue
+            by = one.body["data"]["by"]
+            renewals = [at for at, holder in terms if holder == by and at <= one.at]
+            assert renewals, f"{by} wrote and had never led: {one}"
+            since, holder = [term for term in terms if term[0] <= one.at][-1]
+            if holder == hand and one.at <= since + ON_THE_WAY:
+                continue
+            if one.at <= renewals[-1] + times.renew_deadline + ON_THE_WAY and (holder == by or one.code == 409):
+                continue
+            assert by in paused, f"{by} wrote {one.at - renewals[-1]:.3f} s after its last renewal: {one}"
+            assert one.code == 409, f"a late write of {by} took effect: {one}"
+            late.append(one)
+        assert len(late) <= 2, late

@@ -1,0 +1,31 @@
+"""Sandboxes with every built-in controller, in which pods take no time to start; and what tests ask of their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ctrlhost.sandbox import Options, Sandbox
+from tests.support.http_client import Api
+from tests.support.objects import core
+
+EVERYTHING = ("gc", "namespace", "workloads", "service")
+
+
+def cluster(controllers: Iterable[str] = EVERYTHING) -> Sandbox:
+    options = Options(pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
+    return Sandbox(options=options, controllers=controllers)
+
+
+def ready(found: dict[str, Any]) -> bool:
+    conditions = {item["type"]: item["status"] for item in found["status"].get("conditions", [])}
+    return conditions.get("Ready") == "True"
+
+
+def pods(api: Api, ns: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = api.get(core(ns, "pods")).expect(200)["items"]
+    return found
+
+
+def by_name(api: Api, ns: str) -> dict[str, dict[str, Any]]:
+    return {pod["metadata"]["name"]: pod for pod in pods(api, ns)}

@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+import ctrlhost
+from ctrlhost.client import Client, Write
+from ctrlhost.errors import (
+    Expired,
+    NotFound,
+)
+from ctrlhost.transport.urllib3_transport import Urllib3Transport
+from tests.support.stub_api_server import (
+    Answer,
+    Asked,
+    Computed,
+    Failure,
+    Json,
+    StubApiServer,
+    pod,
+    pod_list,
+)
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def echo(status: int = 200) -> Answer:
+    return Computed(lambda asked: Json(asked.json(), status))
+
+
+def test_an_object_is_read_as_a_plain_dict(server, client):
+    server.on("GET", f"{PODS}/a", Json({"apiVersion": "v1", "kind": "Pod", **pod("a", 3)}))
+    assert client.get("v1", "Pod", "a", "default")["metadata"]["resourceVersion"] == "3"
+
+
+def test_a_namespaced_kind_without_a_namespace_means_the_one_of_the_context(server, client):
+    server.on("GET", f"{PODS}/a", Json(pod("a", 3)))
+    assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
+
+
+def test_a_cluster_scoped_kind_needs_no_namespace(server, client):
+    server.on("GET", "/api/v1/nodes/n1", Json({"metadata": {"name": "n1"}}))
+    assert client.get("v1", "Node", "n1")["metadata"]["name"] == "n1"
+
+
+def test_what_is_not_there_is_an_error_for_get_and_nothing_for_find(server, client):
+    server.on("GET", f"{PODS}/a", Failure(404, "NotFound", 'pods "a" not found'))
+    with pytest.raises(NotFound, match='pods "a" not found'):
+        client.get("v1", "Pod", "a", "default")
+    assert client.find("v1", "Pod", "a", "default") is None
+
+
+def test_a_list_fetches_page_by_page_and_stamps_each_item_with_its_kind(server, client):
+    server.on(
+        "GET",
+        "/api/v1/pods",
+        Json(pod_list(7, pod("a", 1), pod("b", 2), continue_="next")),
+        Json(pod_list(7, pod("c", 3))),
+    )
+    found = list(client.list("v1", "Pod", page_size=2, label_selector="app in (x,y)"))
+    assert [each["metadata"]["name"] for each in found] == ["a", "b", "c"]
+    assert {(each["apiVersion"], each["kind"]) for each in found} == {("v1", "Pod")}
+    first, second = server.requests
+    assert first.query == {"limit": "2", "labelSelector": "app in (x,y)"}
+    assert second.query == {"limit": "2", "labelSelector": "app in (x,y)", "continue": "next"}
+
+
+@pytest.mark.behaviour("informers/PG4")
+def test_a_snapshot_that_expires_between_two_pages_is_an_error_after_what_came_before(server, client):
+    server.on(
+        "GET", "/api/v1/pods", Json(pod_list(7, pod("a", 1), continue_="next")), Failure(410, "Expired", "too old")
+    )
+    pods = client.list("v1", "Pod")
+    assert next(pods)["metadata"]["name"] == "a"
+    with pytest.raises(Expired):
+        next(pods)
+
+
+@pytest.mark.behaviour("informers/PG5")
+def test_a_list_stops_asking_when_its_reader_stops(server, client):
+    # Nothing is fetched ahead: upstream fetches at least one page more than was read.
+    server.on("GET", "/api/v1/pods", Json(pod_list(7, pod("a", 1), continue_="next")))
+    next(client.list("v1", "Pod"))
+    assert len(server.requests) == 1
+
+
+def test_names_are_percent_encoded_and_can_not_climb_out_of_their_place(server, client):
+    server.on("GET", "/api/v1/clusterroles", Failure(500))
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Aa%2Fb"
+    server.on("GET", path, Json({"metadata": {"name": "system:a/b"}}))
+    assert client.get("rbac.authorization.k8s.io/v1", "ClusterRole", "system:a/b")["metadata"]["name"] == "system:a/b"
+    for name in ("", ".", ".."):
+        with pytest.raises(ValueError, match="can not stand in a URL"):
+            client.get("v1", "Pod", name, "default")
+    with pytest.raises(ValueError, match="namespace"):
+        client.get("v1", "Pod", "a", "..")
+    assert len(server.requests) == 1
+
+
+def test_creating_posts_to_the_collection_and_gives_the_servers_object(server, client):
+    server.on("POST", PODS, echo(201))
+    created = client.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-", "namespace": "default"}}
+    )
+    assert created["metadata"]["generateName"] == "a-"
+    assert server.requests[0].query == {"fieldManager": "ctrlhost"}
+    assert server.requests[0].headers["content-type"] == "application/json"
+
+
+def test_an_owner_becomes_the_controller_of_what_it_creates(server, client):
+    server.on("POST", PODS, echo(201))
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "default", "uid": "u1"},
+    }
+    mine = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    created = client.create(mine, owner)
+    assert created["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "name": "d",
+            "uid": "u1",
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    assert created["metadata"]["namespace"] == "default"
+    assert mine == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+
+
+def test_an_owner_of_another_namespace_or_beside_another_controller_is_refused(client):
+    owner = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "d", "namespace": "elsewhere", "uid": "u1"}}
+    with pytest.raises(ValueError, match="can not be owned from namespace elsewhere"):
+        client.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}}, owner)
+    other = {"kind": "Pod", "name": "x", "uid": "u2", "controller": True}
+    with pytest.raises(ValueError, match="controlled by Pod x already"):
+        client.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "ownerReferences": [other]}}, owner)
+    with pytest.raises(ValueError, match="an owner needs uid"):
+        client.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}},
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "d"}},
+        )
+
+
+def test_replace_apply_patch_and_delete_go_where_they_should(server, client):
+    for method in ("PUT", "PATCH", "DELETE"):
+        server.on(method, f"{PODS}/a", Json(pod("a", 4)))
+        server.on(method, f"{PODS}/a/status", Json(pod("a", 5)))
+    obj = {"apiVersion": "v1", "kind": "Pod", **pod("a", 3)}
+    client.replace(obj)
+    client.replace(obj, "status")
+    client.apply(obj, field_manager="m", force=False)
+    client.apply(obj, subresource="status")
+    client.patch("v1", "Pod", "a", "default", {"metadata": {"labels": {"x": None}}})
+    client.patch("v1", "Pod", "a", "default", [{"op": "remove", "path": "/spec"}], type="json")
+    client.patch("v1", "Pod", "a", "default", {}, type="strategic", subresource="status")
+    client.delete(
+        "v1", "Pod", "a", "default", propagation="Foreground", preconditions={"uid": "u", "resourceVersion": "3"}
+    )
+    asked = [
+        (each.method, each.path.removeprefix(PODS), each.query, each.headers.get("content-type", ""))
+        for each in server.requests
+    ]
+    manager = {"fieldManager": "ctrlhost"}
+    assert asked == [
+        ("PUT", "/a", manager, "application/json"),
+        ("PUT", "/a/status", manager, "application/json"),
+        ("PATCH", "/a", {"fieldManager": "m", "force": "false"}, "application/apply-patch+yaml"),
+        ("PATCH", "/a/status", {"fieldManager": "ctrlhost", "force": "true"}, "application/apply-patch+yaml"),
+        ("PATCH", "/a", manager, "application/merge-patch+json"),
+        ("PATCH", "/a", manager, "application/json-patch+json"),
+        ("PATCH", "/a/status", manager, "application/strategic-merge-patch+json"),
+        ("DELETE", "/a", {}, "application/json"),
+    ]
+    assert server.requests[-1].json() == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Foreground",
+        "preconditions": {"uid": "u", "resourceVersion": "3"},
+    }
+
+
+def test_deleting_a_collection_stays_in_one_namespace(server, client):
+    server.on("DELETE", PODS, Json({"kind": "PodList", "items": []}))
+    client.delete_collection("v1", "Pod", label_selector="a=b")
+    assert server.requests[0].query == {"labelSelector": "a=b"}
+
+
+def test_a_call_about_one_object_whose_name_is_missing_is_never_about_all_of_them(server, client):
+    nameless: Any = None
+    for call in (
+        lambda: client.get("v1", "Pod", nameless, "default"),
+        lambda: client.find("v1", "Pod", nameless, "default"),
+        lambda: client.delete("v1", "Pod", nameless, "default"),
+        lambda: client.patch("v1", "Pod", nameless, "default", {}),
+    ):
+        with pytest.raises(TypeError, match="the name of a Pod is a text, not None"):
+            call()
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan")])
+def test_a_time_out_that_is_no_time_is_refused_before_anything_is_sent(server, client, timeout):
+    with pytest.raises(ValueError, match="timeout is a number of seconds from 0 on"):
+        client.get("v1", "Pod", "a", "default", timeout=timeout)
+    assert server.requests == []
+
+
+def test_writes_are_reported_to_whoever_asked_for_it(server, client):
+    server.on("PATCH", f"{PODS}/a", Json(pod("a", 4)))
+    seen: list[Write] = []
+    plugin = client.derive(field_manager="plugin", on_write=seen.append)
+    plugin.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+    assert server.requests[0].query["fieldManager"] == "plugin"
+    assert [
+        (write.verb, write.target.name, write.target.namespace, write.object["metadata"]["resourceVersion"])
+        for write in seen
+    ] == [("apply", "a", "default", "4")]
+
+
+def test_objects_without_kind_or_name_are_refused_before_anything_is_sent(server, client):
+    with pytest.raises(ValueError, match="apiVersion and kind"):
+        client.create({"metadata": {"name": "a"}})
+    with pytest.raises(ValueError, match=r"metadata\.name"):
+        client.replace({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a"}})
+    with pytest.raises(ValueError, match="patch type"):
+        client.patch("v1", "Pod", "a", "default", {}, type="magic")  # type: ignore[arg-type]
+    assert server.requests == []
+
+
+CRD = {
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "foos", "kind": "Foo"},
+        "versions": [{"name": "v1"}, {"name": "v1beta1"}],
+    }
+}
+
+
+def test_a_loaded_crd_needs_no_discovery(server, client):
+    client.add_crds([CRD])
+    server.on("GET", "/apis/example.com/v1beta1/namespaces/default/foos/a", Json({}))
+    client.get("example.com/v1beta1", "Foo", "a")
+    assert len(server.requests) == 1
+
+
+def test_an_unknown_kind_is_discovered_once_and_asked_for_again_while_it_is_missing(server, client):
+    with pytest.raises(NotFound, match="no kind Foo") as caught:
+        client.resource("example.com/v1", "Foo")
+    assert "CustomResourceDefinition" in (caught.value.hint or "")
+    listed = {"kind": "APIResourceList", "resources": []}
+    server.on("GET", "/apis/example.com/v1", Json(listed))
+    with pytest.raises(NotFound):
+        client.resource("example.com/v1", "Foo")
+    kinds = [
+        {"name": "foos", "kind": "Foo", "namespaced": False, "verbs": ["get", "list"]},
+        {"name": "foos/status", "kind": "Foo", "namespaced": True, "verbs": ["get"]},
+    ]
+    server.on("GET", "/apis/example.com/v1", Json({**listed, "resources": kinds}))
+    assert client.resource("example.com/v1", "Foo").path() == "/apis/example.com/v1/foos"
+    assert client.resource("example.com/v1", "Foo").verbs == ("get", "list")
+    assert len(server.requests) == 3
+    client.resources.forget("example.com/v1", "Foo")
+    client.resource("example.com/v1", "Foo")
+    assert len(server.requests) == 4
+
+
+def test_requests_are_counted_under_the_usual_names(server, client):
+    from prometheus_client import CollectorRegistry
+
+    server.on("GET", f"{PODS}/a", Json(pod("a", 1)), Failure(404))
+    client.get("v1", "Pod", "a")
+    client.find("v1", "Pod", "a")
+    registry = CollectorRegistry()
+    registry.register(client.metrics)
+    host = f"127.0.0.1:{server.port}"
+    assert registry.get_sample_value("rest_client_requests_total", {"code": "200", "method": "GET", "host": host}) == 1
+    assert registry.get_sample_value("rest_client_requests_total", {"code": "404", "method": "GET", "host": host}) == 1
+    assert registry.get_sample_value("rest_client_request_duration_seconds_count", {"verb": "GET", "host": host}) == 2
+
+
+def test_many_threads_share_one_client(server, client):
+    def answer(asked: Asked) -> Answer:
+        return Json(pod(asked.path.rsplit("/", 1)[1], 1))
+
+    for number in range(40):
+        server.on("GET", f"{PODS}/p{number}", Computed(answer))
+    found: list[str] = []
+
+    def work(start: int) -> None:
+        found.extend(client.get("v1", "Pod", f"p{number}")["metadata"]["name"] for number in range(start, 40, 8))
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == sorted(f"p{number}" for number in range(40))
+
+
+def test_the_client_is_public():
+    assert ctrlhost.Client is Client
+    assert isinstance(Client("http://127.0.0.1:1").transport, Urllib3Transport)
+
+
+async def _use_async(server: StubApiServer, client: Client) -> list[str]:
+    async_client = ctrlhost.AsyncClient(client)
+    try:
+        assert await async_client.find("v1", "Pod", "gone") is None
+        written = await async_client.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+        assert written["metadata"]["resourceVersion"] == "4"
+        return [each["metadata"]["name"] async for each in async_client.list("v1", "Pod")]
+    finally:
+        async_client.close()
+
+
+def test_coroutines_do_what_the_client_does(server, client):
+    import asyncio
+
+    server.on("PATCH", f"{PODS}/a", Json(pod("a", 4)))
+    server.on("GET", "/api/v1/pods", Json(pod_list(7, pod("a", 1), continue_="next")), Json(pod_list(7, pod("b", 3))))
+    assert asyncio.run(_use_async(server, client)) == ["a", "b"]
+
+
+def test_importing_the_client_reads_neither_the_models_nor_the_oauth_libraries():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from ctrlhost.client import Client; Client('http://127.0.0.1:1'); "
+        "print([name for name in ('kubernetes', 'pydantic', 'requests', 'oauthlib', 'yaml') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.replace("'", '"')) == []

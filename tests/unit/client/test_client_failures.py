@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ctrlhost import _core
+from ctrlhost.client import Client
+from ctrlhost.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
+from tests.support.stub_api_server import (
+    Answer,
+    Body,
+    Computed,
+    Drop,
+    Endless,
+    Failure,
+    Frames,
+    Hang,
+    Json,
+    Raw,
+    StubApiServer,
+    pod,
+)
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def echo(status: int = 200) -> Answer:
+    return Computed(lambda asked: Json(asked.json(), status))
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "kind"),
+    [
+        (403, "Forbidden", Forbidden),
+        (404, "NotFound", NotFound),
+        (409, "Conflict", Conflict),
+        (409, "AlreadyExists", AlreadyExists),
+        (410, "Expired", Expired),
+        (422, "Invalid", Invalid),
+        (429, "TooManyRequests", TooManyRequests),
+        (500, "InternalError", ServerError),
+        (504, "Timeout", ServerError),
+        (418, "Teapot", ApiError),
+    ],
+)
+def test_a_failure_has_the_class_of_its_status_and_keeps_what_the_server_says(server, client, code, reason, kind):
+    causes = [{"reason": "FieldValueInvalid", "message": "too long", "field": "spec.x"}]
+    server.on("PUT", f"{PODS}/a", Failure(code, reason, "no", details={"causes": causes, "retryAfterSeconds": 7}))
+    with pytest.raises(kind) as caught:
+        client.replace({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+    assert type(caught.value) is kind
+    assert (caught.value.status, caught.value.reason, caught.value.message) == (code, reason, "no")
+    assert caught.value.causes == tuple(causes)
+    assert caught.value.retry_after == 7
+
+
+def test_a_short_429_is_waited_out_even_for_writes_and_a_long_one_is_left_to_the_queue(server, client):
+    server.on("POST", PODS, Failure(429, "TooManyRequests", retry_after=0), echo(201))
+    client.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+    assert len(server.requests) == 2
+    server.on("POST", PODS, Failure(429, "TooManyRequests", retry_after=30))
+    with pytest.raises(TooManyRequests) as caught:
+        client.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+    assert caught.value.retry_after == 30
+    assert len(server.requests) == 3
+
+
+def test_a_503_that_says_when_to_come_back_is_retried_for_reads_only(server, client):
+    server.on("GET", f"{PODS}/a", Failure(503, retry_after=0), Json(pod("a", 1)))
+    assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
+    server.on("PUT", f"{PODS}/a", Failure(503, retry_after=0), Json(pod("a", 1)))
+    with pytest.raises(ServerError):
+        client.replace({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+
+
+def test_a_read_whose_connection_broke_is_sent_again_and_a_write_is_not(server, client):
+    server.on("GET", f"{PODS}/a", Drop(), Json(pod("a", 1)))
+    assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
+    server.on("PUT", f"{PODS}/a", Drop(), Json(pod("a", 1)))
+    with pytest.raises(TransportError):
+        client.replace({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        pytest.param(Body(b"<html><head><title>Login</title></head>"), "no JSON.*Login", id="html"),
+        pytest.param(Body(b"[1]", content_type="application/json"), "no object", id="list"),
+        pytest.param(Body(b'{"a": ' * 100_000, content_type="application/json"), "no JSON", id="nested"),
+        pytest.param(Body(b'{"a": "\xff\xfe"}', content_type="application/json"), "no JSON", id="not utf-8"),
+        pytest.param(Raw(b"hello\r\n\r\n"), "GET http", id="no http"),
+        pytest.param(Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}"), "GET http", id="cut"),
+        pytest.param(Raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), "GET http", id="bad chunk"),
+        pytest.param(
+            Raw(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello"),
+            "GET http",
+            id="no gzip",
+        ),
+        pytest.param(Raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n"), "GET http", id="headers"),
+    ],
+)
+def test_an_answer_that_is_no_object_is_a_transport_error_that_names_the_request(server, client, answer, says):
+    server.on("GET", f"{PODS}/a", answer)
+    with pytest.raises(TransportError, match=says) as caught:
+        client.get("v1", "Pod", "a")
+    assert f"{PODS}/a" in str(caught.value)
+
+
+def test_an_html_page_with_a_failure_code_is_an_error_of_that_code(server, client):
+    server.on("PUT", f"{PODS}/a", Body(b"<html><body><h1>502 Bad Gateway</h1></body></html>", 502))
+    with pytest.raises(ServerError, match="502 Bad Gateway") as caught:
+        client.replace({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+    assert caught.value.status == 502
+    assert "<" not in str(caught.value)
+
+
+def test_an_endless_body_ends_at_the_time_out(server, client):
+    server.on("GET", f"{PODS}/a", Endless(b"x"))
+    with pytest.raises(TransportError, match="not complete in time"):
+        client.get("v1", "Pod", "a", timeout=0.3)
+
+
+def test_a_server_that_does_not_answer_is_given_up_at_the_time_out(server, client):
+    server.on("GET", f"{PODS}/a", Hang())
+    with pytest.raises(TransportError, match="no answer in time"):
+        client.get("v1", "Pod", "a", timeout=0.1)
+
+
+def test_a_server_that_is_not_there_was_never_sent_anything():
+    gone = StubApiServer().start()
+    gone.stop()
+    with pytest.raises(TransportError, match="can not connect") as caught:
+        Client(gone.url).create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+    assert caught.value.sent is False
+
+
+def test_a_body_that_was_read_to_its_end_leaves_its_connection_to_the_next_request(server, client):
+    server.on("GET", "/api/v1/pods", Json({"a": 1}), Json({"b": 2}))
+    for expected in (b'{"a": 1}', b'{"b": 2}'):
+        stream = client.transport.stream("/api/v1/pods")
+        assert b"".join(iter(stream.read, b"")) == expected
+        assert stream.read() == b""
+        stream.close()
+    assert server.connections == 1
+
+
+def test_a_list_whose_idle_connection_was_closed_meanwhile_is_asked_for_on_a_new_one(server, client):
+    server.on("GET", "/api/v1/pods", Drop(), Json({"a": 1}))
+    stream = client.transport.stream("/api/v1/pods")
+    assert stream.read() == b'{"a": 1}'
+    assert server.connections == 2
+
+
+def test_a_stream_that_is_closed_before_its_end_takes_its_connection_with_it(server, client):
+    frames = Frames({"a": 1})
+    server.on("GET", "/api/v1/pods", frames, Json({"b": 2}))
+    stream = client.transport.stream("/api/v1/pods")
+    assert stream.read() == b'{"a": 1}\n'
+    threading.Timer(0.05, stream.close).start()
+    assert stream.read() == b""
+    assert frames.closed.wait(10)
+    assert client.transport.request("GET", "/api/v1/pods").body == b'{"b": 2}'
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+def test_chunks_may_be_cut_anywhere(size):
+    coded = b"5;x=y\r\nhello\r\n1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n"
+    chunks = _core.Body(chunked=True)
+    out = b"".join(chunks.feed(coded[at : at + size]) for at in range(0, len(coded), size))
+    assert (out, chunks.done) == (b"hello 0123456789", True)
+
+
+@pytest.mark.parametrize("coded", [b"x\r\n", b"5\r\nhelloXX", b"-5\r\n", b"\r\n", b"1" * 2000])
+def test_broken_chunks_are_refused(coded):
+    with pytest.raises(ValueError, match=r".+"):
+        _core.Body(chunked=True).feed(coded)

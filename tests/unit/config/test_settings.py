@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pytest
+
+from ctrlhost import ConfigError, Duration
+from ctrlhost.config.load import Configuration
+from ctrlhost.config.settings import HostSettings
+from ctrlhost.host.interpreter import switching_after
+
+
+class Inner(msgspec.Struct):
+    deep: int = 1
+
+
+class Settings(msgspec.Struct):
+    mode: Literal["observe", "enforce"] = "observe"
+    diff_grace: Duration = Duration("30s")
+    title: str = ""
+    count: int = 0
+    on: bool = False
+    groups: list[str] = []
+    labels: dict[str, str] = {}
+    inner: Inner = msgspec.field(default_factory=Inner)
+    limit: Duration | None = None
+
+
+def settings(*assignments: str, file: Path | None = None, **environment: str) -> Settings:
+    return Configuration.gather(file, environment, assignments).plugin("ingress-status", Settings)
+
+
+def refusal(*assignments: str, file: Path | None = None, **environment: str) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        read_all(file, environment, assignments)
+    return caught.value
+
+
+def read_all(file: Path | None, environment: dict[str, str], assignments: tuple[str, ...]) -> None:
+    configuration = Configuration.gather(file, environment, assignments)
+    configuration.check_names(["ingress-status", "naming"])
+    configuration.host()
+    configuration.controllers()
+    for plugin in ("ingress-status", "naming"):
+        configuration.plugin(plugin, Settings)
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text: str) -> Path:
+        file = tmp_path / "ctrlhost.toml"
+        file.write_text(text)
+        return file
+
+    return write
+
+
+def test_without_any_source_the_defaults_hold():
+    configuration = Configuration.gather()
+    assert configuration.host() == HostSettings()
+    assert configuration.plugin("naming", Settings) == Settings()
+    assert configuration.plugin("naming", None) is None
+
+
+def test_the_environment_overrides_the_file_and_a_flag_overrides_both(toml):
+    file = toml('[plugins.ingress-status]\ntitle = "file"\ncount = 1\nmode = "enforce"')
+    environment = {
+        "CTRLHOST_PLUGINS__INGRESS_STATUS__TITLE": "environment",
+        "CTRLHOST_PLUGINS__INGRESS_STATUS__COUNT": "2",
+    }
+    found = settings("ingress-status.count=3", file=file, **environment)
+    assert (found.mode, found.title, found.count) == ("enforce", "environment", 3)
+
+
+def test_the_environment_is_read_as_toml_values():
+    prefix = "CTRLHOST_PLUGINS__INGRESS_STATUS__"
+    found = settings(
+        **{
+            f"{prefix}ON": "true",
+            f"{prefix}GROUPS": '["a", "b"]',
+            f"{prefix}DIFF_GRACE": "1m",
+            f"{prefix}INNER__DEEP": "4",
+            f"{prefix}TITLE": '"quoted"',
+            f"{prefix}LIMIT": "2.5",
+        }
+    )
+    assert found == Settings(
+        on=True, groups=["a", "b"], diff_grace=Duration(60), inner=Inner(4), title="quoted", limit=Duration(2.5)
+    )
+
+
+def test_a_text_needs_no_quotes_and_a_list_of_texts_no_brackets():
+    found = settings("ingress-status.title=5", "ingress-status.groups=a, b", "ingress-status.labels.app=7")
+    assert (found.title, found.groups, found.labels) == ("5", ["a", "b"], {"app": "7"})
+
+
+def test_dashes_and_underlines_are_the_same_in_a_setting(toml):
+    file = toml('[plugins.ingress_status]\ndiff-grace = "1s"\n[plugins.ingress_status.labels]\na-b = "kept"')
+    assert settings(file=file) == Settings(diff_grace=Duration(1), labels={"a-b": "kept"})
+    assert settings("ingress-status.diff-grace=2s", file=file).diff_grace == 2
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message", "hint"),
+    [
+        ("ingress-status.mod=x", "plugins.ingress-status.mod: unknown setting (in --set ingress-status.mod)", "`mode`"),
+        ("ingress-status.inner.dep=3", "plugins.ingress-status.inner.dep: unknown setting", "`deep`"),
+        ("ingress-status.mode=bad", "plugins.ingress-status.mode: invalid enum value 'bad'", "observe, enforce"),
+        ("ingress-status.count=x", "plugins.ingress-status.count: expected `int`, got `str`", None),
+        ("ingress-status.inner.deep=x", "plugins.ingress-status.inner.deep: expected `int`, got `str`", None),
+        ('ingress-status.groups=["a", 3]', "plugins.ingress-status.groups[1]: expected `str`, got `int`", None),
+        ("ingress-status.diff_grace=3x", "plugins.ingress-status.diff_grace: `3x` is no duration", None),
+        ("ingress-status.limit=true", "plugins.ingress-status.limit: a duration is a text", None),
+        ("nmaing.mode=x", "plugins.nmaing: no plugin `nmaing` is installed (in --set nmaing.mode)", "`naming`"),
+        ("host.lisen=x", "host.lisen: unknown setting", "`listen`"),
+        ("host.log_level=loud", "host.log_level: invalid enum value 'loud'", "debug, info"),
+        ("controllers.naming/names.workers=0", "controllers.naming/names: `workers` is at least 1", None),
+        (
+            "controllers.naming/names.base_delay=0s",
+            "controllers.naming/names: `base_delay` is longer than no time",
+            None,
+        ),
+        ("controllers.naming/names.max_delay=0s", "controllers.naming/names: `max_delay` is longer than no time", None),
+        ("controllers.naming.workers=3", "controllers.naming: write the controller as `PLUGIN/NAME`", None),
+        ("naming", "--set naming: expected NAME.key=value", None),
+        ("naming=3", "--set naming=3: expected NAME.key=value", None),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_its_whole_path(assignment, message, hint):
+    error = refusal(assignment)
+    assert message in str(error)
+    assert hint is None or hint in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[plugins.naming", "not TOML"),
+        ("[pluginz.naming]", "pluginz: unknown section"),
+        ("host = 3", "host: expected a table"),
+        ("[plugins]\nnaming = 3", "plugins.naming: expected a table"),
+        ('[plugins.ingress-status]\ncount = "x"', "plugins.ingress-status.count: expected `int`, got `str`"),
+        ("[host]\ndrain_timeout = -3", "host.drain_timeout: a duration is finite and not negative"),
+        ("[plugins.nmaing]\nx = 3", "plugins.nmaing: no plugin `nmaing` is installed"),
+    ],
+)
+def test_a_wrong_file_is_refused_and_named(toml, text, message):
+    error = refusal(file=toml(text))
+    assert message in str(error)
+    assert "ctrlhost.toml" in str(error)
+
+
+def test_threads_take_turns_as_the_host_says_and_as_before_once_it_has_ended():
+    with pytest.raises(ConfigError, match="switch_interval"):
+        Configuration.gather(None, {}, ["host.switch_interval=0s"]).host()
+    before = sys.getswitchinterval()
+    with switching_after(HostSettings(switch_interval=Duration("2ms")).switch_interval):
+        assert sys.getswitchinterval() == pytest.approx(0.002)
+    assert sys.getswitchinterval() == before
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="No such file"):
+        Configuration.gather(tmp_path / "missing.toml")
+
+
+def test_settings_for_a_plugin_without_settings_are_refused():
+    with pytest.raises(ConfigError, match=r"plugins\.naming\.mode: the plugin `naming` has no settings"):
+        Configuration.gather(None, {}, ["naming.mode=x"]).plugin("naming", None)
+
+
+def test_variables_that_kubernetes_sets_for_a_service_called_ctrlhost_are_not_settings():
+    environment = {"CTRLHOST_SERVICE_HOST": "10.0.0.1", "CTRLHOST_PORT_80_TCP": "x", "CTRLHOST_HOST": "y"}
+    assert Configuration.gather(None, environment).host() == HostSettings()
+
+
+def test_controllers_are_overridden_by_their_name(toml):
+    file = toml('[controllers."naming/names"]\nworkers = 4\ntimeout = "1m"')
+    overrides = Configuration.gather(file, {"CTRLHOST_CONTROLLERS__NAMING__NAMES__WORKERS": "5"}).controllers()
+    assert overrides["naming/names"].workers == 5
+    assert overrides["naming/names"].timeout == 60
+
+
+def test_flags_are_the_strongest(toml):
+    file = toml('[host]\nplugins = ["a"]\nlisten = "127.0.0.1:1"\nkubeconfig = "f"')
+    environment = {"CTRLHOST_HOST__PLUGINS": "b,c", "CTRLHOST_HOST__LISTEN": "127.0.0.1:2"}
+    flags = {"listen": "127.0.0.1:4", "plugins": (), "context": None}
+    host = Configuration.gather(file, environment, ["host.listen=127.0.0.1:3"], flags).host()
+    assert (host.plugins, host.listen, host.kubeconfig) == (("b", "c"), "127.0.0.1:4", "f")

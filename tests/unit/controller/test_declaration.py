@@ -1,0 +1,117 @@
+"""How a controller is declared, what an operator overrides, and what it says of itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from ctrlhost import PluginLoadError
+from ctrlhost.controller.sources import Every, For, Owns
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
+from tests.support.controllers import WEB, Bench, Script, idle
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def bench(manual_clock: ManualClock) -> Iterator[Bench]:
+    bench = Bench(manual_clock)
+    yield bench
+    bench.close()
+
+
+# Declarations.
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda plugin: plugin.add_controller("", print), "needs a name"),
+        (lambda plugin: plugin.add_controller("a/b", print), "without a slash"),
+        (lambda plugin: plugin.add_controller("a", None), "can not be called"),
+        (lambda plugin: plugin.add_controller("a", print, "v1"), "is no source"),
+        (lambda plugin: plugin.add_controller("a", print, For("v1", "Pod"), For("v1", "Node")), "more than one `For`"),
+        (lambda plugin: plugin.add_controller("a", print, Owns("v1", "Pod")), "`Owns` needs a `For`"),
+        (lambda plugin: plugin.add_controller("a", print, Every(3)), "`Every` without requests"),
+        (lambda plugin: [plugin.add_controller("a", print) for _ in range(2)], "two controllers named `a`"),
+        (lambda plugin: plugin.add_page("status", None), "begins with a slash"),
+        (lambda plugin: plugin.add_listener("8080", None), "HOST:PORT"),
+    ],
+)
+@pytest.mark.behaviour("workqueue/K45")
+@pytest.mark.behaviour("workqueue/K46")
+def test_a_declaration_that_can_not_work_is_refused_by_name(bench: Bench, declare, message: str) -> None:
+    with pytest.raises(PluginLoadError, match=message) as caught:
+        declare(bench.plugin())
+    assert caught.value.plugin == "demo"
+    assert "demo" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": "3"}, "workers is a whole number, not '3'"),
+        ({"workers": True}, "workers is a whole number"),
+        ({"timeout": "30s"}, "timeout is a number of seconds, not '30s'"),
+        ({"timeout": float("nan")}, "timeout is a number of seconds"),
+        ({"rate_limiter": 5}, "int is not a rate limiter"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_refused_where_it_is_given(bench: Bench, options, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        bench.plugin().add_controller("pods", print, **options)
+
+
+@pytest.mark.behaviour("workqueue/K46")
+def test_controllers_of_two_plugins_may_share_a_name(bench: Bench) -> None:
+    names = [bench.plugin(name).add_controller("pods", print).name for name in ("one", "two")]
+    assert names == ["one/pods", "two/pods"]
+
+
+@pytest.mark.behaviour("workqueue/K49")
+def test_a_limiter_of_the_plugins_own_replaces_the_default(bench: Bench, manual_clock: ManualClock) -> None:
+    limiter = ItemFastSlowRateLimiter(2, 60, 5)
+    controller = bench.controller(Script(ValueError(), None), rate_limiter=limiter)
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    assert limiter.num_requeues(WEB) == 1
+    manual_clock.advance(1.9)
+    eventually(lambda: idle(controller))
+    assert bench.results() == {"error": 1}
+    manual_clock.advance(0.1)
+    eventually(lambda: bench.results() == {"error": 1, "success": 1})
+
+
+class Overrides:
+    """What the operator's settings say of a controller."""
+
+    def __init__(self, **given) -> None:
+        for name in ("workers", "timeout", "namespaces", "base_delay", "max_delay"):
+            setattr(self, name, given.get(name))
+
+
+@pytest.mark.behaviour("workqueue/K50")
+def test_the_operator_overrides_what_the_plugin_asked_for(bench: Bench) -> None:
+    bench.overrides["demo/pods"] = Overrides(workers=5, timeout=7.0, base_delay=1.0, namespaces=("a",))
+    limiter = ItemExponentialFailureRateLimiter(1, 2)
+    options = bench.controller(Script(), workers=2, timeout=3, rate_limiter=limiter, start=False).options
+    assert (options.workers, options.timeout, options.namespaces) == (5, 7.0, ("a",))
+    assert (options.base_delay, options.max_delay, options.rate_limiter) == (1.0, 1000.0, None)
+
+
+@pytest.mark.behaviour("workqueue/K50")
+def test_without_overrides_the_defaults_are_upstreams(bench: Bench) -> None:
+    options = bench.controller(Script(), workers=0, start=False).options
+    assert (options.workers, options.timeout, options.needs_leader) == (1, None, True)
+    assert (options.base_delay, options.max_delay) == (0.005, 1000.0)
+
+
+def test_a_controller_says_what_it_is_doing(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    controller = bench.controller(Script(ValueError("no luck")), workers=2)
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    status = controller.status()
+    assert (status.name, status.workers, status.runs, status.errors) == ("demo/pods", 2, 1, 1)
+    assert status.last_error == "ValueError: no luck"
+    assert status.synced

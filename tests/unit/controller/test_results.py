@@ -1,0 +1,47 @@
+"""Delays that a reconciler asks for, and keys that come through the handle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import ctrlhost
+from ctrlhost import Result, RetryAfter
+from ctrlhost.controller.controller import Controller
+from ctrlhost.testing import ManualClock
+from tests.support.controllers import DB, WEB, Bench, Script, idle
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def bench(manual_clock: ManualClock) -> Iterator[Bench]:
+    bench = Bench(manual_clock)
+    yield bench
+    bench.close()
+
+
+@pytest.mark.parametrize("step", [Result(requeue_after=1e-9), RetryAfter(0), RetryAfter(-3)])
+def test_a_delay_too_short_to_be_one_waits_5_ms_so_that_nothing_spins(
+    bench: Bench, manual_clock: ManualClock, step: Result | RetryAfter
+) -> None:
+    controller = bench.controller(Script(step, None))
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"requeue_after": 1} and idle(controller))
+    manual_clock.advance(0.004)
+    assert len(controller.queue) == 0
+    manual_clock.advance(0.001)
+    eventually(lambda: bench.results() == {"requeue_after": 1, "success": 1})
+
+
+def test_many_keys_are_enqueued_through_the_handle_in_one_step(bench: Bench) -> None:
+    runs: list[ctrlhost.Request] = []
+    plugin = bench.plugin()
+    handle: ctrlhost.ControllerHandle = plugin.add_controller("pods", lambda ctx, request: runs.append(request))
+    handle.enqueue_many(iter([WEB, DB, WEB]), priority=7)
+    (controller,) = plugin.controllers
+    assert isinstance(controller, Controller)
+    assert controller.queue.snapshot().queued[0].priority == 7
+    controller.attach()
+    controller.start_workers()
+    eventually(lambda: runs == [WEB, DB])

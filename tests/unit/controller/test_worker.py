@@ -1,0 +1,260 @@
+"""The workers of a controller: how many run, how they stop, what outlasts its time, and async reconcilers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ctrlhost import Request, Result
+from ctrlhost.testing import ManualClock
+from tests.support.controllers import DB, WEB, Bench, Script, idle
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def bench(manual_clock: ManualClock) -> Iterator[Bench]:
+    bench = Bench(manual_clock)
+    yield bench
+    bench.close()
+
+
+# Concurrency.
+def test_a_key_is_never_reconciled_by_two_workers_at_once(bench: Bench) -> None:
+    running: set[Request] = set()
+    clashes, lock = [], threading.Lock()
+    runs = []
+
+    def reconcile(ctx, request):
+        with lock:
+            clashes.extend([request] if request in running else [])
+            running.add(request)
+        with lock:
+            running.discard(request)
+            runs.append(request)
+
+    controller = bench.controller(reconcile, workers=4)
+    for number in range(3000):
+        controller.queue.add(Request(str(number % 7)))
+    eventually(lambda: idle(controller))
+    assert not clashes
+    assert {request.name for request in runs} == {str(number) for number in range(7)}
+
+
+def test_keys_behind_a_reconcile_that_blocks_are_done_by_the_other_workers(bench: Bench) -> None:
+    release, seen, lock = threading.Event(), [], threading.Lock()
+
+    def reconcile(ctx, request):
+        if request.name == "700":
+            release.wait(30)
+        with lock:
+            seen.append(request.name)
+
+    controller = bench.controller(reconcile, workers=2, start=False)
+    # Short reconciles make a worker take many keys at a time; the one that blocks sits among them.
+    controller.queue.add_many([Request(str(number)) for number in range(1000)])
+    controller.start_workers()
+    try:
+        eventually(lambda: len(seen) == 999)
+    finally:
+        release.set()
+    eventually(lambda: idle(controller))
+    assert sorted(seen, key=int) == [str(number) for number in range(1000)]
+
+
+@pytest.mark.behaviour("workqueue/K47")
+def test_stopping_waits_for_the_reconcile_that_runs_and_does_what_is_queued(bench: Bench) -> None:
+    begun, release, done = threading.Event(), threading.Event(), []
+
+    def reconcile(ctx, request):
+        begun.set()
+        release.wait(30)
+        done.append(request)
+
+    controller = bench.controller(reconcile)
+    controller.queue.add(WEB)
+    assert begun.wait(10)
+    controller.queue.add(DB)
+    controller.stop_intake()
+    controller.queue.add(Request("late"))
+    assert not controller.drain(0.01)
+    release.set()
+    assert controller.drain(10)
+    assert done == [WEB, DB]
+    eventually(lambda: not [one for one in threading.enumerate() if one.name.startswith("demo/pods")])
+
+
+@pytest.mark.behaviour("workqueue/K48")
+def test_a_controller_that_was_never_started_has_no_threads(bench: Bench) -> None:
+    before = set(threading.enumerate())
+    controller = bench.controller(Script(), start=False)
+    controller.queue.add(WEB)
+    assert set(threading.enumerate()) == before
+
+
+@pytest.mark.behaviour("workqueue/K29")
+def test_a_second_start_is_an_error_each_time(bench: Bench) -> None:
+    controller = bench.controller(Script())
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="demo/pods was started already"):
+            controller.start_workers()
+
+
+@pytest.mark.behaviour("workqueue/K26")
+def test_a_key_enqueued_through_the_handle_before_the_start_is_reconciled(bench: Bench) -> None:
+    plugin, reconcile = bench.plugin(), Script()
+    handle = plugin.add_controller("pods", reconcile)
+    handle.enqueue(WEB, priority=3)
+    (controller,) = plugin.controllers
+    controller.attach()
+    controller.start_workers()
+    eventually(lambda: reconcile.calls == [WEB])
+    assert reconcile.priorities == [3]
+    assert handle.name == "demo/pods"
+
+
+# Time.
+@pytest.mark.behaviour("workqueue/K6")
+@pytest.mark.parametrize("runs", [1, 3])
+def test_each_run_that_outlasts_the_timeout_counts(bench: Bench, manual_clock: ManualClock, runs: int) -> None:
+    controller = bench.controller(lambda ctx, request: manual_clock.advance(6), timeout=5)
+    for number in range(runs):
+        controller.queue.add(Request(str(number)))
+    eventually(lambda: bench.results() == {"success": runs})
+    assert bench.sample("reconcile_timeouts_total") == runs
+
+
+@pytest.mark.behaviour("workqueue/K5")
+def test_a_timeout_of_zero_is_none(bench: Bench, manual_clock: ManualClock) -> None:
+    controller = bench.controller(lambda ctx, request: manual_clock.advance(3600), timeout=0)
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"success": 1})
+    assert bench.sample("reconcile_timeouts_total") == 0
+
+
+@pytest.mark.behaviour("workqueue/K7")
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (TimeoutError("the plugin's own"), "TimeoutError: the plugin's own"),
+        (None, None),
+        (asyncio.CancelledError(), "CancelledError: "),
+    ],
+)
+def test_a_run_that_ends_in_time_is_no_timeout_whatever_it_raises(bench: Bench, error, told: str | None) -> None:
+    controller = bench.controller(Script(error), timeout=10)
+    controller.queue.add(WEB)
+    eventually(lambda: idle(controller) and bench.results())
+    assert bench.sample("reconcile_timeouts_total") == 0
+    assert bench.results() == ({"success": 1} if error is None else {"error": 1})
+    assert controller.status().last_error == told
+
+
+def test_a_reconcile_that_outlasts_its_timeout_is_reported_while_it_runs(
+    bench: Bench, manual_clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def reconcile(ctx, request):
+        begun.set()
+        release.wait(30)
+
+    controller = bench.controller(reconcile, timeout=5)
+    controller.queue.add(WEB)
+    assert begun.wait(10)
+    assert controller.status().active == 1
+    manual_clock.advance(5)
+    try:
+        eventually(lambda: any("longer than its timeout of 5 s" in line for line in caplog.messages))
+    finally:
+        release.set()
+    eventually(lambda: idle(controller))
+    assert sum("longer than its timeout" in line for line in caplog.messages) == 1
+
+
+# Asynchronous reconcilers.
+def test_async_reconcilers_of_a_plugin_run_on_one_thread_and_at_once(bench: Bench) -> None:
+    together, threads = [], set()
+    meet = asyncio.Barrier(3)
+
+    async def reconcile(ctx, request):
+        await meet.wait()
+        threads.add(threading.current_thread().name)
+        together.append(request)
+
+    controller = bench.controller(reconcile, workers=3)
+    for number in range(3):
+        controller.queue.add(Request(str(number)))
+    eventually(lambda: bench.results() == {"success": 3})
+    assert len(together) == 3
+    assert threads == {"demo event loop"}
+    assert controller.drain(10)
+
+
+def test_an_async_failure_is_retried_like_any_other(bench: Bench, manual_clock: ManualClock) -> None:
+    script = Script(ValueError("no"), Result(requeue_after=1), None)
+
+    async def reconcile(ctx, request):
+        return script(ctx, request)
+
+    controller = bench.controller(reconcile)
+    controller.queue.add(WEB, priority=7)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    manual_clock.advance(0.005)
+    eventually(lambda: bench.results() == {"error": 1, "requeue_after": 1} and idle(controller))
+    manual_clock.advance(1)
+    eventually(lambda: bench.results() == {"error": 1, "requeue_after": 1, "success": 1})
+    assert script.priorities == [7, 7, 7]
+
+
+@pytest.mark.behaviour("workqueue/K2")
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_what_would_end_the_event_loop_of_a_plugin_is_a_panic_of_that_run_alone(
+    bench: Bench, manual_clock: ManualClock, error: BaseException
+) -> None:
+    script = Script(error, None)
+
+    async def reconcile(ctx, request):
+        return script(ctx, request)
+
+    controller = bench.controller(reconcile)
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    assert bench.sample("reconcile_panics_total") == 1
+    manual_clock.advance(0.005)
+    eventually(lambda: bench.results() == {"error": 1, "success": 1} and idle(controller))
+    assert controller.drain(10)
+
+
+def test_a_plugin_can_not_stop_its_event_loop_under_its_other_runs(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def reconcile(ctx, request):
+        if request.name == "harmful":
+            asyncio.get_running_loop().stop()
+
+    controller = bench.controller(reconcile)
+    controller.queue.add(Request("harmful"))
+    eventually(lambda: any("event loop, which goes on" in line for line in caplog.messages))
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"success": 2} and idle(controller))
+    assert controller.drain(10)
+
+
+@pytest.mark.behaviour("workqueue/K4")
+def test_an_async_reconcile_is_cancelled_at_its_timeout(bench: Bench, manual_clock: ManualClock) -> None:
+    begun = threading.Event()
+
+    async def reconcile(ctx, request):
+        begun.set()
+        await asyncio.sleep(3600)
+
+    controller = bench.controller(reconcile, timeout=5)
+    controller.queue.add(WEB)
+    assert begun.wait(10)
+    manual_clock.advance(5)
+    eventually(lambda: bench.results() == {"error": 1})
+    assert controller.status().last_error == "TimeoutError: the reconcile was cancelled at its timeout of 5 s"
+    assert bench.sample("reconcile_timeouts_total") == 1

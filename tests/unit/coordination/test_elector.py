@@ -1,0 +1,351 @@
+"""One Lease and those who want it, on the sandbox and on a clock that the test moves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ctrlhost
+from ctrlhost.client import Response
+from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.coordination.leadership import LeaderElectionCollector
+from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
+from ctrlhost.errors import ConfigError, NotLeading
+from ctrlhost.own_writes.client import WritingClient
+from ctrlhost.own_writes.overlay import Written
+from ctrlhost.sandbox import Sandbox
+from ctrlhost.testing import ManualClock
+from tests.support.elector_rig import LIMIT, Rig
+from tests.support.waiting import eventually
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sandbox]:
+    with Sandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def rig(server: Sandbox) -> Iterator[Rig]:
+    client = ctrlhost.Client.load(server.kubeconfig)
+    made = Rig(client, ManualClock())
+    yield made
+    if client.find(API_VERSION, "Lease", "foo", "default"):
+        made.delete()
+    client.close()
+
+
+@pytest.mark.behaviour("informers/LE1")
+def test_without_a_lease_the_first_candidate_creates_it_and_leads(rig):
+    elector = rig.elector("a")
+    elector.attempt()
+    assert elector.leading
+    assert rig.recording.operations == ["get", "create"]
+    spec = rig.lease["spec"]
+    assert spec == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:00.000000Z",
+        "leaseTransitions": 0,
+    }
+    assert rig.heard["a"] == ["leader a", "started"]
+
+
+@pytest.mark.behaviour("informers/LE2")
+@pytest.mark.parametrize("spec", [{}, {"seconds": 1000, "leaseTransitions": 4}], ids=["empty", "without a holder"])
+def test_a_lease_that_nobody_holds_is_taken_and_that_is_a_transition(rig, spec):
+    rig.put(**spec)
+    elector = rig.elector("a")
+    elector.attempt()
+    assert elector.leading
+    assert rig.recording.operations == ["get", "update"]
+    assert rig.record.holder_identity == "a"
+    assert rig.record.lease_transitions == spec.get("leaseTransitions", 0) + 1
+
+
+@pytest.mark.behaviour("informers/LE3")
+def test_how_long_a_lease_holds_is_what_its_holder_wrote(rig):
+    rig.put("other", 3)
+    elector = rig.elector("a")
+    assert elector.attempt() <= 3
+    assert not elector.leading
+    rig.clock.advance(2.9)
+    elector.attempt()
+    assert not elector.leading
+    rig.clock.advance(0.2)
+    elector.attempt()
+    assert elector.leading
+    assert rig.record.lease_duration == 15
+
+
+@pytest.mark.behaviour("informers/LE4")
+def test_a_lease_is_held_for_its_duration_after_it_was_last_seen_to_change(rig):
+    rig.put("other", 15)
+    elector = rig.elector("a")
+    elector.attempt()
+    assert elector.leader == "other"
+    assert rig.heard["a"] == ["leader other"]
+    rig.clock.advance(14)
+    rig.edit(renewTime="2026-01-01T00:00:14.000000Z")
+    elector.attempt()
+    rig.clock.advance(14)
+    elector.attempt()
+    assert not elector.leading, "it was seen to be renewed 14 s ago"
+    rig.clock.advance(2)
+    elector.attempt()
+    assert elector.leading
+    assert rig.record.lease_transitions == 1
+
+
+@pytest.mark.behaviour("informers/LE5")
+def test_a_lease_that_is_mine_already_is_renewed_without_a_transition(rig):
+    rig.put("a", 15, acquireTime="2025-12-31T00:00:00.000000Z", leaseTransitions=2)
+    elector = rig.elector("a")
+    elector.attempt()
+    assert elector.leading
+    record = rig.record
+    assert (record.acquire_time, record.lease_transitions) == ("2025-12-31T00:00:00.000000Z", 2)
+    assert record.renew_time == "2026-01-01T00:00:00.000000Z"
+
+
+@pytest.mark.behaviour("informers/LE6")
+def test_a_release_reads_the_lease_and_empties_its_holder_however_often_it_changes(rig):
+    elector = rig.elector("a")
+    elector.attempt()
+    rig.recording.operations.clear()
+    conflicts = iter(["x", "y"])
+
+    def disturb(operation):
+        if operation == "update" and (label := next(conflicts, None)):
+            rig.client.patch(API_VERSION, "Lease", "foo", "default", {"metadata": {"labels": {"hand": label}}})
+
+    rig.recording.before = disturb
+    elector.release()
+    assert rig.recording.operations == ["get", "update"] * 3
+    assert (rig.record.holder_identity, rig.record.lease_duration) == ("", 1)
+    assert rig.lease["metadata"]["labels"] == {"hand": "y"}
+    assert not elector.leading
+    assert rig.heard["a"][-1] == "leader"
+
+
+def test_a_release_takes_nothing_from_who_holds_the_lease_now(rig):
+    elector = rig.elector("a")
+    elector.attempt()
+    rig.edit(holderIdentity="other")
+    elector.release()
+    assert rig.record.holder_identity == "other"
+
+
+@pytest.mark.behaviour("informers/LE7")
+@pytest.mark.parametrize(("operation", "step"), [("update", 2), ("get", 15)])
+def test_an_elector_that_is_stopped_in_the_middle_of_a_request_still_releases(rig, operation, step):
+    elector = rig.elector("a")
+    elector.start()
+    eventually(lambda: elector.leading and rig.clock.waiters() == 1, LIMIT)
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def hold(which):
+        if which == operation:
+            arrived.set()
+            assert go_on.wait(LIMIT)
+
+    rig.recording.before = hold
+    rig.clock.advance(step)
+    assert arrived.wait(LIMIT)
+    stopping = threading.Thread(target=elector.stop, args=(LIMIT,), kwargs={"release": True})
+    stopping.start()
+    eventually(lambda: elector._stop.is_set(), LIMIT)
+    assert not elector.leading, "it leads no more before anybody else may"
+    go_on.set()
+    stopping.join(LIMIT)
+    assert rig.record.holder_identity == ""
+    assert rig.heard["a"][-1] == "leader"
+    assert rig.heard["a"].count("stopped") == 1
+
+
+@pytest.mark.behaviour("informers/LE8")
+def test_settings_that_can_not_work_are_refused(rig):
+    with pytest.raises(ValueError, match="Lock identity is empty"):
+        rig.elector("")
+    for times, message in {
+        (10, 10, 2): "lease_duration must be greater than renew_deadline",
+        (15, 2.4, 2): r"renew_deadline must be greater than 1.2 \* retry_period",
+        (0, 10, 2): "lease_duration must be greater than zero",
+        (15, -1, 2): "renew_deadline must be greater than zero",
+        (15, 10, 0): "retry_period must be greater than zero",
+        (float("inf"), 10, 2): "lease_duration must be",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            LeaderElectionConfig(*times)
+    assert LeaderElectionConfig() == LeaderElectionConfig(15, 10, 2)
+
+
+@pytest.mark.behaviour("informers/LE9")
+def test_a_leader_writes_over_what_it_remembers_and_reads_nothing(rig):
+    elector = rig.elector("a")
+    for _ in range(3):
+        elector.attempt()
+        rig.clock.advance(2)
+    assert rig.recording.operations == ["get", "create", "update", "update"]
+    assert elector.slow_paths == 0
+
+
+@pytest.mark.behaviour("informers/LE10")
+def test_a_leader_whose_write_conflicts_reads_and_writes_again(rig):
+    elector = rig.elector("a")
+    elector.attempt()
+    elector.attempt()
+    rig.client.patch(API_VERSION, "Lease", "foo", "default", {"metadata": {"labels": {"by": "hand"}}})
+    elector.attempt()
+    elector.attempt()
+    assert rig.recording.operations == ["get", "create", "update", "update", "get", "update", "update"]
+    assert elector.leading
+    assert rig.lease["metadata"]["labels"] == {"by": "hand"}
+    families = {family.name: family for family in LeaderElectionCollector([elector]).collect()}
+    assert families["leader_election_master_status"].samples[0][1:3] == ({"name": "foo"}, 1.0)
+    assert families["leader_election_slowpath"].samples[0][:3] == (
+        "leader_election_slowpath_total",
+        {"name": "foo"},
+        1,
+    )
+
+
+@pytest.mark.behaviour("informers/LE11")
+def test_only_a_lease_of_ones_own_that_ran_out_is_unhealthy(rig):
+    mine, others = rig.elector("a"), rig.elector("b")
+    mine.check()
+    mine.attempt()
+    others.attempt()
+    mine.check()
+    rig.clock.advance(15 + 20)
+    mine.check()
+    rig.clock.advance(0.1)
+    others.check()
+    with pytest.raises(RuntimeError, match="failed election to renew leadership on lease foo"):
+        mine.check()
+
+
+@pytest.mark.behaviour("informers/LE12")
+def test_a_lease_that_the_control_plane_assigns_is_renewed_and_never_taken(rig):
+    rig.put("other", 3, strategy="OldestEmulationVersion")
+    elector = rig.elector("a")
+    elector.attempt()
+    rig.clock.advance(60)
+    elector.attempt()
+    assert not elector.leading
+    rig.edit(holderIdentity="a")
+    elector.attempt()
+    assert elector.leading
+    assert rig.record.strategy == "OldestEmulationVersion"
+    rig.edit(preferredHolder="other")
+    rig.clock.advance(2)
+    elector.attempt()
+    rig.clock.advance(8)
+    elector.attempt()
+    assert not elector.leading
+    assert rig.heard["a"][-1] == "stopped"
+
+
+def test_leadership_ends_to_the_moment_and_before_anybody_else_may_begin(rig):
+    leader, candidate = rig.elector("a"), rig.elector("b")
+    leader.attempt()
+    candidate.attempt()
+    rig.clock.advance(9.75)
+    assert leader.leading
+    rig.clock.advance(0.25)
+    assert not leader.leading, "nobody asked the elector to look, and yet it knows"
+    candidate.attempt()
+    assert not candidate.leading
+    rig.clock.advance(5)
+    candidate.attempt()
+    assert candidate.leading
+    leader.attempt()
+    assert rig.heard["a"] == ["leader a", "started", "leader b", "stopped"]
+
+
+def test_what_counts_is_when_a_renewal_was_sent_and_not_when_it_was_answered(rig):
+    elector = rig.elector("a")
+    rig.recording.before = lambda operation: rig.clock.advance(7) if operation == "create" else None
+    elector.attempt()
+    assert elector.leading
+    rig.clock.advance(3)
+    assert not elector.leading
+
+
+def test_a_leader_whose_lease_is_deleted_creates_it_anew(rig):
+    elector = rig.elector("a")
+    elector.attempt()
+    rig.delete()
+    rig.clock.advance(2)
+    elector.attempt()
+    assert elector.leading
+    assert rig.record.holder_identity == "a"
+
+
+def test_a_leader_that_finds_another_name_in_its_lease_stops_at_once(rig):
+    elector = rig.elector("a")
+    elector.attempt()
+    rig.edit(holderIdentity="hand")
+    rig.clock.advance(2)
+    elector.attempt()
+    assert not elector.leading
+    assert rig.heard["a"] == ["leader a", "started", "leader hand", "stopped"]
+    rig.clock.advance(15)
+    elector.attempt()
+    assert elector.leading
+
+
+def test_a_holder_whose_clock_is_years_ahead_is_judged_by_what_changes(rig):
+    rig.put("other", 15, renewTime="2099-01-01T00:00:00.000000Z", acquireTime="2099-01-01T00:00:00.000000Z")
+    elector = rig.elector("a")
+    elector.attempt()
+    assert not elector.leading
+    rig.clock.advance(15)
+    elector.attempt()
+    assert elector.leading
+    assert rig.record.renew_time == "2026-01-01T00:00:15.000000Z"
+
+
+def test_labels_are_added_and_others_stay(rig):
+    rig.put("", 1)
+    rig.client.patch(API_VERSION, "Lease", "foo", "default", {"metadata": {"labels": {"team": "x"}}})
+    rig.elector("a", app="ctrlhost").attempt()
+    assert rig.lease["metadata"]["labels"] == {"team": "x", "app": "ctrlhost"}
+
+
+def test_a_lock_that_was_never_read_writes_nothing(rig):
+    lock = LeaseLock(rig.client, "default", "foo", "a")
+    with pytest.raises(ctrlhost.CtrlhostError, match="lease not initialized, call get or create first"):
+        lock.update(LeaderElectionRecord(), timeout=1)
+
+
+def test_times_that_can_not_work_are_an_error_of_the_settings():
+    from ctrlhost.config.load import Configuration
+
+    gathered = Configuration.gather(assignments=["host.leader_elect_renew_deadline=20s"])
+    with pytest.raises(ConfigError, match="lease_duration must be greater than renew_deadline"):
+        gathered.host()
+
+
+def test_a_write_that_would_be_sent_again_is_not_when_leadership_is_lost_meanwhile():
+    leading, sent = [True], []
+
+    class Busy:
+        def request(self, method: str, path: str, **_options: Any) -> Response:
+            sent.append(method)
+            leading.clear()
+            return Response(429, {"retry-after": "0"}, b"{}")
+
+    def guard() -> None:
+        if not leading:
+            raise NotLeading("not leading")
+
+    client = WritingClient.of(ctrlhost.Client.over(Busy()), Written(), guard=guard)
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
+    with pytest.raises(NotLeading):
+        client.create(config_map)
+    assert sent == ["POST"]

@@ -1,0 +1,263 @@
+"""Whatever happens between candidates and their Lease: two never lead at once, and in the end somebody does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.coordination.elector import LeaderElector
+from ctrlhost.coordination.lease import LeaderElectionRecord
+from ctrlhost.errors import AlreadyExists, Conflict, NotFound, ServerError, TransportError
+from ctrlhost.testing import ManualClock
+
+CONFIG = LeaderElectionConfig(lease_duration=15, renew_deadline=10, retry_period=2)
+#: How fast each replica's clock runs. Any two are less apart than lease duration and renew deadline.
+RATES = (1.0, 1.2, 1.4)
+REPLICAS = st.sampled_from(range(len(RATES)))
+#: Tens of milliseconds to longer than a lease lasts.
+DELAYS = st.sampled_from([0.05, 0.9, 2.0, 4.9, 7.0, 9.99, 14.0, 16.0])
+
+
+class Server:
+    """The Lease, in as many versions as it had."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.record: LeaderElectionRecord | None = None
+
+    def write(self, record: LeaderElectionRecord | None) -> int:
+        self.version += 1
+        self.record = record
+        return self.version
+
+
+class Lock:
+    """A replica's way to the server, on which requests and answers get lost or are slow."""
+
+    name = "ctrlhost"
+
+    def __init__(self, server: Server, identity: str, delay: Callable[[float], None]) -> None:
+        self.identity = identity
+        self._server, self._delay = server, delay
+        self._seen = 0
+        self.reachable = True
+        #: What happens to the next requests: a wait before or after the server does it, or a loss there.
+        self.plan: list[tuple[str, float]] = []
+
+    def __str__(self) -> str:
+        return f"default/{self.name}"
+
+    def _request(self, do: Callable[[], Any]) -> Any:
+        what, seconds = self.plan.pop(0) if self.plan else ("", 0.0)
+        if not self.reachable:
+            what = "lost"
+        if what == "slow to arrive":
+            self._delay(seconds)
+        if what == "lost":
+            raise TransportError("no connection")
+        if what == "refused":
+            raise ServerError("down")
+        result = do()
+        if what == "slow to answer":
+            self._delay(seconds)
+        if what == "unanswered":
+            self._delay(seconds)
+            raise TransportError("no answer in time")
+        return result
+
+    def get(self, *, timeout: float) -> LeaderElectionRecord | None:
+        assert timeout == CONFIG.request_timeout
+
+        def do() -> LeaderElectionRecord | None:
+            self._seen = self._server.version
+            return self._server.record
+
+        found: LeaderElectionRecord | None = self._request(do)
+        return found
+
+    def create(self, record: LeaderElectionRecord, *, timeout: float) -> None:
+        assert timeout == CONFIG.request_timeout
+
+        def do() -> int:
+            if self._server.record is not None:
+                raise AlreadyExists("there is one")
+            return self._server.write(record)
+
+        self._seen = self._request(do)
+
+    def update(self, record: LeaderElectionRecord, *, timeout: float) -> None:
+        assert timeout == CONFIG.request_timeout
+
+        def do() -> int:
+            if self._server.record is None:
+                raise NotFound("gone")
+            if self._seen != self._server.version:
+                raise Conflict("changed")
+            return self._server.write(record)
+
+        self._seen = self._request(do)
+
+
+class Election(RuleBasedStateMachine):
+    """Replicas with clocks of their own, a server, and a network between them that nobody can rely on."""
+
+    def __init__(self, rates: tuple[float, ...] = RATES) -> None:
+        super().__init__()
+        self.rates = rates
+        self.server = Server()
+        self.clocks = [ManualClock(float(number * 1000)) for number in range(len(RATES))]
+        self.locks = [Lock(self.server, f"r{number}", self.pass_time) for number in range(len(RATES))]
+        self.electors = [self.elector(number) for number in range(len(RATES))]
+        self.running = [True] * len(RATES)
+        #: When each elector's thread would try again, on its own clock.
+        self.due = [0.0] * len(RATES)
+
+    def elector(self, number: int) -> LeaderElector:
+        lock: Any = self.locks[number]
+        return LeaderElector(lock, self.clocks[number], CONFIG)
+
+    def pass_time(self, seconds: float, steps: int = 10) -> None:
+        """Let time pass in steps, so that what holds is looked at in between."""
+        for _ in range(steps):
+            for clock, rate in zip(self.clocks, self.rates, strict=True):
+                clock.advance(seconds * rate / steps)
+            self.at_most_one_leads()
+
+    @rule(number=REPLICAS)
+    def attempt(self, number: int) -> None:
+        if self.running[number]:
+            pause = self.electors[number].attempt()
+            assert 0 <= pause <= CONFIG.lease_duration
+            self.due[number] = self.clocks[number].now() + pause
+
+    @rule(seconds=DELAYS)
+    def wait(self, seconds: float) -> None:
+        self.pass_time(seconds)
+
+    @rule(seconds=st.integers(1, 40))
+    def run(self, seconds: int) -> None:
+        """Let every elector do as its thread would, woken by its watch or by its time."""
+        version = self.server.version
+        for _ in range(seconds * 2):
+            changed, version = self.server.version != version, self.server.version
+            for number in range(len(RATES)):
+                woken = changed and self.locks[number].reachable
+                if woken or self.clocks[number].now() >= self.due[number]:
+                    self.attempt(number)
+            self.pass_time(0.5, steps=1)
+
+    @rule(number=REPLICAS, reachable=st.booleans())
+    def connect(self, number: int, reachable: bool) -> None:
+        self.locks[number].reachable = reachable
+
+    @rule(
+        number=REPLICAS,
+        what=st.sampled_from(["lost", "refused", "unanswered", "slow to arrive", "slow to answer"]),
+        seconds=DELAYS,
+    )
+    def disturb(self, number: int, what: str, seconds: float) -> None:
+        self.locks[number].plan.append((what, seconds))
+
+    @rule(number=REPLICAS)
+    def release(self, number: int) -> None:
+        """Stop a replica as a host does: it leads no more, then it gives the lease up."""
+        elector = self.electors[number]
+        elector._yielded = True
+        elector._lose()
+        elector.release()
+        self.running[number] = False
+
+    @rule(number=REPLICAS)
+    def kill(self, number: int) -> None:
+        self.running[number] = False
+        self.electors[number]._yielded = True
+
+    @rule(number=REPLICAS)
+    def start(self, number: int) -> None:
+        if not self.running[number]:
+            self.locks[number] = Lock(self.server, f"{self.locks[number].identity}'", self.pass_time)
+            self.electors[number] = self.elector(number)
+            self.running[number], self.due[number] = True, 0.0
+
+    @rule()
+    def delete_the_lease(self) -> None:
+        """The holder hears of it and makes it anew. A replica that starts before that can not know, and may take it."""
+        others = [one for one, running in zip(self.electors, self.running, strict=True) if running and not one.leading]
+        if self.server.record is not None and all(one._observed == self.server.record for one in others):
+            self.server.write(None)
+            for number, elector in enumerate(self.electors):
+                if elector.leading:
+                    self.locks[number].plan.clear()
+                    self.locks[number].reachable = True
+                    self.attempt(number)
+
+    @rule()
+    def garble_the_lease(self) -> None:
+        """Somebody writes over it whom nobody knows; who led hears of it."""
+        if self.server.record is not None:
+            self.server.write(LeaderElectionRecord("a hand", 3, "x", "2099-01-01T00:00:00.000000Z", 2**31 - 1))
+            for number, elector in enumerate(self.electors):
+                if elector.leading:
+                    self.locks[number].plan.clear()
+                    self.locks[number].reachable = True
+                    self.attempt(number)
+
+    @invariant()
+    def at_most_one_leads(self) -> None:
+        leading = [elector.lock.identity for elector in self.electors if elector.leading]
+        assert len(leading) <= 1, leading
+
+    def teardown(self) -> None:
+        """Once nothing is in the way, somebody leads within a lease's duration and the candidates' pause."""
+        for number in range(len(RATES)):
+            self.locks[number].plan.clear()
+            self.locks[number].reachable = True
+            self.start(number)
+        self.run(30)
+        assert sum(elector.leading for elector in self.electors) == 1
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quiet() -> Iterator[None]:
+    """Losses are the rule here."""
+    log = logging.getLogger("ctrlhost.leader_election")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    yield
+    log.setLevel(before)
+
+
+TestElection = Election.TestCase
+TestElection.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+
+
+def cut_off(rates: tuple[float, ...], after: int) -> bool:
+    """Cut the slowest replica off while it leads, and say whether another then led at the same time as it."""
+    election = Election(rates)
+    election.run(1)
+    assert election.electors[0].leading
+    election.run(after)
+    election.connect(0, False)
+    try:
+        election.run(40)
+    except AssertionError:
+        return True
+    assert sum(elector.leading for elector in election.electors[1:]) == 1
+    return False
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.2, 1.45])
+def test_clocks_may_run_at_rates_as_far_apart_as_lease_duration_and_renew_deadline(rate: float) -> None:
+    assert not any(cut_off((1.0, rate, rate), after) for after in range(1, 12))
+
+
+def test_with_clocks_further_apart_than_that_a_lease_keeps_nobody_from_leading_too_early() -> None:
+    """The known limit, and proof that the other tests would see two leaders."""
+    assert any(cut_off((1.0, 1.7, 1.7), after) for after in range(1, 12))

@@ -1,0 +1,237 @@
+"""The delta FIFO, driven through `ctrlhost.cache.DeltaFIFO`."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from ctrlhost.cache import DeletedFinalStateUnknown, Object
+from tests.support.delta_scripts import drain, fifo_of, ignore, run, shown, thing
+
+behaviour = pytest.mark.behaviour
+
+
+@pytest.mark.parametrize(
+    ("known", "script", "expected"),
+    [
+        pytest.param(["foo1"], "D foo1; L foo2", [["D foo1", "S foo2"]], marks=behaviour("informers/DF2")),
+        pytest.param([], "A foo2; L", [["A foo2", "T foo2"]], marks=behaviour("informers/DF3")),
+        pytest.param(None, "A foo2; L", [["A foo2", "T foo2"]], marks=behaviour("informers/DF3")),
+        pytest.param([], "A foo2; D foo2; L", [["A foo2", "D foo2"]], marks=behaviour("informers/DF5")),
+        pytest.param(
+            [],
+            "A foo2; L foo2; L foo2; L",
+            [["A foo2", "S foo2", "S foo2", "T foo2"]],
+            marks=behaviour("informers/DF6"),
+        ),
+        pytest.param([], "A foo2; L; L", [["A foo2", "T foo2"]], marks=behaviour("informers/DF7")),
+        pytest.param(
+            [],
+            "A foo2; D foo2; A foo3; L",
+            [["A foo2", "D foo2", "A foo3", "T foo3"]],
+            marks=behaviour("informers/DF8"),
+        ),
+        pytest.param(
+            None,
+            "A foo10; U bar15; A qux17; D qux18; D baz20",
+            [["A foo10"], ["U bar15"], ["A qux17", "D qux18"]],
+            marks=behaviour("informers/DF11"),
+        ),
+        pytest.param(
+            ["foo5", "bar6", "baz7"],
+            "A foo10; U bar15; D baz20",
+            [["A foo10"], ["U bar15"], ["D baz20"]],
+            marks=behaviour("informers/DF12"),
+        ),
+        pytest.param(None, "A foo10; L foo15", [["A foo10", "S foo15"]], marks=behaviour("informers/DF13")),
+        pytest.param(["foo5"], "D foo10; resync", [["D foo10"]], marks=behaviour("informers/DF14")),
+        pytest.param(["foo5"], "resync", [["S foo5"]], marks=behaviour("informers/DF15")),
+        pytest.param([], "A foo5; D foo6", [["A foo5", "D foo6"]], marks=behaviour("informers/DF16")),
+        pytest.param(
+            ["foo5", "bar6", "baz7"],
+            "D baz10; L foo5",
+            [["D baz10"], ["S foo5"], ["T bar6"]],
+            marks=behaviour("informers/DF17"),
+        ),
+        pytest.param(
+            ["foo5", "bar6", "baz7"],
+            "A baz10; L foo5",
+            [["A baz10", "T baz10"], ["S foo5"], ["T bar6"]],
+            marks=behaviour("informers/DF18"),
+        ),
+        pytest.param(
+            ["foo5", "bar6", "baz7"],
+            "D bar6; A bar100; L foo5",
+            [["D bar6", "A bar100", "T bar100"], ["S foo5"], ["T baz7"]],
+            marks=behaviour("informers/DF19"),
+        ),
+        pytest.param(
+            ["foo5", "bar6", "baz7"],
+            "L bar100,foo5; L foo5",
+            [["S bar100", "T bar100"], ["S foo5", "S foo5"], ["T baz7"]],
+            marks=behaviour("informers/DF20"),
+        ),
+        pytest.param(None, "A baz10; L foo5", [["A baz10", "T baz10"], ["S foo5"]], marks=behaviour("informers/DF21")),
+        pytest.param(["foo5"], "U foo6; resync", [["U foo6"]], marks=behaviour("informers/DF24")),
+    ],
+)
+def test_what_is_popped_after_a_script(known: list[str] | None, script: str, expected: list[list[str]]) -> None:
+    fifo = fifo_of(known)
+    run(fifo, script)
+    assert drain(fifo) == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "script", "expected"),
+    [
+        pytest.param(None, "A foo2; L foo2; L", [["A foo2", "R foo2", "T foo2"]], marks=behaviour("informers/DF4")),
+        pytest.param(
+            ["foo5", "bar6", "baz7"],
+            "D baz10; L foo6",
+            [["D baz10"], ["R foo6"], ["T bar6"]],
+            marks=behaviour("informers/DF22"),
+        ),
+        pytest.param(["foo5"], "L foo5", [["R foo5"]], marks=behaviour("informers/DF23")),
+    ],
+)
+def test_relists_say_replaced_by_default(known: list[str] | None, script: str, expected: list[list[str]]) -> None:
+    fifo = fifo_of(known, emit_replaced=True)
+    run(fifo, script)
+    assert drain(fifo) == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "script", "expected"),
+    [
+        pytest.param(["foo1"], "D foo1; L foo2", "D foo1, R foo2", marks=behaviour("informers/RF2")),
+        pytest.param([], "A foo2; L", "A foo2, T foo2", marks=behaviour("informers/RF3")),
+        pytest.param([], "A foo2; D foo2; L", "A foo2, D foo2", marks=behaviour("informers/RF3")),
+        pytest.param(
+            [], "A foo2; L foo2; L foo2; L", "A foo2, R foo2, R foo2, T foo2", marks=behaviour("informers/RF3")
+        ),
+        pytest.param([], "A foo2; L; L", "A foo2, T foo2", marks=behaviour("informers/RF3")),
+        pytest.param(
+            [], "A foo2; D foo2; A foo3; L", "A foo2, D foo2, A foo3, T foo3", marks=behaviour("informers/RF3")
+        ),
+        pytest.param([], "A foo10; U foo12; D foo15", "A foo10, U foo12, D foo15", marks=behaviour("informers/RF5")),
+        pytest.param([], "A foo10; L foo15", "A foo10, R foo15", marks=behaviour("informers/RF8")),
+        pytest.param(["foo5"], "D foo10; resync", "D foo10", marks=behaviour("informers/RF9")),
+        pytest.param(["foo5"], "resync", "S foo5", marks=behaviour("informers/RF9")),
+        pytest.param([], "A foo5; D foo6", "A foo5, D foo6", marks=behaviour("informers/RF9")),
+        pytest.param(["foo5"], "U foo6; resync", "U foo6", marks=behaviour("informers/RF9")),
+    ],
+)
+def test_the_changes_of_a_key_are_those_of_the_queue_in_order(known: list[str], script: str, expected: str) -> None:
+    """Upstream's other queue hands out single deltas; of one key ours are the same, in one piece (decision 12)."""
+    fifo = fifo_of(known, emit_replaced=True)
+    run(fifo, script)
+    assert ", ".join(text for popped in drain(fifo) for text in popped) == expected
+    assert len(fifo) == 0
+
+
+@behaviour("informers/DF1")
+@behaviour("informers/RF1")
+def test_the_values_of_each_producer_come_in_its_order() -> None:
+    fifo = fifo_of()
+
+    def produce(name: str) -> None:
+        for value in range(1, 501):
+            fifo.add(thing(f"{name}{value % 7}x", value))
+
+    producers = [threading.Thread(target=produce, args=(name,)) for name in ("a", "b")]
+    for producer in producers:
+        producer.start()
+    seen: dict[str, list[int]] = {}
+    total = 0
+    while total < 1000:
+        for delta in fifo.pop(ignore, timeout=10):
+            assert isinstance(delta.object, Object)
+            seen.setdefault(delta.object.name, []).append(delta.object["v"])
+            total += 1
+    for producer in producers:
+        producer.join()
+    assert total == 1000
+    assert all(values == sorted(values) for values in seen.values())
+
+
+@behaviour("informers/DF9")
+def test_a_key_that_changed_often_is_popped_once_with_its_newest_state() -> None:
+    """The queue shows its keys; it has no list of objects (decision 12)."""
+    fifo = fifo_of()
+    run(fifo, "A foo10; U foo12; D foo15")
+    assert fifo.list_keys() == ["foo"]
+    assert drain(fifo) == [["A foo10", "U foo12", "D foo15"]]
+    assert fifo.list_keys() == []
+
+
+@behaviour("informers/DF10")
+def test_every_object_is_transformed_once_and_tombstones_are_not_again() -> None:
+    calls: list[str] = []
+
+    def transform(obj: Object) -> dict[str, Any]:
+        assert "seen" not in obj
+        calls.append(f"{obj.name}{obj['v']}")
+        return obj.to_dict() | {"seen": True}
+
+    fifo = fifo_of([], transform=transform)
+    run(fifo, "A foo10; A bar11; U foo12; D foo15; L; A bar16; L")
+    assert fifo.list_keys() == ["foo", "bar"]
+    foo = fifo.pop(ignore)
+    bar = fifo.pop(ignore)
+    assert shown(foo)[-1] == "D foo15"
+    assert shown(bar)[-1] == "T bar16"
+    assert calls == ["foo10", "bar11", "foo12", "foo15", "bar16"]
+    for delta in foo + bar:
+        obj = delta.object.object if isinstance(delta.object, DeletedFinalStateUnknown) else delta.object
+        assert obj is not None
+        assert obj["seen"] is True
+
+
+@behaviour("informers/DF25")
+@behaviour("informers/RF14")
+def test_tombstones_of_the_first_list_belong_to_it() -> None:
+    fifo = fifo_of(["foo5", "bar6", "baz7"])
+    run(fifo, "L foo5")
+    flags = []
+    popped = []
+    for _ in range(3):
+        assert not fifo.has_synced()
+        popped += shown(fifo.pop(lambda _deltas, initial: flags.append(initial)))
+    assert popped[0] == "S foo5"
+    assert sorted(popped[1:]) == ["T bar6", "T baz7"]
+    assert flags == [True, True, True]
+    assert fifo.has_synced()
+
+
+@behaviour("informers/DF26")
+def test_a_key_keeps_its_place_and_a_popped_one_goes_to_the_end() -> None:
+    fifo = fifo_of()
+    run(fifo, "A foo10; A bar1; A foo11; A foo13; A zab30")
+    newest = [shown(fifo.pop(ignore))[-1]]
+    run(fifo, "A foo14")
+    newest += [shown(fifo.pop(ignore))[-1] for _ in range(3)]
+    assert newest == ["A foo13", "A bar1", "A zab30", "A foo14"]
+
+
+@pytest.mark.parametrize(
+    ("script", "pops", "synced"),
+    [
+        ("", 0, False),
+        ("A a1", 0, True),
+        ("L", 0, True),
+        ("L a1,b2", 0, False),
+        ("L a1,b2", 1, False),
+        ("L a1,b2", 2, True),
+        ("L a1,a2", 1, True),
+    ],
+)
+@behaviour("informers/DF28")
+def test_it_is_synced_once_the_first_list_is_popped(script: str, pops: int, synced: bool) -> None:
+    fifo = fifo_of()
+    if script:
+        run(fifo, script)
+    for _ in range(pops):
+        fifo.pop(ignore)
+    assert fifo.has_synced() is synced

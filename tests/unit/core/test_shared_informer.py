@@ -1,0 +1,380 @@
+"""The engine of one informer, `ctrlhost.cache.SharedInformer`: lists, watches, the store and what is told of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import threading
+from typing import Any
+
+import pytest
+
+from ctrlhost.cache import (
+    DeletedFinalStateUnknown,
+    Object,
+    SharedInformer,
+)
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import WorkQueue
+from tests.support.shared_informers import named, pod, queued, relist, told, watch
+
+behaviour = pytest.mark.behaviour
+
+
+@pytest.fixture
+def informer() -> SharedInformer:
+    return SharedInformer("pods", "v1", "Pod", clock=ManualClock())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([], [("a", 1)], [("add", "a1", True)]),
+        ([("a", 1), ("c", 3)], [], [("gone", "a1"), ("gone", "c3")]),
+        (
+            [("a", 1), ("b", 2), ("c", 3)],
+            [("a", 11), ("b", 12), ("d", 4)],
+            [("update", "a1", "a11"), ("update", "b2", "b12"), ("add", "d4", False), ("gone", "c3")],
+        ),
+    ],
+)
+@behaviour("informers/CT10")
+def test_a_relist_tells_the_difference(
+    informer: SharedInformer, before: list[tuple[str, int]], after: list[tuple[str, int]], expected: list[Any]
+) -> None:
+    """Upstream tells of deletions first; with a delta FIFO the list comes in its order and then what vanished, which
+    has no order among itself. There is one mode, so nothing to compare as atomic and not.
+
+    What a handler is told of stands in the store already, which a mapping sees in the middle of each event.
+    """
+    during: list[tuple[str, str | None]] = []
+
+    def look(obj: Object) -> list[tuple[str, str, str]]:
+        held = informer.indexer.get(obj)
+        during.append((named(obj), None if held is None else named(held)))
+        return []
+
+    listener = informer.add_listener()
+    if before:
+        relist(informer, *(pod(*one) for one in before))
+        assert len(told(listener)) == len(before)
+    informer.enqueue_to(WorkQueue(), look)
+    informer.process()
+    during.clear()
+    relist(informer, *(pod(*one) for one in after), version=20)
+    held = {name: f"{name}{version}" for name, version in after}
+    assert {named(obj) for obj in informer.indexer.list()} == set(held.values())
+    heard = told(listener)
+    vanished = sum(kind == "gone" for kind, *_ in expected)
+    assert [*heard[: len(heard) - vanished], *sorted(heard[len(heard) - vanished :])] == expected
+    assert [name for name, _ in during] == [name for _, *states in heard for name in states if isinstance(name, str)]
+    assert all(now == held.get(name[0]) for name, now in during)
+    assert informer.indexer.resource_version == informer.last_resource_version == "20"
+
+
+@behaviour("informers/CT11")
+def test_a_relist_after_the_first_is_not_initial(informer: SharedInformer) -> None:
+    listener = informer.add_listener()
+    relist(informer, pod("pod1", 1))
+    assert told(listener) == [("add", "pod11", True)]
+    relist(informer, pod("pod1", 2), pod("pod2", 3), version=3)
+    assert sorted(told(listener)) == [("add", "pod23", False), ("update", "pod11", "pod12")]
+
+
+@behaviour("informers/CT2")
+def test_handlers_may_delete_what_they_see_added(informer: SharedInformer) -> None:
+    listener = informer.add_listener()
+    relist(informer, pod("a", 1), pod("b", 2), pod("c", 3))
+    seen = set()
+    for _, name, _ in told(listener):
+        seen.add(name)
+        watch(informer, "DELETED", pod(name[0], 10))
+    assert sorted(told(listener)) == [("delete", "a10"), ("delete", "b10"), ("delete", "c10")]
+    assert seen == {"a1", "b2", "c3"}
+    assert len(informer.indexer) == 0
+
+
+@behaviour("informers/CT3")
+def test_only_transitions_that_happened_are_told(informer: SharedInformer) -> None:
+    listener = informer.add_listener()
+    relist(informer)
+    for name in "abc":
+        watch(informer, "ADDED", pod(name, 1), process=name != "b")
+        watch(informer, "MODIFIED", pod(name, 2))
+        watch(informer, "DELETED", pod(name, 3))
+    heard = told(listener)
+    assert {one[1:] for one in heard if one[0] == "update"} == {("a1", "a2"), ("b1", "b2"), ("c1", "c2")}
+    assert [one for one in heard if one[0] == "delete"] == [("delete", "a3"), ("delete", "b3"), ("delete", "c3")]
+
+
+@behaviour("informers/CT5")
+@behaviour("informers/SI8")
+def test_handlers_and_store_see_only_what_the_transform_gave() -> None:
+    def transform(obj: Object) -> dict[str, Any]:
+        return obj.to_dict() | {"spec": {"transformed": True}}
+
+    informer = SharedInformer("pods", "v1", "Pod", transform=transform)
+    listener = informer.add_listener()
+
+    def held() -> list[str]:
+        found = informer.indexer.list()
+        assert all(obj["spec"] == {"transformed": True} for obj in found)
+        return sorted(named(obj) for obj in found)
+
+    # pod1 changes twice before there is anything to tell.
+    informer.begin_list()
+    watch(informer, "ADDED", *(pod("pod1", version) for version in (1, 2, 3)), process=False)
+    informer.replace("3")
+    informer.process()
+    stored = [held()]
+    for kind, obj in (
+        ("ADDED", pod("pod2", 4)),
+        ("MODIFIED", pod("pod2", 5)),
+        ("DELETED", pod("pod2", 6)),
+        ("MODIFIED", pod("pod1", 7)),
+    ):
+        watch(informer, kind, obj)
+        stored.append(held())
+    relist(informer, version=8)
+    stored.append(held())
+    assert stored == [["pod13"], ["pod13", "pod24"], ["pod13", "pod25"], ["pod13"], ["pod17"], []]
+    batch = listener.next(0)
+    heard = []
+    for kind, old, new, _ in batch:
+        states = [one.object if isinstance(one, DeletedFinalStateUnknown) else one for one in (old, new)]
+        assert all(obj is None or obj["spec"] == {"transformed": True} for obj in states)
+        heard.append((kind, *(named(obj) for obj in states if obj is not None)))
+    assert heard == [
+        ("add", "pod13"),
+        ("add", "pod24"),
+        ("update", "pod24", "pod25"),
+        ("delete", "pod26"),
+        ("update", "pod13", "pod17"),
+        ("delete", "pod17"),
+    ]
+
+
+@behaviour("informers/CT6")
+def test_nothing_is_transformed_twice() -> None:
+    clock = ManualClock()
+
+    def transform(obj: Object) -> dict[str, Any]:
+        if obj.get("transformed"):
+            raise AssertionError
+        return obj.to_dict() | {"transformed": True}
+
+    informer = SharedInformer("pods", "v1", "Pod", transform=transform, clock=clock, resync=1)
+    listener = informer.add_listener()
+    untransformed: list[Object] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            untransformed.extend(obj for obj in informer.indexer.list() if not obj.get("transformed"))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for turn in range(1, 30):
+        relist(informer, *(pod(name, turn if name == "a" else 1) for name in "abc"), version=turn)
+        clock.advance(1)
+        assert informer.resync()
+        informer.process()
+    stop.set()
+    reader.join(10)
+    assert untransformed == []
+    assert informer.stats()["transform_errors"] == 0
+    assert all(new["transformed"] for kind, _, new, _ in listener.next(0) if kind != "delete" and new is not None)
+
+
+def test_a_transform_that_fails_keeps_the_object_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    def transform(obj: Object) -> Object:
+        raise LookupError(obj.name)
+
+    informer = SharedInformer("pods", "v1", "Pod", transform=transform)
+    relist(informer, pod("a"), pod("b"))
+    assert {obj.name for obj in informer.indexer.list()} == {"a", "b"}
+    assert informer.stats()["transform_errors"] == 2
+    assert len(caplog.records) == 1
+
+
+@behaviour("informers/CT7")
+@behaviour("informers/CT8")
+@behaviour("informers/SI25")
+def test_a_tombstone_has_the_key_and_the_name_of_the_object() -> None:
+    plain = Object(pod("a"))
+    tombstone = DeletedFinalStateUnknown("ns/a", plain)
+    assert (tombstone.key, tombstone.namespace, tombstone.name) == (plain.key, plain.namespace, plain.name)
+    assert tombstone.object == plain
+    without = DeletedFinalStateUnknown("ns/b")
+    assert (without.key, without.namespace, without.name, without.object) == ("ns/b", "ns", "b", None)
+    empty = DeletedFinalStateUnknown("")
+    assert (empty.key, empty.namespace, empty.name, empty.object) == ("", "", "", None)
+    assert tombstone == DeletedFinalStateUnknown("ns/a", pod("a"))
+    assert tombstone != without
+
+
+@behaviour("informers/ST23")
+def test_the_store_has_the_version_of_each_event(informer: SharedInformer) -> None:
+    relist(informer, pod("a", 3), version=5)
+    assert informer.indexer.resource_version == "5"
+    watch(informer, "MODIFIED", pod("a", 6))
+    assert informer.indexer.resource_version == "6"
+    watch(informer, "DELETED", pod("a", 8))
+    assert informer.indexer.resource_version == "8"
+
+
+@behaviour("informers/CT1")
+def test_random_changes_with_resyncs_end_in_the_state_of_the_server() -> None:
+    """Three writers change what they like; as with a server, a change has its version and its place in the stream
+    at once, and each writer then has the informer take what there is.
+    """
+    informer = SharedInformer("pods", "v1", "Pod", resync=0.0001)
+    listener = informer.add_listener()
+    assert not informer.has_synced
+    relist(informer)
+    assert informer.has_synced
+    server: dict[str, dict[str, Any]] = {}
+    serving = threading.Lock()
+    versions = itertools.count(2)
+    finished: list[int] = []
+    stop = threading.Event()
+
+    def resync() -> None:
+        while not stop.is_set():
+            informer.resync()
+
+    def write(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(100):
+            name = f"p{rng.randrange(20)}"
+            with serving:
+                obj = pod(name, next(versions))
+                if name in server and rng.random() < 0.4:
+                    del server[name]
+                    kind = "DELETED"
+                else:
+                    kind = "MODIFIED" if name in server else "ADDED"
+                    server[name] = obj
+                watch(informer, kind, obj, process=False)
+            informer.process()
+        finished.append(seed)
+
+    other = threading.Thread(target=resync)
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in (5, 6, 7)]
+    for thread in (other, *writers):
+        thread.start()
+    for writer in writers:
+        writer.join(30)
+    stop.set()
+    other.join(10)
+    assert sorted(finished) == [5, 6, 7]
+    assert not any(thread.is_alive() for thread in (other, *writers))
+    assert informer.has_synced
+    informer.process()
+    assert {obj.name: obj.to_dict() for obj in informer.indexer.list()} == server
+    last: dict[str, Any] = {}
+    while batch := listener.next(0):
+        for kind, old, new, _ in batch:
+            obj = old if kind == "delete" else new
+            assert isinstance(obj, Object)
+            last[obj.name] = None if kind == "delete" else obj.to_dict()
+    assert {name: obj for name, obj in last.items() if obj is not None} == server
+
+
+@behaviour("informers/ST22")
+def test_an_index_may_be_added_while_the_informer_runs(informer: SharedInformer) -> None:
+    relist(informer, pod("a", 1, labels={"x": "1"}), pod("b", 2, labels={"x": "2"}))
+    informer.indexer.add_indexers({"x": "metadata.labels.x"})
+    assert informer.indexer.index_keys("x", "1") == ["ns/a"]
+    watch(informer, "MODIFIED", pod("a", 3, labels={"x": "2"}))
+    assert sorted(informer.indexer.index_keys("x", "2")) == ["ns/a", "ns/b"]
+    assert sorted(informer.indexer.list_index_func_values("namespace")) == ["ns"]
+
+
+def test_an_unchanged_relist_tells_nobody_and_shares_memory(informer: SharedInformer) -> None:
+    listener, queue = informer.add_listener(), WorkQueue()
+    informer.enqueue_to(queue)
+    relist(informer, pod("a"), pod("b"))
+    told(listener)
+    queued(queue)
+    relist(informer, pod("a"), pod("b"), version=7)
+    assert told(listener) == []
+    assert len(queue) == 0
+    assert informer.stats()["unchanged"] == 2
+    assert informer.last_resource_version == "7"
+
+
+def test_an_object_of_another_uid_is_told_even_at_the_same_version(informer: SharedInformer) -> None:
+    listener = informer.add_listener()
+    relist(informer, pod("a", 1, uid="one"))
+    told(listener)
+    relist(informer, pod("a", 1, uid="two"))
+    assert told(listener) == [("update", "a1", "a1")]
+
+
+def test_an_aborted_list_leaves_everything_as_it_was(informer: SharedInformer) -> None:
+    listener = informer.add_listener()
+    relist(informer, pod("a"), version=4)
+    told(listener)
+    informer.begin_list()
+    informer.feed_list(b'{"items":[{"metadata":{"name":"other"}},')
+    assert informer.stats()["staged"] == 1
+    informer.abort_list()
+    assert informer.stats()["staged"] == 0
+    informer.process()
+    assert [obj.name for obj in informer.indexer.list()] == ["a"]
+    assert told(listener) == []
+    assert informer.last_resource_version == "4"
+
+
+def test_a_list_of_several_pages_is_taken_as_one(informer: SharedInformer) -> None:
+    listener = informer.add_listener()
+    informer.begin_list()
+    for number in range(3):
+        items = [pod(f"p{number}{i}") for i in range(2)]
+        more = {"continue": "x"} if number < 2 else {}
+        informer.feed_list(json.dumps({"metadata": {"resourceVersion": "9", **more}, "items": items}).encode())
+        assert informer.end_page().continue_ == ("x" if number < 2 else "")
+        informer.process()
+        assert told(listener) == []
+    informer.replace("9")
+    assert informer.process() == 6
+    assert len(told(listener)) == 6
+
+
+def test_a_streaming_list_is_staged_until_it_is_complete(informer: SharedInformer) -> None:
+    listener = informer.add_listener()
+    relist(informer, pod("gone", 1), pod("same", 1))
+    told(listener)
+    informer.begin_list()
+    watch(informer, "ADDED", pod("new", 5), pod("same", 1), pod("left", 2))
+    watch(informer, "MODIFIED", pod("new", 6))
+    watch(informer, "DELETED", pod("left", 7))
+    assert told(listener) == []
+    assert informer.last_resource_version == "1"
+    end = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"resourceVersion": "8", "annotations": {"k8s.io/initial-events-end": "true"}},
+    }
+    progress = informer.feed_watch(json.dumps({"type": "BOOKMARK", "object": end}).encode() + b"\n")
+    assert progress.initial_events_end
+    assert informer.last_resource_version == "1"
+    informer.replace(progress.resource_version)
+    informer.process()
+    assert sorted(told(listener)) == [("add", "new6", False), ("gone", "gone1")]
+    assert informer.last_resource_version == "8"
+    watch(informer, "MODIFIED", pod("new", 9))
+    assert told(listener) == [("update", "new6", "new9")]
+
+
+def test_bad_arguments_are_refused(informer: SharedInformer) -> None:
+    with pytest.raises(ValueError, match="reads"):
+        SharedInformer("pods", "v1", "Pod", reads="spec")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="path"):
+        SharedInformer("pods", "v1", "Pod", reads=[""])
+    with pytest.raises(ValueError, match="resync"):
+        informer.add_listener(resync=-1)
+    with pytest.raises(ValueError, match="resync"):
+        SharedInformer("pods", "v1", "Pod", resync=-1)

@@ -1,0 +1,254 @@
+"""Handlers of one informer: when they are told, when they are synced, and how they come and go."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from ctrlhost.cache import (
+    Closed,
+    SharedInformer,
+)
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import WorkQueue
+from tests.support.shared_informers import pod, queued, relist, told, watch
+
+behaviour = pytest.mark.behaviour
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def informer(clock: ManualClock) -> SharedInformer:
+    return SharedInformer("pods", "v1", "Pod", clock=clock)
+
+
+@behaviour("informers/SI1")
+@behaviour("informers/SI2")
+@pytest.mark.parametrize("late", [False, True])
+def test_each_handler_is_resynced_at_its_own_period(clock: ManualClock, late: bool) -> None:
+    """SI2: nobody takes what the handlers are told in the first second."""
+    informer = SharedInformer("pods", "v1", "Pod", clock=clock, resync=1)
+    listeners = [informer.add_listener(resync=period) for period in (0, 2, 3)]
+    relist(informer, pod("a", 1), pod("b", 2))
+
+    def initial() -> None:
+        for listener in listeners:
+            assert sorted(told(listener)) == [("add", "a1", True), ("add", "b2", True)]
+
+    if not late:
+        initial()
+    both = [("update", "a1", "a1"), ("update", "b2", "b2")]
+    expected: dict[int, list[list[Any]]] = {1: [[], [], []], 2: [[], both, []], 3: [[], [], both]}
+    for second, heard in expected.items():
+        clock.advance(1)
+        informer.resync()
+        informer.process()
+        if late and second == 1:
+            initial()
+        assert [sorted(told(listener)) for listener in listeners] == heard, second
+
+
+@behaviour("informers/SI3")
+def test_a_shorter_period_before_the_start_shortens_the_check(clock: ManualClock) -> None:
+    informer = SharedInformer("pods", "v1", "Pod", clock=clock, resync=12 * 3600)
+    periods = [informer.resync_check_period]
+    for period in (0, 60, 55, 5):
+        informer.add_listener(resync=period)
+        periods.append(informer.resync_check_period)
+    assert periods == [12 * 3600, 12 * 3600, 60, 55, 5]
+    informer.begin_list()
+    informer.add_listener(resync=1)
+    assert informer.resync_check_period == 5
+
+
+@behaviour("informers/SI5")
+def test_a_gap_in_the_watch_is_told_to_all_and_the_rest_only_to_resyncing_handlers(clock: ManualClock) -> None:
+    informer = SharedInformer("pods", "v1", "Pod", clock=clock, resync=1)
+    without, resyncing = informer.add_listener(resync=0), informer.add_listener(resync=1)
+    relist(informer, pod("pod1", 1), pod("pod2", 1))
+    clock.advance(1)
+    assert informer.resync()
+    informer.process()
+    told(without)
+    told(resyncing)
+    relist(informer, pod("pod1", 1), pod("pod2", 2), pod("pod3", 3), version=3)
+    changed = [("add", "pod33", False), ("update", "pod21", "pod22")]
+    assert sorted(told(without)) == changed
+    assert sorted(told(resyncing)) == changed
+    clock.advance(1)
+    assert informer.resync()
+    informer.process()
+    assert told(without) == []
+    assert {new for _, _, new in told(resyncing)} == {"pod11", "pod22", "pod33"}
+
+
+@behaviour("informers/SI9")
+@behaviour("informers/SI12")
+def test_handlers_are_counted_and_may_be_removed_twice(informer: SharedInformer) -> None:
+    one, two = informer.add_listener(), informer.enqueue_to(WorkQueue())
+    counts = [informer.handler_count]
+    for handle in (two, one, one, two):
+        informer.remove_handler(handle)
+        counts.append(informer.handler_count)
+    assert counts == [2, 1, 0, 0, 0]
+    with pytest.raises(TypeError, match="handle"):
+        informer.remove_handler("nothing")  # type: ignore[arg-type]
+
+
+@behaviour("informers/SI10")
+def test_a_handle_of_another_informer_changes_nothing() -> None:
+    one, two = (SharedInformer("pods", "v1", "Pod") for _ in range(2))
+    listener = one.add_listener()
+    handle = one.enqueue_to(WorkQueue())
+    two.add_listener()
+    two.remove_handler(listener)
+    two.remove_handler(handle)
+    assert (one.handler_count, two.handler_count) == (2, 1)
+    relist(one, pod("a"))
+    assert told(listener) == [("add", "a1", True)]
+
+
+@behaviour("informers/SI11")
+def test_a_queue_may_be_registered_twice(informer: SharedInformer) -> None:
+    queue = WorkQueue()
+    handles = [informer.enqueue_to(queue), informer.enqueue_to(queue)]
+    assert len(set(handles)) == 2
+    informer.remove_handler(handles[0])
+    relist(informer, pod("a"))
+    assert queued(queue) == [("a", "ns", -100)]
+
+
+@behaviour("informers/SI4")
+@behaviour("informers/SI13")
+def test_handlers_come_and_go_while_events_flow() -> None:
+    informer = SharedInformer("pods", "v1", "Pod")
+    relist(informer, *(pod(f"p{i}") for i in range(20)))
+    failures: list[BaseException] = []
+
+    def churn() -> None:
+        try:
+            while True:
+                listener = informer.add_listener()
+                seen: dict[str, int] = {}
+                batch = listener.next(timeout=5)
+                for kind, _, new, initial in batch:
+                    assert new is not None
+                    if kind == "add":
+                        assert initial
+                        assert new.name not in seen
+                    seen[new.name] = int(new.resource_version)
+                assert len(seen) == 20
+                informer.remove_handler(listener)
+        except Closed as closed:
+            if not informer.stopped:
+                failures.append(closed)
+        except BaseException as error:  # noqa: BLE001 - the test tells of it
+            failures.append(error)
+
+    workers = [threading.Thread(target=churn) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for version in range(2, 3000):
+        watch(informer, "MODIFIED", pod(f"p{version % 20}", version))
+    informer.stop()
+    for worker in workers:
+        worker.join(30)
+    assert failures == []
+
+
+@behaviour("informers/SI14")
+@behaviour("informers/SI15")
+@behaviour("informers/SI16")
+def test_a_stopped_informer_takes_no_handler(informer: SharedInformer) -> None:
+    listener = informer.add_listener()
+    states = [(informer.started, informer.stopped)]
+    relist(informer, pod("a"))
+    states.append((informer.started, informer.stopped))
+    informer.stop()
+    states.append((informer.started, informer.stopped))
+    assert states == [(False, False), (True, False), (True, True)]
+    for add in (informer.add_listener, lambda: informer.enqueue_to(WorkQueue())):
+        with pytest.raises(Closed, match=r"was not added to shared informer because it has stopped already$"):
+            add()
+    informer.remove_handler(listener)
+    with pytest.raises(Closed):
+        listener.next(timeout=5)
+    informer.stop()
+
+
+@behaviour("informers/SI17")
+def test_a_removed_handler_hears_nothing_more(informer: SharedInformer) -> None:
+    listener, queue = informer.add_listener(), WorkQueue()
+    handle = informer.enqueue_to(queue)
+    relist(informer, pod("pod1"))
+    assert told(listener) == [("add", "pod11", True)]
+    assert queued(queue) == [("pod1", "ns", -100)]
+    informer.remove_handler(listener)
+    informer.remove_handler(handle)
+    watch(informer, "ADDED", pod("pod2", 2))
+    assert listener.closed
+    assert listener.pending == 0
+    assert len(queue) == 0
+    with pytest.raises(Closed):
+        listener.next(timeout=0)
+
+
+@behaviour("informers/SI18")
+def test_a_late_handler_is_synced_once_it_handled_what_was_there(informer: SharedInformer) -> None:
+    early = informer.add_listener()
+    relist(informer, pod("pod1"))
+    assert told(early) == [("add", "pod11", True)]
+    assert early.has_synced
+    late = informer.add_listener()
+    assert not late.has_synced
+    (notification,) = late.next(timeout=0)
+    assert notification[0] == "add"
+    assert notification[3]
+    assert not late.has_synced
+    late.done()
+    assert late.has_synced
+    watch(informer, "ADDED", pod("pod2", 2))
+    assert told(early) == told(late) == [("add", "pod22", False)]
+    assert late.has_synced
+
+
+def test_a_handler_is_not_synced_before_the_informer_is(informer: SharedInformer) -> None:
+    listener = informer.add_listener()
+    watch(informer, "ADDED", pod("x"), process=False)
+    assert not listener.has_synced
+    informer.begin_list()
+    informer.feed_list(b'{"items":[')
+    assert not informer.has_synced
+
+
+@behaviour("informers/CT12")
+def test_a_slow_handler_delays_neither_the_informer_nor_others(informer: SharedInformer) -> None:
+    slow, fast = informer.add_listener(), informer.add_listener()
+    relist(informer)
+    watch(informer, "ADDED", pod("a"))
+    assert slow.next(0)
+    for version in range(2, 1002):
+        watch(informer, "MODIFIED", pod("a", version))
+    assert len(told(fast)) == 1001
+    assert slow.pending == 1000
+    assert len(slow.next(0, max_items=10)) == 10
+    assert slow.pending == 990
+    slow.close()
+    assert informer.handler_count == 1
+
+
+def test_a_listener_waits_for_the_next_change(informer: SharedInformer) -> None:
+    relist(informer)
+    listener = informer.add_listener()
+    heard: list[Any] = []
+    thread = threading.Thread(target=lambda: heard.extend(listener.next(timeout=10)))
+    thread.start()
+    watch(informer, "ADDED", pod("a"))
+    thread.join(10)
+    assert [(kind, new.name) for kind, _, new, _ in heard] == [("add", "a")]

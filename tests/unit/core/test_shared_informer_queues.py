@@ -1,0 +1,250 @@
+"""Queues of one informer: which requests a change makes, and which changes make none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from ctrlhost import Request
+from ctrlhost.cache import (
+    Object,
+    Owner,
+    Predicate,
+    SharedInformer,
+)
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import WorkQueue
+from tests.support.shared_informers import pod, queued, relist, watch
+
+behaviour = pytest.mark.behaviour
+
+
+@pytest.fixture
+def informer() -> SharedInformer:
+    return SharedInformer("pods", "v1", "Pod", clock=ManualClock())
+
+
+def test_a_late_queue_is_told_of_what_is_cached_with_low_priority(informer: SharedInformer) -> None:
+    relist(informer, pod("a"), pod("b"))
+    watch(informer, "ADDED", pod("c", 2))
+    queue = WorkQueue()
+    informer.enqueue_to(queue)
+    assert sorted(queued(queue)) == [("a", "ns", -100), ("b", "ns", -100), ("c", "ns", -100)]
+
+
+def test_real_changes_overtake_the_first_list_and_resyncs(informer: SharedInformer) -> None:
+    queue = WorkQueue()
+    informer.enqueue_to(queue, priority=5)
+    relist(informer, pod("a"), pod("b"))
+    watch(informer, "MODIFIED", pod("b", 2))
+    assert queued(queue) == [("b", "ns", 5), ("a", "ns", -100)]
+    assert informer.resync()
+    informer.process()
+    assert sorted(queued(queue)) == [("a", "ns", -100), ("b", "ns", -100)]
+    watch(informer, "MODIFIED", pod("a", 1))
+    assert queued(queue) == [("a", "ns", -100)]
+    watch(informer, "DELETED", pod("a", 9))
+    assert queued(queue) == [("a", "ns", 5)]
+
+
+def owned(name: str, version: int, *owners: dict[str, Any]) -> dict[str, Any]:
+    return pod(name, version, ownerReferences=list(owners))
+
+
+def owner(name: str, kind: str = "Deployment", api_version: str = "apps/v1", *, controller: bool = True) -> Any:
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": controller}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "references", "expected"),
+    [
+        (Owner("apps/v1", "Deployment"), [owner("d")], [("d", "ns")]),
+        (Owner("apps/v1beta2", "Deployment"), [owner("d")], [("d", "ns")]),
+        (Owner("apps/v1", "Deployment"), [owner("d", api_version="extensions/v1beta1")], []),
+        (Owner("apps/v1", "Deployment"), [owner("d", api_version="v1")], []),
+        (Owner("v1", "Node"), [owner("n", "Node", "v1")], [("n", "ns")]),
+        (Owner("v1", "Node", cluster_scoped=True), [owner("n", "Node", "v1")], [("n", "")]),
+        (Owner("apps/v1", "Deployment"), [owner("s", "StatefulSet")], []),
+        (Owner("apps/v1", "Deployment"), [owner("d", controller=False)], []),
+        (
+            Owner("apps/v1", "Deployment", controller=False),
+            [owner("d", controller=False), owner("e")],
+            [("d", "ns"), ("e", "ns")],
+        ),
+        (Owner("apps/v1", "Deployment", controller=False), [owner("d"), owner("d")], [("d", "ns")]),
+        (Owner("apps/v1", "Deployment"), [], []),
+        (Owner("apps/v1", "Deployment"), [{"kind": "Deployment", "apiVersion": "apps/v1", "controller": True}], []),
+    ],
+)
+def test_the_owner_is_found_by_group_and_kind(
+    informer: SharedInformer, mapping: Owner, references: list[Any], expected: list[tuple[str, str]]
+) -> None:
+    queue = WorkQueue()
+    informer.enqueue_to(queue, mapping)
+    relist(informer)
+    watch(informer, "ADDED", owned("p", 1, *references))
+    assert queued(queue) == [(name, namespace, 0) for name, namespace in expected]
+
+
+def test_a_change_of_owner_tells_the_old_one_too(informer: SharedInformer) -> None:
+    queue = WorkQueue()
+    informer.enqueue_to(queue, Owner("apps/v1", "Deployment"))
+    relist(informer, owned("p", 1, owner("old")))
+    queued(queue)
+    watch(informer, "MODIFIED", owned("p", 2, owner("new")))
+    assert queued(queue) == [("old", "ns", 0), ("new", "ns", 0)]
+    watch(informer, "MODIFIED", owned("p", 3, owner("new")))
+    assert queued(queue) == [("new", "ns", 0)]
+    relist(informer)
+    assert queued(queue) == [("new", "ns", 0)]
+
+
+def test_a_map_function_is_asked_for_the_old_and_the_new_object(informer: SharedInformer) -> None:
+    def by_label(obj: Object) -> Iterable[Request]:
+        return [Request(obj.labels["to"], obj.namespace), Request("always")]
+
+    queue = WorkQueue()
+    informer.enqueue_to(queue, by_label)
+    relist(informer)
+    watch(informer, "ADDED", pod("p", 1, labels={"to": "x"}))
+    assert queued(queue) == [("x", "ns", 0), ("always", "", 0)]
+    watch(informer, "MODIFIED", pod("p", 2, labels={"to": "y"}))
+    assert queued(queue) == [("x", "ns", 0), ("always", "", 0), ("y", "ns", 0)]
+    watch(informer, "DELETED", pod("p", 3, labels={"to": "y"}))
+    assert queued(queue) == [("y", "ns", 0), ("always", "", 0)]
+
+
+@pytest.mark.parametrize("result", [LookupError("broken"), ["text"], [7], 7])
+def test_a_map_function_that_fails_is_logged_once_and_the_others_go_on(
+    informer: SharedInformer, caplog: pytest.LogCaptureFixture, result: Any
+) -> None:
+    def broken(_obj: Object) -> Any:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    queue = WorkQueue()
+    informer.enqueue_to(WorkQueue(), broken)
+    informer.enqueue_to(queue)
+    relist(informer, pod("a"), pod("b"))
+    assert {name for name, *_ in queued(queue)} == {"a", "b"}
+    assert len(caplog.records) == 1
+    assert "map function failed for Pod ns/" in caplog.records[0].message
+
+
+@pytest.mark.parametrize("bad", ["owner", 7])
+def test_an_unknown_mapping_is_refused(informer: SharedInformer, bad: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="mapping"):
+        informer.enqueue_to(WorkQueue(), bad)
+
+
+CHANGES = {
+    "nothing": {},
+    "generation": {"generation": 2},
+    "labels": {"labels": {"a": "2"}},
+    "annotations": {"annotations": {"a": "2"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("predicate", "passing"),
+    [
+        (Predicate.generation_changed(), {"generation"}),
+        (Predicate.labels_changed(), {"labels"}),
+        (Predicate.annotations_changed(), {"annotations"}),
+        (Predicate.resource_version_changed(), set(CHANGES)),
+        (Predicate.any_of(Predicate.generation_changed(), Predicate.labels_changed()), {"generation", "labels"}),
+        (Predicate.generation_changed() | Predicate.labels_changed(), {"generation", "labels"}),
+        (Predicate.generation_changed() & Predicate.labels_changed(), set()),
+        (Predicate.all_of(), set(CHANGES)),
+        (Predicate.any_of(), set()),
+        (~Predicate.labels_changed(), {"nothing", "generation", "annotations"}),
+        (Predicate.negate(lambda _old, new: "a" in new.labels), {"nothing", "generation", "annotations"}),
+        (lambda old, new: old is None or new.generation > old.generation, {"generation"}),
+    ],
+)
+def test_predicates_let_through_what_they_say(informer: SharedInformer, predicate: Any, passing: set[str]) -> None:
+    base = {"generation": 1}
+    queue = WorkQueue()
+    for name in CHANGES:
+        watch(informer, "ADDED", pod(name, 1, **base))
+    informer.enqueue_to(queue, predicates=[predicate])
+    queued(queue)
+    for name, change in CHANGES.items():
+        watch(informer, "MODIFIED", pod(name, 2, **{**base, **change}))
+    assert {name for name, *_ in queued(queue)} == passing
+
+
+def test_ready_made_predicates_pass_adds_and_deletes_and_can_be_called() -> None:
+    old, new = Object(pod("a", 1)), Object(pod("a", 2))
+    for predicate in (
+        Predicate.generation_changed(),
+        Predicate.labels_changed(),
+        Predicate.annotations_changed(),
+        Predicate.resource_version_changed(),
+    ):
+        assert predicate(None, new)
+        assert predicate(old, None)
+        assert not (~predicate)(None, new)
+    assert Predicate.resource_version_changed()(old, new)
+    assert not Predicate.resource_version_changed()(old, old)
+    assert not Predicate.labels_changed()(old, new)
+    empty = Object({"metadata": {"name": "a", "labels": {}}})
+    assert not Predicate.labels_changed()(old, empty)
+    turned = Object({"metadata": {"name": "a", "labels": {"x": "1", "y": "2"}}})
+    same = Object({"metadata": {"name": "a", "labels": {"y": "2", "x": "1"}}})
+    assert not Predicate.labels_changed()(turned, same)
+    assert Predicate.labels_changed()(turned, empty)
+
+
+def test_a_predicate_that_fails_lets_the_change_pass(
+    informer: SharedInformer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_old: Object | None, _new: Object | None) -> bool:
+        raise LookupError
+
+    queue = WorkQueue()
+    informer.enqueue_to(queue, predicates=[broken])
+    relist(informer, pod("a"), pod("b"))
+    assert len(queued(queue)) == 2
+    assert len(caplog.records) == 1
+    with pytest.raises(TypeError, match="predicate"):
+        informer.enqueue_to(queue, predicates=[7])  # type: ignore[list-item]
+
+
+def test_a_queue_that_is_not_ours_gets_requests_through_add_many(informer: SharedInformer) -> None:
+    class Queue:
+        def __init__(self) -> None:
+            self.added: list[tuple[list[Request], int | None]] = []
+
+        def add_many(self, keys: list[Request], *, priority: int | None = None) -> None:
+            self.added.append((keys, priority))
+
+    queue = Queue()
+    informer.enqueue_to(queue)
+    relist(informer, pod("a"))
+    watch(informer, "MODIFIED", pod("a", 2))
+    assert queue.added == [([Request("a", "ns")], -100), ([Request("a", "ns")], 0)]
+
+
+def test_a_function_that_comes_back_to_the_informer_that_called_it_is_refused(
+    informer: SharedInformer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would wait for itself; the index and what is cached may be read."""
+    seen: list[Any] = []
+
+    def come_back(_old: Object | None, new: Object | None) -> bool:
+        assert new is not None
+        seen.append(informer.indexer.get_by_key(new.key))
+        informer.add_listener()
+        return False
+
+    queue = WorkQueue()
+    informer.enqueue_to(queue, predicates=[come_back])
+    relist(informer, pod("a"))
+    assert seen == [pod("a")]
+    assert len(queued(queue)) == 1
+    assert "inside its own callback" in caplog.text
+    assert informer.handler_count == 1

@@ -1,0 +1,397 @@
+"""The base of the work queue: order, dedup, re-adds while processed, shutdown, drain."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import ShutDown, WorkQueue
+from tests.support.workqueue_threads import Background, asleep
+
+behaviour = pytest.mark.behaviour
+
+
+def end(work_queue: WorkQueue, how: str) -> None:
+    if how == "drain":
+        assert work_queue.shut_down_with_drain() is True
+    else:
+        work_queue.shut_down()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("shut_down", marks=behaviour("workqueue/Q1")),
+        pytest.param("drain", marks=behaviour("workqueue/Q2")),
+    ],
+)
+def test_many_producers_and_consumers_end_with_the_queue(how: str) -> None:
+    work_queue = WorkQueue()
+    seen: Counter[Any] = Counter()
+    lock = threading.Lock()
+
+    def produce(number: int) -> None:
+        for _ in range(50):
+            work_queue.add(number)
+
+    def consume() -> None:
+        while True:
+            try:
+                key = work_queue.get()
+            except ShutDown:
+                return
+            with lock:
+                seen[key] += 1
+            work_queue.done(key)
+
+    consumers = [Background(consume) for _ in range(10)]
+    for producer in [Background(produce, number) for number in range(50)]:
+        producer.result()
+    end(work_queue, how)
+    work_queue.add("sentinel")
+    for consumer in consumers:
+        consumer.result()
+    assert set(seen) == set(range(50))
+    assert len(work_queue) == 0
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("shut_down", marks=behaviour("workqueue/Q3")),
+        pytest.param("drain", marks=behaviour("workqueue/Q4")),
+    ],
+)
+def test_consumers_that_add_keys_again_end_with_the_queue(how: str) -> None:
+    work_queue = WorkQueue()
+    seen: Counter[Any] = Counter()
+    lock = threading.Lock()
+
+    def consume() -> None:
+        while True:
+            try:
+                key = work_queue.get()
+            except ShutDown:
+                return
+            with lock:
+                seen[key] += 1
+                first = seen[key] == 1
+            if first:
+                work_queue.add(key)
+            work_queue.done(key)
+
+    consumers = [Background(consume) for _ in range(10)]
+    for producer in [Background(work_queue.add, number) for number in range(50)]:
+        producer.result()
+    end(work_queue, how)
+    for consumer in consumers:
+        consumer.result()
+    assert set(seen) == set(range(50))
+    assert max(seen.values()) <= 2
+    assert len(work_queue) == 0
+
+
+@behaviour("workqueue/Q5")
+def test_len_counts_each_queued_key_once() -> None:
+    work_queue = WorkQueue()
+    lengths = []
+    for key in ["foo", "bar", "foo"]:
+        work_queue.add(key)
+        lengths.append(len(work_queue))
+    assert lengths == [1, 2, 2]
+
+
+@behaviour("workqueue/Q6")
+def test_a_key_added_while_it_is_processed_is_handed_out_once_more() -> None:
+    work_queue = WorkQueue()
+    work_queue.add("foo")
+    assert work_queue.get() == "foo"
+    work_queue.add("foo")
+    assert len(work_queue) == 0
+    work_queue.done("foo")
+    assert work_queue.get() == "foo"
+    work_queue.done("foo")
+    assert len(work_queue) == 0
+
+
+@behaviour("workqueue/Q7")
+def test_adds_before_a_run_collapse_into_it() -> None:
+    work_queue = WorkQueue()
+    work_queue.add("bar")
+    work_queue.add("bar")
+    assert work_queue.get() == "bar"
+    work_queue.done("bar")
+    assert len(work_queue) == 0
+
+
+@behaviour("workqueue/Q8")
+def test_a_key_added_again_waits_for_its_run_to_end() -> None:
+    clock = ManualClock()
+    work_queue = WorkQueue(clock=clock)
+    work_queue.add("foo")
+    work_queue.get()
+    work_queue.add("foo")
+    work_queue.add("foo")
+    getter = Background(work_queue.get)
+    asleep(clock)
+    assert getter.waits
+    work_queue.done("foo")
+    assert getter.result() == "foo"
+    work_queue.done("foo")
+    assert len(work_queue) == 0
+
+
+def two_taken() -> tuple[WorkQueue, ManualClock]:
+    clock = ManualClock()
+    work_queue = WorkQueue(clock=clock)
+    work_queue.add_many(["foo", "bar"])
+    assert work_queue.get_batch(2) == ["foo", "bar"]
+    return work_queue, clock
+
+
+@behaviour("workqueue/Q9")
+def test_a_drain_waits_for_the_keys_that_are_processed() -> None:
+    work_queue, clock = two_taken()
+    drain = Background(work_queue.shut_down_with_drain)
+    asleep(clock)
+    with pytest.raises(ShutDown):
+        work_queue.get()
+    work_queue.done("foo")
+    asleep(clock)
+    assert drain.waits
+    work_queue.done("bar")
+    assert drain.result() is True
+
+
+@behaviour("workqueue/Q10")
+def test_shut_down_does_not_wait_for_the_keys_that_are_processed() -> None:
+    work_queue, _ = two_taken()
+    work_queue.shut_down()
+    assert work_queue.shutting_down
+
+
+@behaviour("workqueue/Q11")
+@behaviour("workqueue/X6")
+def test_shut_down_ends_a_drain_that_would_wait_for_ever() -> None:
+    work_queue, clock = two_taken()
+    work_queue.shut_down()
+    drain = Background(work_queue.shut_down_with_drain)
+    asleep(clock)
+    with pytest.raises(ShutDown):
+        work_queue.get()
+    work_queue.shut_down()
+    assert drain.result() is False
+
+
+@behaviour("workqueue/Q12")
+def test_a_getter_waits_during_a_drain_while_a_key_will_come_back() -> None:
+    # As decided: upstream's getter gives up here, and finds the key only if it asks again.
+    clock = ManualClock()
+    work_queue = WorkQueue(clock=clock)
+    work_queue.add("foo")
+    work_queue.get()
+    work_queue.add("foo")
+    drain = Background(work_queue.shut_down_with_drain)
+    asleep(clock)
+    getters = [Background(work_queue.get), Background(work_queue.get)]
+    asleep(clock, 3)
+    work_queue.done("foo")
+    answers = []
+    for getter in getters:
+        try:
+            answers.append(getter.result())
+        except ShutDown:
+            answers.append("shut down")
+    assert sorted(answers) == ["foo", "shut down"]
+    assert drain.waits
+    work_queue.done("foo")
+    assert drain.result() is True
+    with pytest.raises(ShutDown):
+        work_queue.get()
+
+
+@behaviour("workqueue/Q14")
+def test_a_hundred_keys_pass_through_in_order() -> None:
+    work_queue = WorkQueue()
+    work_queue.add_many(range(100))
+    passed = []
+    for _ in range(100):
+        passed.append(work_queue.get())
+        work_queue.done(passed[-1])
+    assert passed == list(range(100))
+
+
+@behaviour("workqueue/X1")
+def test_done_of_an_unknown_key_changes_nothing() -> None:
+    work_queue = WorkQueue()
+    work_queue.done("nobody")
+    work_queue.done("nobody")
+    assert len(work_queue) == 0
+    work_queue.add("nobody")
+    assert work_queue.get_nowait() == "nobody"
+
+
+@behaviour("workqueue/X2")
+def test_done_of_a_queued_key_does_not_queue_it_twice() -> None:
+    work_queue = WorkQueue()
+    work_queue.add("foo")
+    work_queue.done("foo")
+    assert len(work_queue) == 1
+    assert work_queue.get_nowait() == "foo"
+    with pytest.raises(queue.Empty):
+        work_queue.get_nowait()
+
+
+@behaviour("workqueue/X3")
+def test_two_drains_both_return() -> None:
+    work_queue, clock = two_taken()
+    drains = [Background(work_queue.shut_down_with_drain) for _ in range(2)]
+    asleep(clock, 2)
+    work_queue.done_many(["foo", "bar"])
+    assert [drain.result() for drain in drains] == [True, True]
+
+
+@behaviour("workqueue/X4")
+def test_a_drain_waits_for_keys_that_nobody_took_yet() -> None:
+    clock = ManualClock()
+    work_queue = WorkQueue(clock=clock)
+    work_queue.add_many(["foo", "bar"])
+    drain = Background(work_queue.shut_down_with_drain)
+    asleep(clock)
+    assert work_queue.get() == "foo"
+    work_queue.done("foo")
+    asleep(clock)
+    assert drain.waits
+    assert work_queue.get() == "bar"
+    work_queue.done("bar")
+    assert drain.result() is True
+
+
+@behaviour("workqueue/X5")
+def test_a_drain_ends_at_its_timeout_and_a_snapshot_lists_what_is_left() -> None:
+    work_queue, clock = two_taken()
+    work_queue.done("bar")
+    drain = Background(work_queue.shut_down_with_drain, 30)
+    asleep(clock)
+    clock.advance(29)
+    asleep(clock)
+    assert drain.waits
+    clock.advance(1)
+    assert drain.result() is False
+    assert [held.key for held in work_queue.snapshot().processing] == ["foo"]
+
+
+@behaviour("workqueue/X16")
+def test_a_getter_that_times_out_takes_neither_a_key_nor_a_wake_up() -> None:
+    for _ in range(200):
+        clock = ManualClock()
+        work_queue = WorkQueue(clock=clock)
+        timed, patient = Background(work_queue.get, 1), Background(work_queue.get)
+        asleep(clock, 2)
+        stepper = Background(clock.advance, 1)
+        work_queue.add("foo")
+        stepper.result()
+        try:
+            first = timed.result()
+        except queue.Empty:
+            first = None
+        if first is not None:
+            work_queue.add("bar")
+        assert patient.result() == ("bar" if first else "foo")
+
+
+@behaviour("workqueue/X18")
+def test_a_reader_gets_five_words_in_order_and_then_hears_that_there_are_no_more() -> None:
+    clock = ManualClock()
+    work_queue = WorkQueue(clock=clock)
+    words = ["this", "is", "a", "complete", "sentence"]
+    read: list[str] = []
+
+    def write() -> None:
+        clock.wait(threading.Event(), 1)
+        for word in words:
+            work_queue.add(word)
+        work_queue.shut_down()
+
+    def reader() -> str:
+        clock.wait(threading.Event(), 3)
+        while True:
+            try:
+                word = work_queue.get()
+            except ShutDown:
+                return "no more"
+            read.append(word)
+            work_queue.done(word)
+
+    threads = [Background(write), Background(reader)]
+    asleep(clock, 2)
+    clock.advance(1)
+    threads[0].result()
+    clock.advance(2)
+    assert threads[1].result() == "no more"
+    assert read == words
+
+
+def test_a_key_handed_out_after_shut_down_can_still_come_back() -> None:
+    work_queue = WorkQueue()
+    work_queue.add("foo")
+    work_queue.shut_down()
+    work_queue.add("late")
+    assert work_queue.get() == "foo"
+    work_queue.add("foo")
+    work_queue.done("foo")
+    with pytest.raises(ShutDown):
+        work_queue.get()
+
+
+def test_a_hot_key_goes_to_the_end_of_the_line() -> None:
+    work_queue = WorkQueue()
+    work_queue.add("hot")
+    work_queue.get()
+    work_queue.add_many(["hot", "a", "b"])
+    work_queue.done("hot")
+    assert work_queue.get_batch(5) == ["a", "b", "hot"]
+
+
+def test_batches_take_what_is_there() -> None:
+    work_queue = WorkQueue()
+    work_queue.add_many(["a", "b", "c", "a"])
+    assert work_queue.get_batch(2) == ["a", "b"]
+    assert work_queue.get_batch(10) == ["c"]
+    with pytest.raises(queue.Empty):
+        work_queue.get_batch(1, timeout=0)
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="max_items must be at least 1"):
+            work_queue.get_batch(wrong)
+    work_queue.done_many(["a", "b", "c"])
+    assert work_queue.snapshot().processing == []
+    work_queue.shut_down()
+    with pytest.raises(ShutDown):
+        work_queue.get_batch(1)
+
+
+def test_a_batch_waits_only_when_there_is_nothing() -> None:
+    clock = ManualClock()
+    work_queue = WorkQueue(clock=clock)
+    batch = Background(work_queue.get_batch, 10)
+    asleep(clock)
+    work_queue.add("a")
+    assert batch.result() == ["a"]
+
+
+def test_timeouts_run_on_the_queues_clock() -> None:
+    clock = ManualClock()
+    work_queue = WorkQueue(clock=clock)
+    getter = Background(work_queue.get, 5)
+    asleep(clock)
+    clock.advance(4.5)
+    asleep(clock)
+    assert getter.waits
+    clock.advance(0.5)
+    with pytest.raises(queue.Empty):
+        getter.result()

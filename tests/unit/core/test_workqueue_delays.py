@@ -1,0 +1,363 @@
+"""Adding after a delay, and after the rate limiter's delay."""
+
+from __future__ import annotations
+
+import math
+import queue
+import random
+import threading
+
+import pytest
+
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import BucketRateLimiter, ItemExponentialFailureRateLimiter, ShutDown, WorkQueue
+from tests.support.counted_queues import counted
+from tests.support.workqueue_threads import Background, asleep
+
+behaviour = pytest.mark.behaviour
+
+
+@pytest.fixture
+def work_queue(clock: ManualClock) -> WorkQueue:
+    return WorkQueue(clock=clock)
+
+
+def run(work_queue: WorkQueue) -> list[object]:
+    """Process all that is queued."""
+    keys = []
+    while len(work_queue):
+        keys.append(work_queue.get_nowait())
+        work_queue.done(keys[-1])
+    return keys
+
+
+@behaviour("workqueue/DL1")
+@behaviour("workqueue/DL2")
+@behaviour("workqueue/DL3")
+def test_a_delayed_key_comes_into_line_once_when_it_is_due(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("foo", 0.05)
+    assert len(work_queue) == 0
+    clock.advance(0.06)
+    assert len(work_queue) == 1
+    assert run(work_queue) == ["foo"]
+    clock.advance(10)
+    assert len(work_queue) == 0
+
+
+@pytest.mark.parametrize(
+    ("second", "due"),
+    [
+        pytest.param(0.07, 0.05, marks=behaviour("workqueue/DL4")),
+        pytest.param(0.03, 0.03, marks=behaviour("workqueue/DL5")),
+    ],
+)
+def test_of_two_delayed_adds_the_earlier_one_stays(
+    clock: ManualClock, work_queue: WorkQueue, second: float, due: float
+) -> None:
+    work_queue.add_after("foo", 0.05)
+    work_queue.add_after("foo", second)
+    clock.advance(due - 0.001)
+    assert len(work_queue) == 0
+    clock.advance(0.011)
+    assert run(work_queue) == ["foo"]
+    clock.advance(1)
+    assert len(work_queue) == 0
+
+
+@behaviour("workqueue/DL6")
+def test_keys_come_when_each_is_due(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("foo", 1)
+    work_queue.add_after("bar", 0.05)
+    clock.advance(0.06)
+    assert run(work_queue) == ["bar"]
+    work_queue.add_after("baz", 2)
+    clock.advance(1)
+    assert run(work_queue) == ["foo"]
+    clock.advance(2)
+    assert run(work_queue) == ["baz"]
+
+
+@behaviour("workqueue/DL7")
+def test_keys_due_in_one_step_come_in_the_order_of_their_deadlines(clock: ManualClock, work_queue: WorkQueue) -> None:
+    for key, delay in [("foo", 1), ("bar", 0.5), ("baz", 0.25)]:
+        work_queue.add_after(key, delay)
+    clock.advance(2)
+    assert len(work_queue) == 3
+    assert run(work_queue) == ["baz", "bar", "foo"]
+
+
+@behaviour("workqueue/DL8")
+def test_many_delayed_keys_all_come_in_order(clock: ManualClock, work_queue: WorkQueue) -> None:
+    random_ = random.Random(8)
+    delays = {number: random_.uniform(0.001, 600) for number in range(2000)}
+    for number, delay in delays.items():
+        work_queue.add_after(number, delay)
+    clock.advance(660)
+    assert run(work_queue) == sorted(delays, key=lambda number: round(delays[number] * 1e9))
+
+
+def test_equal_deadlines_come_first_inserted_first_and_a_moved_one_keeps_its_number(
+    clock: ManualClock, work_queue: WorkQueue
+) -> None:
+    work_queue.add_after("a", 5)
+    for key in ["b", "c", "d"]:
+        work_queue.add_after(key, 1)
+    work_queue.add_after("a", 1)
+    clock.advance(1)
+    assert run(work_queue) == ["a", "b", "c", "d"]
+
+
+@behaviour("workqueue/X8")
+def test_an_immediate_add_and_a_delayed_one_are_two_runs(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("foo", 600)
+    work_queue.add("foo")
+    assert run(work_queue) == ["foo"]
+    clock.advance(600)
+    assert run(work_queue) == ["foo"]
+
+
+def test_a_delayed_key_that_is_due_while_it_is_processed_runs_again(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("foo", 1)
+    work_queue.add("foo")
+    assert work_queue.get() == "foo"
+    clock.advance(1)
+    assert len(work_queue) == 0
+    work_queue.done("foo")
+    assert run(work_queue) == ["foo"]
+
+
+def test_a_delayed_key_that_is_due_while_it_is_queued_runs_once(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("foo", 1, priority=3)
+    work_queue.add("foo")
+    clock.advance(1)
+    assert work_queue.get_with_priority() == ("foo", 3)
+    work_queue.done("foo")
+    assert len(work_queue) == 0
+
+
+@behaviour("workqueue/X9")
+def test_a_steady_stream_of_delayed_adds_holds_nothing_back(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("due", 0.5)
+    for number in range(2000):
+        work_queue.add_after(number, 60)
+        clock.advance(0.001)
+    assert run(work_queue) == ["due"]
+
+
+@behaviour("workqueue/X7")
+def test_a_drain_drops_what_is_not_due_and_keeps_what_is(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("due", 1)
+    work_queue.add_after("later", 60)
+    getter = Background(work_queue.get)
+    asleep(clock)
+    clock.advance(1)
+    assert getter.result() == "due"
+    drain = Background(work_queue.shut_down_with_drain)
+    asleep(clock)
+    work_queue.done("due")
+    assert drain.result() is True
+    assert work_queue.snapshot() == ([], [], [])
+    clock.advance(60)
+    with pytest.raises(ShutDown):
+        work_queue.get()
+
+
+def test_what_is_due_at_shutdown_is_handed_out(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("due", 1)
+    work_queue.add_after("later", 60)
+    clock.advance(1)
+    work_queue.shut_down()
+    work_queue.add_after("ignored", 1)
+    assert work_queue.get() == "due"
+    with pytest.raises(ShutDown):
+        work_queue.get()
+
+
+@pytest.mark.parametrize("delay", [0, -1, -0.0, -math.inf])
+def test_no_delay_is_now(work_queue: WorkQueue, delay: float) -> None:
+    work_queue.add_after("foo", delay)
+    assert run(work_queue) == ["foo"]
+
+
+@pytest.mark.parametrize("delay", [math.inf, 1e300])
+def test_an_endless_delay_is_never_and_is_not_kept(clock: ManualClock, work_queue: WorkQueue, delay: float) -> None:
+    work_queue.add_after("foo", delay)
+    assert work_queue.snapshot() == ([], [], [])
+    clock.advance(1e9)
+    assert len(work_queue) == 0
+
+
+def test_a_delay_of_many_years_is_kept(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("foo", 10**9)
+    clock.advance(10**9 - 1)
+    assert len(work_queue) == 0
+    clock.advance(1)
+    assert run(work_queue) == ["foo"]
+
+
+@pytest.mark.parametrize(("delay", "error"), [(math.nan, ValueError), ("1", TypeError), (True, TypeError)])
+def test_a_delay_that_is_no_number_of_seconds_is_refused(work_queue: WorkQueue, delay: object, error: type) -> None:
+    with pytest.raises(error):
+        work_queue.add_after("foo", delay)  # type: ignore[arg-type]
+    assert work_queue.snapshot() == ([], [], [])
+
+
+@pytest.mark.parametrize("timeout", [math.nan, -1, -0.001])
+def test_a_timeout_that_is_no_span_of_time_is_refused(work_queue: WorkQueue, timeout: float) -> None:
+    for wait in (work_queue.get, work_queue.get_with_priority, work_queue.shut_down_with_drain):
+        with pytest.raises(ValueError, match="timeout must not be negative or NaN"):
+            wait(timeout)
+    assert not work_queue.shutting_down
+
+
+def test_of_two_delayed_adds_the_higher_priority_stays(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("foo", 2, priority=7)
+    work_queue.add_after("foo", 1, priority=3)
+    clock.advance(1)
+    assert work_queue.get_with_priority() == ("foo", 7)
+
+
+# Rate-limited adds
+
+
+def exponential(clock: ManualClock, base: float = 0.001, highest: float = 1.0) -> WorkQueue:
+    return WorkQueue(clock=clock, rate_limiter=ItemExponentialFailureRateLimiter(base, highest))
+
+
+def back_off(work_queue: WorkQueue, clock: ManualClock, key: str) -> float:
+    """Fail once and say how long the key has to wait; the wait is over afterwards, and the key processed."""
+    work_queue.add_rate_limited(key)
+    (delayed,) = work_queue.snapshot().delayed
+    assert (delayed.key, delayed.back_off) == (key, True)
+    clock.advance(delayed.due_in)
+    assert run(work_queue) == [key]
+    return delayed.due_in
+
+
+@behaviour("workqueue/RQ1")
+@behaviour("workqueue/RQ2")
+@behaviour("workqueue/RQ3")
+def test_each_failure_of_a_key_doubles_its_wait(clock: ManualClock) -> None:
+    # As decided: the clock is moved past each delay, since a call in between changes nothing.
+    work_queue = exponential(clock)
+    assert [back_off(work_queue, clock, "one") for _ in range(2)] == [0.001, 0.002]
+    assert work_queue.num_requeues("one") == 2
+    assert [back_off(work_queue, clock, "two") for _ in range(2)] == [0.001, 0.002]
+    work_queue.forget("one")
+    assert work_queue.num_requeues("one") == 0
+    assert back_off(work_queue, clock, "one") == 0.001
+
+
+def test_a_failure_during_a_back_off_changes_nothing(clock: ManualClock) -> None:
+    work_queue = exponential(clock)
+    work_queue.add_rate_limited("one")
+    for _ in range(10):
+        work_queue.add_rate_limited("one", priority=9)
+    assert work_queue.num_requeues("one") == 1
+    clock.advance(0.001)
+    assert work_queue.get_with_priority() == ("one", 0)
+
+
+@behaviour("workqueue/X10")
+def test_a_merged_failure_takes_no_token(clock: ManualClock) -> None:
+    limiter = BucketRateLimiter(1, 2)
+    work_queue = WorkQueue(clock=clock, rate_limiter=limiter)
+    work_queue.add_rate_limited("a")
+    assert run(work_queue) == ["a"]
+    work_queue.add_rate_limited("b")
+    assert run(work_queue) == ["b"]
+    for _ in range(10):
+        work_queue.add_rate_limited("c")
+    assert limiter.when("d") == 2.0
+
+
+@behaviour("workqueue/X11")
+def test_after_shutdown_no_failure_is_counted(clock: ManualClock) -> None:
+    limiter = BucketRateLimiter(1, 1, clock)
+    for rate_limiter in (limiter, ItemExponentialFailureRateLimiter(0.001, 1)):
+        work_queue = WorkQueue(clock=clock, rate_limiter=rate_limiter)
+        work_queue.shut_down()
+        work_queue.add_rate_limited("foo")
+        assert work_queue.num_requeues("foo") == 0
+    assert limiter.when("bar") == 0.0
+
+
+def test_a_back_off_and_a_delay_of_ones_own_keep_the_earlier_deadline(clock: ManualClock) -> None:
+    work_queue = exponential(clock, base=10, highest=100)
+    work_queue.add_after("foo", 5)
+    work_queue.add_rate_limited("foo")
+    assert work_queue.num_requeues("foo") == 1
+    clock.advance(5)
+    assert run(work_queue) == ["foo"]
+    clock.advance(100)
+    assert len(work_queue) == 0
+
+
+@behaviour("workqueue/P27")
+def test_a_key_that_failed_before_waits_longer_than_a_new_one(clock: ManualClock) -> None:
+    work_queue = WorkQueue("P27", clock=clock)
+    for _ in range(7):
+        back_off(work_queue, clock, "bar")
+    before = counted(work_queue)
+    work_queue.add_rate_limited("foo")
+    work_queue.add_rate_limited("bar")
+    assert len(work_queue) == 0
+    assert [delayed.due_in for delayed in work_queue.snapshot().delayed] == [0.005, 0.64]
+    clock.advance(0.005)
+    assert run(work_queue) == ["foo"]
+    clock.advance(0.635)
+    assert run(work_queue) == ["bar"]
+    after = counted(work_queue)
+    assert {name: after[name] - before[name] for name in ("adds", "retries")} == {"adds": 2, "retries": 2}
+
+
+def test_getters_that_wait_are_served_as_keys_become_due(clock: ManualClock, work_queue: WorkQueue) -> None:
+    getters = [Background(work_queue.get) for _ in range(3)]
+    asleep(clock, 3)
+    for number in range(3):
+        work_queue.add_after(number, 3 - number)
+    answers = []
+    for _ in range(3):
+        clock.advance(1)
+        pause = threading.Event()
+        while (ended := [getter for getter in getters if not getter.waits]) == []:
+            pause.wait(0.001)
+        for getter in ended:
+            getters.remove(getter)
+            answers.append(getter.result())
+    assert answers == [2, 1, 0]
+
+
+def test_delays_run_on_the_machines_clock_too() -> None:
+    work_queue = WorkQueue()
+    work_queue.add_after("second", 0.02)
+    work_queue.add_after("first", 0.01)
+    assert [work_queue.get(timeout=20), work_queue.get(timeout=20)] == ["first", "second"]
+    with pytest.raises(queue.Empty):
+        work_queue.get(timeout=0.01)
+
+
+def test_when_the_getter_that_minds_the_time_leaves_another_one_takes_over() -> None:
+    work_queue = WorkQueue()
+    hasty = [Background(work_queue.get, 0.01) for _ in range(2)]
+    work_queue.add_after("foo", 0.5)
+    getters = [*hasty, Background(work_queue.get)]
+    answers = []
+    for getter in getters:
+        try:
+            answers.append(getter.result())
+        except queue.Empty:
+            answers.append(None)
+        else:
+            # Whoever was late enough to get it leaves one for the next.
+            work_queue.add("again")
+    assert answers[-1] is not None
+
+
+def test_a_new_earlier_deadline_wakes_the_getter_that_minds_the_time() -> None:
+    work_queue = WorkQueue()
+    work_queue.add_after("late", 3600)
+    getters = [Background(work_queue.get) for _ in range(2)]
+    work_queue.add_after("soon", 0.02)
+    work_queue.add_after("sooner", 0.01)
+    assert {getter.result() for getter in getters} == {"soon", "sooner"}

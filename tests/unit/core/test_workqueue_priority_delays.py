@@ -1,0 +1,181 @@
+"""Priorities of keys that wait for their time, and of getters that wait for keys."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import ShutDown, WorkQueue
+from tests.support.counted_queues import counted, run
+from tests.support.workqueue_threads import Background, asleep
+
+behaviour = pytest.mark.behaviour
+EXPECTED_ORDER = [10, 5, 0, -5, -10]
+
+
+@pytest.mark.parametrize("delay", [-1, 0, 1])
+@behaviour("workqueue/P18")
+def test_keys_come_by_priority_and_in_order_within_one(clock: ManualClock, work_queue: WorkQueue, delay: float) -> None:
+    for number in range(1000):
+        for priority in (0, 10, -10, 5, -5):
+            work_queue.add_after((priority, number), delay, priority=priority)
+    clock.advance(1)
+    taken = work_queue.get_batch(5000)
+    assert taken == [(priority, number) for priority in EXPECTED_ORDER for number in range(1000)]
+    numbers = counted(work_queue)
+    # As decided: a retry is counted whatever the delay.
+    assert (set(numbers["depth"].values()), numbers["adds"], numbers["retries"]) == ({0}, 5000, 5000)
+
+
+@behaviour("workqueue/P19")
+def test_a_getter_that_waits_gets_a_key_when_it_is_due(clock: ManualClock, work_queue: WorkQueue) -> None:
+    getter = Background(work_queue.get)
+    asleep(clock)
+    work_queue.add_after("foo", 1)
+    asleep(clock)
+    assert getter.waits
+    clock.advance(1)
+    assert getter.result() == "foo"
+    assert counted(work_queue) == {"depth": {0: 0}, "adds": 1, "retries": 1}
+
+
+@behaviour("workqueue/P20")
+def test_a_key_that_became_due_goes_before_lower_ones_that_were_there(clock: ManualClock) -> None:
+    work_queue = WorkQueue("P20", clock=clock)
+    work_queue.add("foo", priority=-100)
+    work_queue.add_after("prio", 1, priority=0)
+    clock.advance(1)
+    assert work_queue.get_with_priority() == ("prio", 0)
+    assert counted(work_queue) == {"depth": {-100: 1, 0: 0}, "adds": 2, "retries": 1}
+
+
+@pytest.mark.parametrize(
+    "delayed_first",
+    [
+        pytest.param(False, marks=behaviour("workqueue/P21")),
+        pytest.param(True, marks=behaviour("workqueue/P22")),
+    ],
+)
+def test_a_getter_that_waits_is_served_at_once(clock: ManualClock, work_queue: WorkQueue, delayed_first: bool) -> None:
+    getter = Background(work_queue.get)
+    asleep(clock)
+    if delayed_first:
+        work_queue.add_after("foo", 60)
+        asleep(clock)
+        assert getter.waits
+    work_queue.add("foo")
+    assert getter.result() == "foo"
+    assert counted(work_queue) == {"depth": {0: 0}, "adds": 1, "retries": int(delayed_first)}
+
+
+@behaviour("workqueue/P23")
+def test_a_getter_that_waits_gets_the_key_that_is_due_first(clock: ManualClock, work_queue: WorkQueue) -> None:
+    getter = Background(work_queue.get)
+    asleep(clock)
+    work_queue.add_after("foo", 1)
+    work_queue.add_after("bar", 0.2)
+    clock.advance(1)
+    assert getter.result() == "bar"
+    assert work_queue.get() == "foo"
+    assert counted(work_queue)["adds"] == 2
+
+
+@behaviour("workqueue/P24")
+def test_shut_down_ends_the_wait_of_a_getter(clock: ManualClock, work_queue: WorkQueue) -> None:
+    getters = [Background(work_queue.get_with_priority) for _ in range(3)]
+    asleep(clock, 3)
+    work_queue.shut_down()
+    for getter in getters:
+        with pytest.raises(ShutDown):
+            getter.result()
+
+
+@behaviour("workqueue/P25")
+def test_delayed_and_immediate_keys_add_up_round_after_round(clock: ManualClock, work_queue: WorkQueue) -> None:
+    for _ in range(2):
+        for key in ["foo", "bar"]:
+            work_queue.add_after(key, 0.5)
+        work_queue.add_many(["baz", "bal"])
+        assert (len(work_queue), counted(work_queue)["depth"]) == (2, {0: 2})
+        clock.advance(1)
+        assert (len(work_queue), counted(work_queue)["depth"]) == (4, {0: 4})
+        assert [key for key, _ in run(work_queue)] == ["baz", "bal", "foo", "bar"]
+        assert (len(work_queue), counted(work_queue)["depth"]) == (0, {0: 0})
+
+
+@behaviour("workqueue/P26")
+def test_a_due_key_that_is_added_is_counted_once(clock: ManualClock, work_queue: WorkQueue) -> None:
+    work_queue.add_after("foo", 0.05)
+    clock.advance(0.05)
+    assert (len(work_queue), counted(work_queue)["depth"]) == (1, {0: 1})
+    work_queue.add("foo")
+    assert (len(work_queue), counted(work_queue)["depth"]) == (1, {0: 1})
+    assert work_queue.get() == "foo"
+    assert (len(work_queue), counted(work_queue)["depth"]) == (0, {0: 0})
+
+
+@behaviour("workqueue/P28")
+def test_shut_down_in_the_middle_of_everything_stops_everybody() -> None:
+    for seed in range(10):
+        work_queue = WorkQueue()
+        started = threading.Barrier(21)
+
+        def loop(seed: int, work_queue: WorkQueue = work_queue, started: threading.Barrier = started) -> None:
+            random_ = random.Random(seed)
+            started.wait()
+            while True:
+                try:
+                    work_queue.add(random_.randrange(50), priority=random_.randrange(10))
+                    work_queue.done(work_queue.get())
+                except ShutDown:
+                    return
+
+        threads = [Background(loop, 20 * seed + number) for number in range(20)]
+        started.wait()
+        work_queue.shut_down()
+        for thread in threads:
+            thread.result()
+
+
+@behaviour("workqueue/P33")
+def test_numbers_are_exact_under_threads(request: pytest.FixtureRequest) -> None:
+    work_queue = WorkQueue(request.node.name)
+    threads = [Background(work_queue.add, number) for number in range(200)]
+    for thread in threads:
+        thread.result()
+    assert counted(work_queue) == {"depth": {0: 200}, "adds": 200, "retries": 0}
+
+
+@behaviour("workqueue/P34")
+def test_a_queue_with_very_many_keys_and_busy_workers_still_takes_adds() -> None:
+    work_queue = WorkQueue()
+    work_queue.add_many(range(100_000))
+    assert len(work_queue.get_batch(1000)) == 1000
+    for number in range(1000):
+        work_queue.add(-1 - number, priority=1)
+    assert len(work_queue) == 100_000
+    assert work_queue.get() == -1
+
+
+@behaviour("workqueue/X12")
+def test_a_key_that_waited_does_not_overtake_those_that_were_queued(clock: ManualClock) -> None:
+    work_queue = WorkQueue(clock=clock)
+    work_queue.add_after("foo", 3600)
+    work_queue.add_many(["a", "b"])
+    work_queue.add("foo")
+    assert work_queue.get_batch(3) == ["a", "b", "foo"]
+
+
+@behaviour("workqueue/X13")
+def test_a_second_shut_down_is_harmless() -> None:
+    work_queue = WorkQueue()
+    work_queue.add("foo", priority=3)
+    work_queue.shut_down()
+    work_queue.shut_down()
+    assert work_queue.get_with_priority() == ("foo", 3)
+    work_queue.done("foo")
+    assert work_queue.shut_down_with_drain() is True
+    work_queue.shut_down()

@@ -1,0 +1,270 @@
+"""Events on their way to the server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ctrlhost import Client, ConfigError, TransportError
+from ctrlhost.client import Response
+from ctrlhost.events.recorder import EventRecorder, PluginEvents
+from ctrlhost.events.sink import QUEUE_LENGTH, TRIES
+from ctrlhost.testing import ManualClock
+from tests.support.stub_api_server import Answer, Asked, Body, Computed, Drop, Failure, Hang, Json, StubApiServer
+from tests.support.waiting import eventually
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "namespace": "default", "uid": "u1", "resourceVersion": "7"},
+}
+
+
+@pytest.fixture
+def server() -> Iterator[StubApiServer]:
+    with StubApiServer() as server:
+        yield server
+
+
+class Recorded:
+    """A recorder that writes to the stub."""
+
+    def __init__(self, server: StubApiServer, clock: ManualClock) -> None:
+        self.server, self.clock = server, clock
+        self.client = Client(server.url)
+        self.recorder = EventRecorder(self.client, clock, host="here")
+        self.events = PluginEvents(self.recorder, "demo")
+        self.recorder.start()
+
+    def idle(self) -> bool:
+        return self.recorder.idle()
+
+    def writes(self) -> list[Asked]:
+        return [asked for asked in self.server.requests if asked.method != "GET"]
+
+
+@pytest.fixture
+def recorded(server: StubApiServer, manual_clock: ManualClock) -> Iterator[Recorded]:
+    recorded = Recorded(server, manual_clock)
+    yield recorded
+    recorded.recorder.stop(5)
+    recorded.client.close()
+
+
+def echo(asked: Asked) -> Answer:
+    return Json(asked.json(), 201)
+
+
+def test_an_event_is_written_as_the_api_wants_it(recorded: Recorded, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, Computed(echo))
+    recorded.events.warning(POD, "NoNode", "no node has room", action="Schedule", related=POD)
+    eventually(lambda: recorded.writes() and recorded.idle())
+    event = recorded.writes()[0].json()
+    regarding = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "web",
+        "uid": "u1",
+        "resourceVersion": "7",
+    }
+    assert event["metadata"].pop("name").startswith("web.")
+    assert event == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "type": "Warning",
+        "reason": "NoNode",
+        "action": "Schedule",
+        "note": "no node has room",
+        "reportingController": "demo",
+        "reportingInstance": "demo-here",
+        "regarding": regarding,
+        "related": regarding,
+    }
+
+
+@pytest.mark.behaviour("informers/EV8")
+def test_the_second_like_event_patches_the_first_with_a_series(recorded: Recorded, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, Computed(echo))
+    recorded.events.normal(POD, "Synced", "done")
+    eventually(lambda: recorded.writes() and recorded.idle())
+    name = recorded.writes()[0].json()["metadata"]["name"]
+    server.on("PATCH", f"{EVENTS}/{name}", Json({"kind": "Event", "metadata": {"name": name}}))
+    recorded.clock.advance(1.5)
+    for _ in range(3):
+        recorded.events.normal(POD, "Synced", "done")
+    recorded.events.normal(POD, "Other", "done")
+    eventually(lambda: len(recorded.writes()) == 3 and recorded.idle())
+    patch = recorded.writes()[1]
+    assert patch.headers["content-type"] == "application/merge-patch+json"
+    assert patch.json() == {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.500000Z"}}
+    assert recorded.writes()[2].json()["reason"] == "Other"
+
+
+@pytest.mark.behaviour("informers/EV5")
+def test_a_series_whose_event_is_gone_becomes_a_new_event(recorded: Recorded, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, Computed(echo))
+    recorded.events.normal(POD, "Synced", "done")
+    eventually(lambda: recorded.writes() and recorded.idle())
+    recorded.events.normal(POD, "Synced", "done")
+    eventually(lambda: len(recorded.writes()) == 3 and recorded.idle())
+    assert [asked.method for asked in recorded.writes()] == ["POST", "PATCH", "POST"]
+    again = recorded.writes()[2].json()
+    assert again["series"]["count"] == 2
+    assert "resourceVersion" not in again["metadata"]
+
+
+@pytest.mark.behaviour("informers/EV9")
+def test_a_series_that_ended_gets_its_final_count(recorded: Recorded, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, Computed(echo))
+    for _ in range(5):
+        recorded.events.normal(POD, "Synced", "done")
+    eventually(lambda: recorded.writes() and recorded.idle())
+    before = len(recorded.writes())
+
+    def final() -> bool:
+        recorded.clock.advance(30)
+        return len(recorded.writes()) > before
+
+    eventually(final)
+    assert recorded.writes()[before].json() == {
+        "series": {"count": 5, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
+    }
+
+
+@pytest.mark.behaviour("informers/EV4")
+@pytest.mark.parametrize(
+    ("answers", "attempts"),
+    [
+        ([Failure(403, "Forbidden")], 1),
+        ([Body(b"<html>")], TRIES),
+        ([Drop()], TRIES),
+        ([Drop(), Computed(echo)], 2),
+    ],
+)
+def test_a_refusal_is_final_and_a_broken_connection_is_tried_again(
+    recorded: Recorded, server: StubApiServer, answers: list[Answer], attempts: int
+) -> None:
+    server.on("POST", EVENTS, answers)
+    recorded.events.normal(POD, "Synced", "done")
+    for attempt in range(1, attempts + 1):
+        eventually(lambda attempt=attempt: len(recorded.writes()) == attempt and recorded.idle())
+        recorded.clock.advance(13)
+    recorded.clock.advance(13)
+    eventually(recorded.idle)
+    assert len(recorded.writes()) == attempts
+    assert recorded.recorder.dropped == (0 if attempts == 2 else 1)
+
+
+class Misconfigured:
+    """A transport whose credentials can not be loaded."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def request(self, *_: Any, **__: Any) -> Any:
+        self.requests += 1
+        raise ConfigError("the token file is gone")
+
+    def close(self) -> None:
+        return
+
+
+@pytest.mark.behaviour("informers/EV4")
+def test_a_client_that_can_not_be_made_is_not_tried_again(manual_clock: ManualClock) -> None:
+    transport = Misconfigured()
+    recorder = EventRecorder(Client.over(transport), manual_clock)  # type: ignore[arg-type]
+    recorder.start()
+    PluginEvents(recorder, "demo").normal(POD, "Synced", "done")
+    eventually(lambda: recorder.dropped == 1)
+    assert transport.requests == 1
+    assert recorder.stop(5)
+
+
+@pytest.mark.behaviour("informers/EV6")
+def test_at_the_end_what_failed_gets_one_attempt_more_and_no_wait(recorded: Recorded, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, Drop())
+    recorded.events.normal(POD, "Synced", "done")
+    eventually(lambda: len(recorded.writes()) == 1 and recorded.idle())
+    assert recorded.recorder.stop(5)
+    assert len(recorded.writes()) == 2
+
+
+class FourthTimeLucky:
+    """A transport on which every event gets lost four times."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, int] = {}
+        self.written: set[str] = set()
+
+    def request(self, _method: str, _path: str, *, body: bytes, **_: Any) -> Response:
+        name = json.loads(body)["metadata"]["name"]
+        self.failures[name] = self.failures.get(name, 0) + 1
+        if self.failures[name] <= 4:
+            raise TransportError("lost")
+        self.written.add(name)
+        return Response(201, {}, body)
+
+    def close(self) -> None:
+        return
+
+
+@pytest.mark.behaviour("informers/EV7")
+def test_a_thousand_events_that_fail_four_times_each_are_all_written(manual_clock: ManualClock) -> None:
+    transport = FourthTimeLucky()
+    recorder = EventRecorder(Client.over(transport), manual_clock)  # type: ignore[arg-type]
+    for number in range(QUEUE_LENGTH):
+        metadata = {**POD["metadata"], "name": f"web-{number}"}
+        PluginEvents(recorder, "demo").normal({**POD, "metadata": metadata}, "Synced", "done")
+    recorder.start()
+
+    def all_written() -> bool:
+        if recorder.idle():
+            manual_clock.advance(13)
+        return len(transport.written) == QUEUE_LENGTH
+
+    eventually(all_written, 60)
+    assert recorder.dropped == 0
+    assert set(transport.failures.values()) == {5}
+    assert recorder.stop(5)
+
+
+def test_a_server_that_does_not_answer_holds_up_nobody(recorded: Recorded, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, Hang())
+    for number in range(QUEUE_LENGTH + 100):
+        metadata = {**POD["metadata"], "name": f"web-{number}"}
+        recorded.events.normal({**POD, "metadata": metadata}, "Synced", "done")
+    assert 98 <= recorded.recorder.dropped <= 100
+    assert not recorded.recorder.stop(0.01)
+    server.stopping.set()
+
+
+def test_long_texts_are_cut_to_what_the_api_takes(recorded: Recorded, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, Computed(echo))
+    recorded.events.normal(POD, "R" * 300, "é" * 1000)
+    eventually(lambda: recorded.writes() and recorded.idle())
+    event = recorded.writes()[0].json()
+    assert len(event["reason"]) == len(event["action"]) == 128
+    assert len(event["note"].encode()) <= 1024
+    assert event["note"].endswith("é...")
+
+
+def test_an_event_about_nothing_is_a_mistake_that_is_told(recorded: Recorded) -> None:
+    with pytest.raises(TypeError, match="object with metadata"):
+        recorded.events.normal({}, "Synced", "done")
+
+
+def test_cluster_scoped_objects_and_odd_names_get_events_too(recorded: Recorded, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, Computed(echo))
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "system:Admin"}}
+    recorded.events.normal(role, "Seen", "once")
+    eventually(lambda: recorded.writes() and recorded.idle())
+    metadata = recorded.writes()[0].json()["metadata"]
+    assert metadata["namespace"] == "default"
+    assert metadata["name"].startswith("system-admin.")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+import structlog
+
+from ctrlhost.controller.context import bound, bound_values
+from ctrlhost.host import logs
+
+
+@pytest.fixture
+def lines():
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    stream = io.StringIO()
+    yield stream
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_json_lines_carry_what_is_bound_and_what_is_given(lines):
+    logs.configure("info", "auto", lines)
+    with bound(controller="naming/names", key="ns/a", reconcile_id=7):
+        logging.getLogger("ctrlhost.test").info("hello %s", "you", extra={"size": 3})
+    logging.getLogger("ctrlhost.test").info("after")
+    first, second = (json.loads(line) for line in lines.getvalue().splitlines())
+    assert first.pop("ts")
+    assert first == {
+        "level": "info",
+        "logger": "ctrlhost.test",
+        "msg": "hello you",
+        "controller": "naming/names",
+        "key": "ns/a",
+        "reconcile_id": 7,
+        "size": 3,
+    }
+    assert "controller" not in second
+
+
+def test_what_is_bound_inside_comes_on_top_and_goes_again():
+    with bound(a=1, b=1):
+        with bound(b=2):
+            assert dict(bound_values()) == {"a": 1, "b": 2}
+        assert dict(bound_values()) == {"a": 1, "b": 1}
+    assert dict(bound_values()) == {}
+
+
+def test_a_traceback_is_one_field(lines):
+    logs.configure("info", "json", lines)
+    try:
+        raise ValueError("bad")
+    except ValueError:
+        logging.getLogger("t").exception("failed")
+    (line,) = lines.getvalue().splitlines()
+    assert "ValueError: bad" in json.loads(line)["exception"]
+
+
+def test_console_lines_are_readable_and_one_line_each_whatever_the_message(lines):
+    logs.configure("info", "console", lines)
+    with bound(key="ns/a"):
+        logging.getLogger("t").warning("name %s", "a\nlevel=error \x1b[31mforged")
+    (line,) = lines.getvalue().splitlines()
+    assert "[warning" in line
+    assert "key=ns/a" in line
+    assert "\x1b" not in line
+
+
+def test_what_json_can_not_write_is_written_as_text(lines):
+    logs.configure("info", "json", lines)
+    logging.getLogger("t").warning("lone \ud800", extra={"thing": object(), "keys": {("a", "b"): 1}})
+    (line,) = lines.getvalue().splitlines()
+    assert "lone" in json.loads(line)["msg"]
+
+
+def test_the_level_holds_and_libraries_are_quieter(lines):
+    logs.configure("info", "json", lines)
+    logging.getLogger("t").debug("no")
+    logging.getLogger("urllib3.connectionpool").warning("no")
+    logging.getLogger("uvicorn.access").info("no")
+    assert lines.getvalue() == ""
+
+
+def test_configuring_again_replaces_the_output(lines):
+    logs.configure("info", "json", io.StringIO())
+    logs.configure("info", "json", lines)
+    logging.getLogger("t").info("once")
+    assert len(lines.getvalue().splitlines()) == 1
+
+
+def test_a_plugin_that_uses_structlog_itself_writes_the_same_lines(lines):
+    logs.configure("info", "json", lines)
+    with bound(key="ns/a"):
+        structlog.get_logger("plug").info("hello", size=1)
+    line = json.loads(lines.getvalue())
+    assert (line["msg"], line["size"], line["key"], line["logger"]) == ("hello", 1, "ns/a", "plug")

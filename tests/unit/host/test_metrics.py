@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import logging
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.parser import text_string_to_metric_families
+
+from ctrlhost.host.metrics import HostMetrics, PluginCollector
+from ctrlhost.supervisor.runtime import PluginRuntime
+
+
+def scrape(metrics: HostMetrics, plugins: dict[str, CollectorRegistry] | None = None) -> dict[str, list]:
+    body, content_type = metrics.exposition(plugins or {})
+    assert content_type.startswith("text/plain")
+    families = list(text_string_to_metric_families(body.decode()))
+    assert len({family.name for family in families}) == len(families)
+    return {family.name: family.samples for family in families}
+
+
+def counter(name: str, value: float, registry: CollectorRegistry | None = None) -> CollectorRegistry:
+    registry = registry or CollectorRegistry()
+    Counter(name, "A counter", registry=registry).inc(value)
+    return registry
+
+
+def test_the_process_is_measured():
+    names = scrape(HostMetrics())
+    assert {"process_cpu_seconds", "process_resident_memory_bytes", "process_open_fds", "python_info"} <= set(names)
+
+
+def test_registries_of_plugins_are_united_with_the_hosts():
+    found = scrape(HostMetrics(), {"one": counter("one", 1), "two": counter("two", 2)})
+    assert found["one"][0].value == 1
+    assert found["two"][0].value == 2
+
+
+def test_a_series_that_two_plugins_have_stands_once_and_is_reported_once(caplog):
+    metrics = HostMetrics()
+    plugins = {"one": counter("same", 1), "two": counter("same", 2)}
+    with caplog.at_level(logging.WARNING, "ctrlhost.metrics"):
+        for _ in range(2):
+            assert [sample.value for sample in scrape(metrics, plugins)["same"] if sample.name == "same_total"] == [1]
+    assert [record.getMessage() for record in caplog.records if "same" in record.getMessage()] == [
+        "metrics same of plugin two are left out: another plugin has the same series"
+    ]
+
+
+def test_a_name_of_two_types_keeps_the_first():
+    other = CollectorRegistry()
+    Gauge("same", "A gauge", registry=other).set(5)
+    found = scrape(HostMetrics(), {"one": counter("same", 1), "two": other})["same"]
+    assert [(sample.name, sample.value) for sample in found] == [("same_total", 1)]
+
+
+def test_a_collector_that_raises_costs_its_plugin_only(caplog):
+    class Broken:
+        def collect(self):
+            raise RuntimeError("bug in a collector")
+
+    registry = CollectorRegistry()
+    registry._collector_to_names[Broken()] = []
+    found = scrape(HostMetrics(), {"bad": registry, "good": counter("good", 1)})
+    assert found["good"][0].value == 1
+    assert "bug in a collector" in caplog.text
+
+
+def test_openmetrics_is_given_where_it_is_asked_for():
+    body, content_type = HostMetrics().exposition(
+        {"one": counter("one", 1)}, "application/openmetrics-text; version=1.0.0"
+    )
+    assert content_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
+
+
+def test_two_hosts_have_nothing_in_common():
+    one, two = HostMetrics(), HostMetrics()
+    counter("mine", 1, one.registry)
+    assert "mine" in scrape(one)
+    assert "mine" not in scrape(two)
+
+
+def test_the_state_of_each_plugin_is_a_metric():
+    plugin = PluginRuntime("naming")
+    plugin.fail("no such module")
+    metrics = HostMetrics()
+    metrics.register(PluginCollector([plugin]))
+    found = scrape(metrics)
+    states = {sample.labels["state"]: sample.value for sample in found["ctrlhost_plugin_state"]}
+    assert states == {"failed": 1, "waiting": 0, "syncing": 0, "running": 0, "stopping": 0, "stopped": 0}
+    assert found["ctrlhost_build_info"][0].labels["version"]

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import gc
+import json
+import threading
+
+import pytest
+
+from ctrlhost import _core
+from ctrlhost.client import Client
+from ctrlhost.errors import CtrlhostError
+from ctrlhost.informers import InformerFactory, ReflectorOptions
+from ctrlhost.informers.callback_metrics import HandlerCost
+from ctrlhost.informers.dispatcher import Callbacks, Dispatcher
+from ctrlhost.testing import ManualClock
+from tests.support.informer_rig import QUICK, Rig
+from tests.support.recording_handler import TWO, Heard, names, stepped
+from tests.support.stub_api_server import Failure, Frames, Json, error_event, event, pod, pod_list, serve
+from tests.support.waiting import eventually
+
+
+def test_the_thread_of_handlers_ends_when_there_is_no_news_and_comes_back_with_the_next():
+    engine, heard, idle = _core.SharedInformer("pods", "v1", "Pod"), [], "handlers of nobody else"
+    dispatcher = Dispatcher("of nobody else", idle=0.01)
+    callbacks = Callbacks("heard", on_add=lambda obj, _: heard.append(obj.name))
+    dispatcher.add(callbacks, engine.add_listener(), HandlerCost("handler", "heard"))
+    try:
+        for number, name in enumerate("abc"):
+            eventually(lambda: idle not in [each.name for each in threading.enumerate()])
+            engine.feed_watch(json.dumps(event("ADDED", pod(name, number + 1))).encode() + b"\n")
+            engine.process()
+            dispatcher.wake()
+            eventually(lambda: not dispatcher.pending)
+        assert heard == ["a", "b", "c"]
+    finally:
+        dispatcher.stop()
+
+
+@pytest.mark.behaviour("informers/SI7")
+def test_a_transform_and_an_error_handler_are_there_before_the_first_list(server):
+    """Both are given when the informer is made and can not be set, so none can come too late: there is no error for
+    it. What can race with the start is asking for the informer.
+    """
+    errors = []
+    heard = threading.Event()
+
+    def on_error(key, error):
+        errors.append((key, error))
+        heard.set()
+
+    def shout(obj):
+        changed = obj.to_dict()
+        changed["metadata"]["labels"] = {"name": obj.name.upper()}
+        return changed
+
+    options = ReflectorOptions(watch_list=False, backoff=QUICK)
+    factory = InformerFactory(Client(server.url), options=options, on_error=on_error)
+    serve(server, "/api/v1/pods", [Failure(500), *TWO], [Frames()])
+    together = threading.Barrier(9)
+    asked = []
+
+    def ask() -> None:
+        together.wait(10)
+        asked.append(factory.informer("v1", "Pod", transform=shout))
+
+    askers = [threading.Thread(target=ask) for _ in range(8)]
+    for asker in askers:
+        asker.start()
+    together.wait(10)
+    with factory:
+        for asker in askers:
+            asker.join(10)
+        factory.start()
+        assert factory.wait_for_sync(10)
+        assert heard.wait(10)
+        (pods,) = set(asked)
+        assert len(asked) == 8
+        assert sorted(obj.labels["name"] for obj in pods.lister.list()) == ["POD1", "POD2"]
+        assert [(key, error.status) for key, error in errors] == [(pods.key, 500)]
+        with pytest.raises(AttributeError):
+            pods.parts[0].engine.transform = shout
+
+
+@pytest.mark.behaviour("informers/SI4")
+def test_handlers_may_be_added_while_the_informer_starts(rig):
+    rig.serve(TWO)
+    all_heard = [Heard() for _ in range(20)]
+    adders = [threading.Thread(target=heard.to, args=(rig.pods,)) for heard in all_heard]
+    for adder in adders:
+        adder.start()
+    rig.synced()
+    for adder in adders:
+        adder.join()
+    eventually(lambda: all(names(heard) == ["pod1", "pod2"] for heard in all_heard))
+
+
+@pytest.mark.behaviour("informers/CT11")
+def test_what_changed_during_a_gap_is_told_to_every_handler(rig_with):
+    clock = ManualClock()
+    rig = rig_with(clock=clock, resync=10.0)
+    without, with_resync = Heard(), Heard()
+    without.to(rig.pods, resync=0.0)
+    with_resync.to(rig.pods, resync=10.0)
+    frames = Frames()
+    rig.serve([*TWO, Json(pod_list(9, pod("pod1", 1), pod("pod2", 8), pod("pod3", 9)))], [frames, Frames()]).synced()
+    eventually(lambda: len(without.events) == 2 and len(with_resync.events) == 2)
+    stepped(clock, 10.001)
+    eventually(lambda: len(with_resync.events) == 4)
+    frames.send_event(error_event(410, "Expired"))
+    eventually(lambda: rig.errors)
+    eventually(lambda: clock.waiters() == 2)
+    clock.advance(1)
+    eventually(lambda: len(with_resync.events) == 6 and len(without.events) == 4)
+    # What the new list shows unchanged is told to nobody.
+    assert sorted(without.events[2:]) == sorted(with_resync.events[4:]) == [("add", "pod3"), ("update", "pod2")]
+    assert sorted(without.initial) == ["pod1", "pod2"]
+
+
+@pytest.mark.behaviour("informers/SI8")
+def test_handlers_see_what_a_transform_made(server):
+    def shout(obj):
+        changed = obj.to_dict()
+        changed["metadata"]["labels"] = {"name": obj.name.upper()}
+        return changed
+
+    factory = InformerFactory(Client(server.url), options=ReflectorOptions(watch_list=False))
+    pods = factory.informer("v1", "Pod", transform=shout)
+    seen = []
+    pods.add_handler(lambda obj, _: seen.append(obj.labels["name"]))
+    serve(server, "/api/v1/pods", TWO, [Frames()])
+    with factory:
+        eventually(lambda: sorted(seen) == ["POD1", "POD2"])
+
+
+@pytest.mark.behaviour("informers/SI9")
+@pytest.mark.behaviour("informers/SI12")
+def test_handlers_are_counted_and_may_be_removed_twice(rig):
+    engine = rig.pods.parts[0].engine
+    first, second = rig.pods.add_handler(), rig.pods.add_handler()
+    assert engine.handler_count == 2
+    second.remove()
+    assert engine.handler_count == 1
+    second.remove()
+    first.remove()
+    first.remove()
+    assert engine.handler_count == 0
+
+
+@pytest.mark.behaviour("informers/SI10")
+def test_removing_a_handler_leaves_those_of_other_informers_alone(rig):
+    other = rig.factory.informer("v1", "Node")
+    mine, theirs = rig.pods.add_handler(), other.add_handler()
+    rig.pods.parts[0].engine.remove_handler(10**9)
+    theirs.remove()
+    assert rig.pods.parts[0].engine.handler_count == 1
+    assert other.parts[0].engine.handler_count == 0
+    mine.remove()
+
+
+@pytest.mark.behaviour("informers/SI11")
+def test_a_handler_that_is_added_twice_hears_everything_twice(rig):
+    heard = Heard()
+    first, _ = heard.to(rig.pods), heard.to(rig.pods)
+    frames = Frames()
+    rig.serve(TWO, [frames]).synced()
+    eventually(lambda: names(heard) == ["pod1", "pod1", "pod2", "pod2"])
+    first.remove()
+    frames.send_event(event("ADDED", pod("pod3", 3)))
+    eventually(lambda: names(heard).count("pod3") == 1)
+
+
+@pytest.mark.behaviour("informers/SI13")
+def test_handlers_come_and_go_while_events_flow(rig):
+    frames = Frames()
+    rig.serve(TWO, [frames]).synced()
+    problems: list[Exception] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20):
+                rig.pods.add_handler(lambda *_: None).remove()
+        except CtrlhostError as error:
+            problems.append(error)
+
+    workers = [threading.Thread(target=work) for _ in range(20)]
+    for worker in workers:
+        worker.start()
+    for number in range(1_000):
+        frames.send_event(event("MODIFIED", pod("pod1", 10 + number)))
+    for worker in workers:
+        worker.join()
+    rig.holds(pod1=1009, pod2=2)
+    rig.stop()
+    assert not problems
+    with pytest.raises(CtrlhostError, match="stopped already"):
+        rig.pods.add_handler()
+
+
+@pytest.mark.behaviour("informers/SI14")
+def test_an_informer_knows_whether_it_runs(rig):
+    engine = rig.pods.parts[0].engine
+    assert (engine.started, engine.stopped, rig.pods.state) == (False, False, "listing")
+    rig.serve(TWO).synced()
+    eventually(lambda: rig.pods.state == "watching")
+    rig.stop()
+    assert (engine.started, engine.stopped, rig.pods.state) == (True, True, "stopped")
+
+
+@pytest.mark.behaviour("informers/SI15")
+@pytest.mark.behaviour("informers/SI16")
+def test_a_stopped_informer_takes_no_handlers_and_gives_them_back(rig):
+    handle = rig.pods.add_handler()
+    rig.serve(TWO).synced()
+    rig.stop()
+    with pytest.raises(CtrlhostError, match=r"was not added to shared informer because it has stopped already$"):
+        rig.pods.add_handler()
+    with pytest.raises(CtrlhostError, match="has stopped already"):
+        rig.factory.informer("v1", "Node")
+    handle.remove()
+
+
+@pytest.mark.behaviour("informers/SI17")
+def test_a_removed_handler_hears_nothing_more(rig):
+    gone, stays = Heard(), Heard()
+    handle, _ = gone.to(rig.pods), stays.to(rig.pods)
+    frames = Frames()
+    rig.serve(TWO, [frames]).synced()
+    eventually(lambda: len(gone.events) == 2)
+    handle.remove(wait=True)
+    frames.send_event(event("ADDED", pod("pod3", 3)))
+    eventually(lambda: len(stays.events) == 3)
+    assert len(gone.events) == 2
+
+
+@pytest.mark.behaviour("informers/SI18")
+@pytest.mark.behaviour("informers/WT3")
+def test_a_late_handler_is_synced_once_it_has_dealt_with_what_was_there(rig):
+    frames = Frames()
+    early, late = Heard(), Heard()
+    early.to(rig.pods)
+    rig.serve(TWO, [frames]).synced()
+    go_on = threading.Event()
+
+    def slow(obj, initial):
+        go_on.wait()
+        late.on_add(obj, initial)
+
+    handle = rig.pods.add_handler(slow)
+    assert rig.pods.has_synced
+    assert not handle.has_synced
+    go_on.set()
+    eventually(lambda: handle.has_synced)
+    assert sorted(late.initial) == ["pod1", "pod2"]
+    frames.send_event(event("ADDED", pod("pod3", 3)))
+    eventually(lambda: len(early.events) == 3 and len(late.events) == 3)
+    assert sorted(late.initial) == ["pod1", "pod2"]
+
+
+@pytest.mark.behaviour("informers/WT3")
+def test_a_handler_that_was_there_first_is_synced_after_the_list_and_its_own_work(rig):
+    go_on = threading.Event()
+    seen: list[bool] = []
+
+    def slow(obj, initial):
+        go_on.wait()
+        seen.append(handle.has_synced)
+
+    handle = rig.pods.add_handler(slow)
+    assert not handle.has_synced
+    rig.serve(TWO).synced()
+    assert not handle.has_synced
+    go_on.set()
+    eventually(lambda: handle.has_synced)
+    # Not before the last one was dealt with.
+    assert seen == [False, False]
+
+
+@pytest.mark.behaviour("informers/SI19")
+@pytest.mark.parametrize("when", ["before", "after", "never run"])
+def test_no_thread_is_left_behind(server, when):
+    before = set(threading.enumerate())
+    rig = Rig(server)
+    rig.serve(TWO)
+    if when == "before":
+        rig.pods.add_handler()
+    if when != "never run":
+        rig.synced()
+    rig.pods.add_handler()
+    rig.stop()
+    gc.collect()
+    left = set(threading.enumerate()) - before
+    assert [thread.name for thread in left if thread.name.startswith(("reflector", "handlers"))] == []
+
+
+@pytest.mark.behaviour("informers/SI28")
+def test_a_factory_shares_informers_starts_new_ones_only_and_waits_at_its_end(rig):
+    assert rig.factory.informer("v1", "Pod") is rig.pods
+    rig.serve(TWO).synced()
+    assert len(rig.lists) == 1
+    rig.server.on("GET", "/api/v1/nodes", Json({"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}))
+    nodes = rig.factory.informer("v1", "Node")
+    assert not nodes.has_synced
+    rig.synced()
+    assert nodes.has_synced
+    assert len(rig.server.asked_for(watch=False)) >= 2
+    assert sum(each.path.endswith("/pods") for each in rig.lists) == 1
+    rig.stop()
+    rig.stop()
+    assert all(part.reflector.join(0) for informer in (rig.pods, nodes) for part in informer.parts)
+    rig.factory.start()
+    assert rig.pods.state == "stopped"

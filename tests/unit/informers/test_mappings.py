@@ -1,0 +1,273 @@
+"""Handlers that put requests into a queue: which keys a change makes, and with which priority."""
+
+from __future__ import annotations
+
+import json
+import queue as queues
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ctrlhost import Client, InformerFactory, Request, _core
+from ctrlhost.workqueue import WorkQueue
+
+DEPLOYMENT = _core.Owner("apps/v1", "Deployment", controller=False, cluster_scoped=False)
+CONTROLLER = _core.Owner("apps/v1", "Deployment", controller=True, cluster_scoped=False)
+
+
+def owner(name: str, kind: str = "Deployment", api_version: str = "apps/v1", *, controller: bool = False) -> dict:
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": controller}
+
+
+def pod(version: int, name: str = "baz", owners: tuple[dict, ...] = (), **labels: str) -> dict[str, Any]:
+    metadata = {
+        "name": name,
+        "namespace": "biz",
+        "uid": f"uid-{name}",
+        "resourceVersion": str(version),
+        "labels": labels,
+        "ownerReferences": list(owners),
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+class Fed:
+    """An informer's engine with a queue on it; every step gives the keys it made, with their priorities."""
+
+    def __init__(self, mapping: Any, *listed: dict[str, Any], **options: Any) -> None:
+        self.queue = WorkQueue()
+        self._engine = _core.SharedInformer("pods", "v1", "Pod")
+        self._engine.enqueue_to(self.queue, mapping, **options)
+        body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": listed}
+        self._engine.begin_list()
+        self._engine.feed_list(json.dumps(body).encode())
+        self._engine.end_page()
+        self._engine.replace("1")
+        self._engine.process()
+        self.first = self.keys()
+
+    def keys(self) -> list[tuple[Request, int]]:
+        found = []
+        while True:
+            try:
+                key, priority = self.queue.get_with_priority(0)
+            except queues.Empty:
+                return found
+            self.queue.done(key)
+            found.append((key, priority))
+
+    def feed(self, frame: bytes) -> None:
+        self._engine.feed_watch(frame)
+        self._engine.process()
+
+    def stats(self) -> dict[str, Any]:
+        return self._engine.stats()
+
+    def event(self, kind: str, obj: dict[str, Any]) -> list[tuple[Request, int]]:
+        self.feed(json.dumps({"type": kind, "object": obj}).encode() + b"\n")
+        return self.keys()
+
+
+def names(found: list[tuple[Request, int]]) -> list[str]:
+    return [key.name for key, _ in found]
+
+
+def two(obj: Any) -> list[Request]:
+    return [Request(f"{obj.name}-a"), Request(f"{obj.name}-b")]
+
+
+def by_label(obj: Any) -> list[Request]:
+    return [Request(value) for _, value in sorted(obj.labels.items())]
+
+
+@pytest.mark.behaviour("workqueue/H1")
+@pytest.mark.behaviour("workqueue/H2")
+def test_an_object_is_its_own_key_in_every_change() -> None:
+    fed = Fed("object")
+    for kind, version in (("ADDED", 2), ("MODIFIED", 3), ("DELETED", 4)):
+        assert fed.event(kind, pod(version)) == [(Request("baz", "biz"), 0)]
+
+
+@pytest.mark.behaviour("workqueue/H3")
+@pytest.mark.behaviour("workqueue/H16")
+@pytest.mark.parametrize("mapping", ["object", DEPLOYMENT, two])
+def test_a_change_without_an_object_makes_no_key(mapping: Any) -> None:
+    fed = Fed(mapping)
+    fed.feed(b'{"type":"ADDED"}\n')
+    assert fed.keys() == []
+    assert fed.stats()["skipped"] == 1
+
+
+@pytest.mark.behaviour("workqueue/H4")
+def test_a_change_of_an_unknown_object_and_the_loss_of_a_known_one_make_keys() -> None:
+    fed = Fed("object")
+    assert names(fed.event("MODIFIED", pod(2, "unknown"))) == ["unknown"]
+    assert names(fed.event("DELETED", pod(3, "unknown"))) == ["unknown"]
+    # One that nobody knew of is no loss.
+    assert fed.event("DELETED", pod(4, "never-seen")) == []
+
+
+@pytest.mark.behaviour("workqueue/H5")
+def test_a_function_may_make_several_keys() -> None:
+    fed = Fed(two)
+    assert names(fed.event("ADDED", pod(2))) == ["baz-a", "baz-b"]
+    assert names(fed.event("DELETED", pod(3))) == ["baz-a", "baz-b"]
+
+
+@pytest.mark.behaviour("workqueue/H6")
+def test_on_an_update_a_function_is_asked_for_both_objects_and_equal_keys_count_once() -> None:
+    fed = Fed(by_label, pod(1, x="red", y="blue"))
+    assert sorted(names(fed.event("MODIFIED", pod(2, x="red", y="green")))) == ["blue", "green", "red"]
+    assert sorted(names(fed.event("MODIFIED", pod(3, x="red", y="green")))) == ["green", "red"]
+
+
+@pytest.mark.behaviour("workqueue/H7")
+def test_an_object_leads_to_its_owner_in_its_own_namespace() -> None:
+    fed = Fed(DEPLOYMENT)
+    for kind, version in (("ADDED", 2), ("DELETED", 3)):
+        assert fed.event(kind, pod(version, owners=(owner("foo"),))) == [(Request("foo", "biz"), 0)]
+
+
+@pytest.mark.behaviour("workqueue/H8")
+@pytest.mark.behaviour("workqueue/H9")
+def test_an_update_leads_to_the_owners_before_and_after_each_once() -> None:
+    fed = Fed(DEPLOYMENT, pod(1, owners=(owner("old"),)))
+    assert sorted(names(fed.event("MODIFIED", pod(2, owners=(owner("new"),))))) == ["new", "old"]
+    assert names(fed.event("MODIFIED", pod(3, owners=(owner("new"),)))) == ["new"]
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        pytest.param((), marks=pytest.mark.behaviour("workqueue/H10")),
+        pytest.param((owner("foo", "ReplicaSet"),), marks=pytest.mark.behaviour("workqueue/H10")),
+        pytest.param((owner("foo", api_version="extensions/v1"),), marks=pytest.mark.behaviour("workqueue/H10")),
+        pytest.param((owner("foo", api_version="a/b/c"),), marks=pytest.mark.behaviour("workqueue/H18")),
+    ],
+)
+def test_an_object_that_nobody_of_the_kind_owns_leads_nowhere(owners: tuple[dict, ...]) -> None:
+    fed = Fed(DEPLOYMENT)
+    assert fed.event("ADDED", pod(2, owners=owners)) == []
+
+
+@pytest.mark.behaviour("workqueue/H11")
+def test_the_version_in_the_owners_reference_does_not_matter() -> None:
+    fed = Fed(DEPLOYMENT)
+    assert names(fed.event("ADDED", pod(2, owners=(owner("foo", api_version="apps/v1beta1"),)))) == ["foo"]
+
+
+@pytest.mark.behaviour("workqueue/H12")
+def test_a_cluster_scoped_owner_has_no_namespace() -> None:
+    fed = Fed(_core.Owner("v1", "Node", controller=False, cluster_scoped=True))
+    found = fed.event("ADDED", pod(2, owners=(owner("node-1", "Node", "v1"),)))
+    assert found == [(Request("node-1"), 0)]
+
+
+@pytest.mark.behaviour("workqueue/H13")
+def test_only_the_controlling_owner_counts_where_asked_for() -> None:
+    fed = Fed(CONTROLLER)
+    owners = (owner("one"), owner("two", controller=True), owner("three"))
+    assert names(fed.event("ADDED", pod(2, owners=owners))) == ["two"]
+
+
+@pytest.mark.behaviour("workqueue/H14")
+@pytest.mark.parametrize("owners", [(), (owner("one"), owner("two"))])
+def test_without_a_controlling_owner_there_is_none(owners: tuple[dict, ...]) -> None:
+    assert Fed(CONTROLLER).event("ADDED", pod(2, owners=owners)) == []
+
+
+@pytest.mark.behaviour("workqueue/H15")
+def test_else_every_owner_of_the_kind_counts() -> None:
+    owners = (owner("one"), owner("two"), owner("three"))
+    assert sorted(names(Fed(DEPLOYMENT).event("ADDED", pod(2, owners=owners)))) == ["one", "three", "two"]
+
+
+OWNED = (owner("foo", controller=True),)
+MAPPINGS: list[Any] = ["object", DEPLOYMENT, CONTROLLER, lambda obj: [Request(obj.name)]]
+
+
+@pytest.mark.behaviour("workqueue/H21")
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_what_comes_with_the_first_list_comes_at_low_priority(mapping: Any) -> None:
+    fed = Fed(mapping, pod(1, owners=OWNED))
+    assert [priority for _, priority in fed.first] == [-100]
+
+
+@pytest.mark.behaviour("workqueue/H22")
+@pytest.mark.behaviour("workqueue/H24")
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_what_changes_later_comes_at_the_usual_priority(mapping: Any) -> None:
+    fed = Fed(mapping)
+    for kind, version in (("ADDED", 2), ("MODIFIED", 3)):
+        assert [priority for _, priority in fed.event(kind, pod(version, owners=OWNED))] == [0]
+
+
+@pytest.mark.behaviour("workqueue/H23")
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_an_update_to_the_same_version_comes_at_low_priority(mapping: Any) -> None:
+    fed = Fed(mapping)
+    fed.event("ADDED", pod(2, owners=OWNED))
+    assert [priority for _, priority in fed.event("MODIFIED", pod(2, owners=OWNED))] == [-100]
+
+
+@pytest.mark.behaviour("workqueue/H25")
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_a_priority_of_the_handlers_own_counts_for_every_change(mapping: Any) -> None:
+    fed = Fed(mapping, pod(1, owners=OWNED), priority=100, low_priority=100)
+    changes = [("MODIFIED", 2), ("MODIFIED", 2), ("DELETED", 3)]
+    found = fed.first + [one for kind, version in changes for one in fed.event(kind, pod(version, owners=OWNED))]
+    assert [priority for _, priority in found] == [100] * 4
+
+
+class Heard:
+    """A handler's functions, and what they were told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def function(self, change: str) -> Callable[..., None]:
+        return lambda obj, *_: self.told.append((change, obj.name))
+
+
+@pytest.mark.behaviour("workqueue/H19")
+@pytest.mark.behaviour("workqueue/H20")
+@pytest.mark.parametrize("functions", [("add", "update", "delete"), ("update",), ()])
+def test_a_handler_is_told_of_the_changes_that_it_has_functions_for(sandbox, functions: tuple[str, ...]) -> None:
+    from tests.support.waiting import eventually
+
+    heard, everything = Heard(), Heard()
+    client = Client.load(sandbox.kubeconfig)
+    with InformerFactory(client) as factory:
+        informer = factory.informer("v1", "ConfigMap", namespaces=["default"], label_selector="mine")
+        informer.add_handler(**{f"on_{name}": heard.function(name) for name in functions})
+        informer.add_handler(**{f"on_{name}": everything.function(name) for name in ("add", "update", "delete")})
+        factory.start()
+        assert factory.wait_for_sync(10)
+        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "baz", "labels": {"mine": "1"}}}
+        client.create(obj)
+        client.patch("v1", "ConfigMap", "baz", "default", {"data": {"a": "1"}})
+        client.delete("v1", "ConfigMap", "baz", "default")
+        eventually(lambda: len(everything.told) == 3 and not informer.pending)
+    assert everything.told == [(name, "baz") for name in ("add", "update", "delete")]
+    assert heard.told == [(name, "baz") for name in ("add", "update", "delete") if name in functions]
+    client.close()
+
+
+def failing(*_: Any) -> Any:
+    raise RuntimeError("a fault in a plugin")
+
+
+def test_a_predicate_that_fails_lets_the_change_through() -> None:
+    # A needless reconcile does no harm, a lost one does.
+    fed = Fed("object", predicates=[failing])
+    assert names(fed.event("ADDED", pod(2))) == ["baz"]
+
+
+def test_a_map_that_fails_loses_that_change_alone() -> None:
+    def once_bad(obj: Any) -> list[Request]:
+        return failing() if obj.name == "bad" else [Request(obj.name)]
+
+    fed = Fed(once_bad)
+    assert fed.event("ADDED", pod(2, "bad")) == []
+    assert names(fed.event("ADDED", pod(3, "good"))) == ["good"]

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+
+from ctrlhost import predicates
+from ctrlhost.informers.namespace_informer import Scope
+from ctrlhost.informers.narrowing import selection_within
+from ctrlhost.informers.view import View
+from ctrlhost.request import Request
+from ctrlhost.workqueue import WorkQueue
+from tests.support.informer_rig import PODS, keys, synced
+from tests.support.stub_api_server import Frames, Json, event, pod, pod_list, serve
+from tests.support.waiting import eventually
+
+
+def of(namespace: str, name: str, version: int, **labels: str):
+    made = pod(name, version, **labels)
+    made["metadata"]["namespace"] = namespace
+    return made
+
+
+THREE = [Json(pod_list(3, of("one", "a", 1, app="x"), of("one", "b", 2), of("two", "a", 3, app="x")))]
+
+
+def test_a_narrower_informer_shares_the_watch_of_a_wider_one(server, factory):
+    frames = Frames()
+    serve(server, PODS, THREE, [frames])
+    factory.informer("v1", "Pod")
+    narrow = factory.informer("v1", "Pod", namespaces=["one"], label_selector="app=x")
+    named = factory.informer("v1", "Pod", field_selector="metadata.name=a,metadata.namespace=two")
+    narrow.indexer.add_indexers({"app": lambda obj: [obj.labels.get("app", "")]})
+    synced(factory)
+    assert len(server.requests) == 2 or [each.path for each in server.requests] == [PODS]
+    assert [each.key for each in narrow.lister.list()] == ["one/a"]
+    assert [each.key for each in named.lister.list()] == ["two/a"]
+    assert narrow.lister.get("a", "one").name == "a"
+    assert narrow.lister.get("b", "one") is None
+    assert narrow.lister.list("two") == []
+    assert [each.key for each in narrow.lister.by_index("app", "x")] == ["one/a"]
+    assert (narrow.indexer.list_keys(), len(narrow.indexer), narrow.status().objects) == (["one/a"], 1, 1)
+    assert narrow.indexer.list_index_func_values("app") == ["x"]
+    assert narrow.has_synced
+
+
+def test_handlers_of_a_view_see_the_chosen_objects_as_if_there_were_no_others(server, factory):
+    frames = Frames()
+    serve(server, PODS, THREE, [frames])
+    factory.informer("v1", "Pod")
+    narrow = factory.informer("v1", "Pod", label_selector="app=x")
+    heard: list[tuple[str, str]] = []
+    narrow.add_handler(
+        lambda obj, initial: heard.append(("add", obj.key)),
+        lambda old, new: heard.append(("update", new.key)),
+        lambda obj: heard.append(("delete", obj.key)),
+    )
+    every, relabelled = WorkQueue(), WorkQueue()
+    narrow.enqueue_to(every)
+    narrow.enqueue_to(relabelled, predicates=[predicates.generation_changed])
+    synced(factory)
+    assert keys(every) == keys(relabelled) == [Request("a", "one"), Request("a", "two")]
+    for frame in (of("one", "b", 4, app="x"), of("one", "a", 5), of("two", "a", 6, app="x"), of("two", "c", 7)):
+        frames.send_event(event("MODIFIED", frame))
+        version = frame["metadata"]["resourceVersion"]
+        eventually(lambda version=version: narrow.last_resource_version == version)
+    assert keys(every) == [Request("a", "one"), Request("a", "two"), Request("b", "one")]
+    # An object that begins or ceases to be chosen has no other side, which ready-made predicates let through.
+    assert keys(relabelled) == [Request("a", "one"), Request("b", "one")]
+    eventually(lambda: len(heard) == 5)
+    assert sorted(heard[:2]) == [("add", "one/a"), ("add", "two/a")]
+    assert heard[2:] == [("add", "one/b"), ("delete", "one/a"), ("update", "two/a")]
+
+
+def test_a_view_keeps_its_wider_informer_alive_and_leaves_it_to_the_others(server, factory):
+    frames = Frames()
+    serve(server, PODS, THREE, [frames])
+    wide = factory.informer("v1", "Pod")
+    narrow = factory.informer("v1", "Pod", namespaces=["one"])
+    synced(factory)
+    assert frames.opened.wait(10)
+    wide.release()
+    assert narrow.state in ("listing", "watching")
+    narrow.release()
+    assert frames.closed.wait(10)
+    assert factory.informers() == []
+
+    serve(server, PODS, THREE, [Frames()])
+    wide = factory.informer("v1", "Pod")
+    queue = WorkQueue()
+    narrow = factory.informer("v1", "Pod", namespaces=["one"])
+    narrow.enqueue_to(queue)
+    narrow.release()
+    synced(factory)
+    assert wide.has_synced
+    assert narrow.state == "stopped"
+    assert len(queue) == 0
+
+
+def test_a_wider_informer_that_was_declared_is_used_even_if_it_is_asked_for_later(server, factory):
+    serve(server, PODS, THREE, [Frames()])
+    factory.declare("v1", "Pod", reads=["spec"])
+    factory.declare("v1", "Pod", namespaces=["one"], reads=["status"])
+    narrow = factory.informer("v1", "Pod", namespaces=["one"], reads=["status"])
+    wide = factory.informer("v1", "Pod", reads=["spec"])
+    assert isinstance(narrow, View)
+    assert narrow.wide is wide
+    assert wide.scope.reads == ("spec", "status")
+    synced(factory)
+    assert {each.path for each in server.requests} == {PODS}
+
+
+def test_metrics_count_shared_objects_once(server, factory):
+    from prometheus_client import CollectorRegistry
+
+    serve(server, PODS, THREE, [Frames()])
+    factory.informer("v1", "Pod")
+    factory.informer("v1", "Pod", namespaces=["one"])
+    synced(factory)
+    registry = CollectorRegistry()
+    registry.register(factory.metrics)
+    found = [
+        sample
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == "ctrlhost_informer_objects"
+    ]
+    assert [(sample.labels["name"], sample.value) for sample in found] == [("Pod.v1", 3)]
+
+
+ALL = Scope("v1", "Pod")
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "covered"),
+    [
+        (ALL, Scope("v1", "Pod", ("a",)), True),
+        (Scope("v1", "Pod", ("a", "b")), Scope("v1", "Pod", ("a",)), True),
+        (Scope("v1", "Pod", ("a",)), Scope("v1", "Pod", ("a", "b")), False),
+        (Scope("v1", "Pod", ("a",)), ALL, False),
+        (ALL, Scope("v1", "Node"), False),
+        (ALL, Scope("v2", "Pod"), False),
+        (ALL, Scope("v1", "Pod", None, "a=b"), True),
+        (ALL, Scope("v1", "Pod", None, "a ~ b"), False),
+        (Scope("v1", "Pod", None, "a=b"), Scope("v1", "Pod", ("x",), "a=b"), True),
+        (Scope("v1", "Pod", None, "a=b"), Scope("v1", "Pod", ("x",), "a=c"), False),
+        (Scope("v1", "Pod", None, "a=b"), ALL, False),
+        (ALL, Scope("v1", "Pod", None, None, "metadata.name=x"), True),
+        (ALL, Scope("v1", "Pod", None, None, "metadata.name==x,metadata.namespace=y"), True),
+        (ALL, Scope("v1", "Pod", None, None, "metadata.name!=x"), False),
+        (ALL, Scope("v1", "Pod", None, None, "spec.nodeName=n"), False),
+        (Scope("v1", "Pod", None, None, "spec.nodeName=n"), Scope("v1", "Pod", ("a",), None, "spec.nodeName=n"), True),
+        (Scope("v1", "Pod", None, None, None, None, len), ALL, False),
+        (ALL, Scope("v1", "Pod", None, None, None, None, len), False),
+    ],
+)
+def test_what_covers_what(wide, narrow, covered):
+    assert (selection_within(wide, narrow) is not None) is covered

@@ -1,0 +1,62 @@
+"""Tokens that somebody else keeps fresh in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ctrlhost.errors import ConfigError
+from ctrlhost.kubeconfig import credentials
+from ctrlhost.kubeconfig.credentials import TokenFile
+
+
+@pytest.fixture(autouse=True)
+def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "_LOOK_EVERY", 0.0)
+
+
+def test_a_token_that_changed_is_sent_before_the_old_one_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    token = TokenFile(file)
+    assert token.authorization() == "Bearer first"
+    file.write_text("second, longer")
+    assert token.authorization() == "Bearer second, longer"
+    assert not token.refused()
+
+
+def test_a_token_that_is_replaced_as_the_kubelet_does_it_is_found(tmp_path: Path) -> None:
+    # A link to a folder, which is exchanged for another: neither size nor name of the file need change.
+    for version, text in (("1", "aaaa"), ("2", "bbbb")):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "token").write_text(text)
+    link = tmp_path / "data"
+    link.symlink_to(tmp_path / "1")
+    token = TokenFile(link / "token")
+    assert token.authorization() == "Bearer aaaa"
+    (tmp_path / "new").symlink_to(tmp_path / "2")
+    (tmp_path / "new").rename(link)
+    assert token.authorization() == "Bearer bbbb"
+
+
+def test_a_file_that_is_gone_or_empty_for_a_moment_leaves_the_last_token_in_use(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first")
+    token = TokenFile(file)
+    file.write_text("")
+    assert token.authorization() == "Bearer first"
+    file.unlink()
+    assert token.authorization() == "Bearer first"
+    assert not token.refused()
+    file.write_text("second")
+    assert token.refused()
+    assert token.authorization() == "Bearer second"
+
+
+def test_a_file_without_a_token_is_an_error_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="token file"):
+        TokenFile(tmp_path / "none")
+    (tmp_path / "empty").write_text(" \n")
+    with pytest.raises(ConfigError, match="is empty"):
+        TokenFile(tmp_path / "empty")

@@ -1,0 +1,182 @@
+"""Where the client finds its kubeconfig, and what it says of one that is broken."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+import pytest
+import yaml
+
+from ctrlhost.errors import ConfigError
+from tests.support.kubeconfigs import find, kubeconfig, service_account, written
+from tests.support.tls_files import Authority
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def write(tmp_path):
+    return functools.partial(written, tmp_path)
+
+
+IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def test_the_flag_wins_over_the_environment_that_over_the_pod_and_that_over_the_home(
+    tmp_path, write, authority, caplog
+):
+    caplog.set_level("INFO")
+    home = tmp_path / "home"
+    (home / ".kube").mkdir(parents=True)
+    (home / ".kube" / "config").write_text(yaml.safe_dump(kubeconfig({"server": "http://home"})))
+    flag, env = write(kubeconfig({"server": "http://flag"}), "flag"), write(kubeconfig({"server": "http://env"}), "env")
+    account = service_account(tmp_path)
+    (account / "ca.crt").write_text(authority.pem)
+    everything = {**IN_CLUSTER, "KUBECONFIG": str(env)}
+
+    def url(**options: Any) -> str:
+        return find(tmp_path, **{"service_account": account, "home": home, **options}).url
+
+    assert url(kubeconfig=flag, environ=everything) == "http://flag"
+    assert url(environ=everything) == "http://env"
+    assert url(environ=IN_CLUSTER) == "https://10.0.0.1:443"
+    assert url(environ={}) == "http://home"
+    assert f"cluster http://flag from context `main` of {flag} (--kubeconfig)" in caplog.text
+
+
+def test_no_configuration_at_all_says_what_can_be_done(tmp_path):
+    with pytest.raises(ConfigError, match="no cluster is configured") as caught:
+        find(tmp_path)
+    assert "--kubeconfig" in (caught.value.hint or "")
+
+
+def test_a_kubeconfig_variable_that_names_nothing_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match="does not exist"):
+        find(tmp_path, {"KUBECONFIG": str(tmp_path / "missing")})
+
+
+def test_several_files_are_read_as_one_and_the_first_to_define_a_name_counts(tmp_path, write):
+    one = write({"current-context": "b", "clusters": [{"name": "k", "cluster": {"server": "http://one"}}]}, "one")
+    two = write(
+        {**kubeconfig({"server": "http://two"}), "contexts": [{"name": "b", "context": {"cluster": "k"}}]}, "two"
+    )
+    found = find(tmp_path, {"KUBECONFIG": f"{one}{os.pathsep}{two}{os.pathsep}{tmp_path / 'missing'}"})
+    assert found.url == "http://one"
+
+
+def test_a_context_can_be_chosen_and_brings_its_namespace(tmp_path, write):
+    config = kubeconfig({"server": "http://x"})
+    config["contexts"].append({"name": "other", "context": {"cluster": "k", "namespace": "team"}})
+    assert find(tmp_path, kubeconfig=write(config), context="other").namespace == "team"
+
+
+BROKEN = {
+    "no YAML": ("a: [", r"line \d+, column \d+"),
+    "tabs": ("\ta: b", r"line \d+"),
+    "binary": ("\x00\x01", "is no YAML|line"),
+    "empty": ("", "the file is empty"),
+    "a text": ("hello", "must be a mapping, not a text"),
+    "a list": ("[1]", "must be a mapping, not a list"),
+    "nothing in it": ("{}", "no current-context is set"),
+    "clusters no list": (
+        {"clusters": {}, "current-context": "x", "contexts": {"a": 1}},
+        "contexts must be a list, not a mapping",
+    ),
+    "no such context": (
+        {**kubeconfig({"server": "http://x"}), "current-context": "gone"},
+        "there is no context `gone`",
+    ),
+    "current-context no text": ({"current-context": 7}, "current-context must be a text, not a number"),
+    "unnamed": ({"clusters": [{"cluster": {}}]}, r"clusters\[0\]\.name is missing"),
+    "cluster missing": (
+        {**kubeconfig({}), "clusters": []},
+        r"contexts\[main\]\.context\.cluster names `k`, which is not in clusters",
+    ),
+    "user missing": ({**kubeconfig({"server": "http://x"}), "users": []}, r"contexts\[main\]\.context\.user names `u`"),
+    "no server": (kubeconfig({}), r"clusters\[k\]\.cluster\.server is missing"),
+    "server no URL": (kubeconfig({"server": "hello"}), "is no http or https URL"),
+    "server a bad port": (kubeconfig({"server": "http://x:port"}), "is no http or https URL"),
+    "server a broken host": (kubeconfig({"server": "http://[::1"}), "is no http or https URL"),
+    "server with a query": (kubeconfig({"server": "http://x?a=b"}), "more than a host, a port and a path"),
+    "server with a password": (kubeconfig({"server": "http://me:secret@x"}), "more than a host, a port and a path"),
+    "proxy no URL": (
+        kubeconfig({"server": "http://x", "proxy-url": "proxy:3128"}),
+        r"clusters\[k\]\.cluster\.proxy-url is no URL",
+    ),
+    "proxy a broken host": (kubeconfig({"server": "http://x", "proxy-url": "http://[::1"}), "proxy's address"),
+    "proxy of another kind": (kubeconfig({"server": "http://x", "proxy-url": "ftp://x"}), "no http, https or socks5"),
+    "server a number": (kubeconfig({"server": 7}), r"clusters\[k\]\.cluster\.server must be a text, not a number"),
+    "flag no boolean": (kubeconfig({"server": "http://x", "insecure-skip-tls-verify": "yes"}), "must be true or false"),
+    "CA file missing": (
+        kubeconfig({"server": "https://x", "certificate-authority": "gone.pem"}),
+        r"certificate-authority names .*gone\.pem, which does not exist",
+    ),
+    "CA no base64": (
+        kubeconfig({"server": "https://x", "certificate-authority-data": "%%%"}),
+        r"certificate-authority-data is no base64",
+    ),
+    "CA no certificate": (
+        kubeconfig({"server": "https://x", "certificate-authority-data": "aGVsbG8="}),
+        "holds no usable CA certificate",
+    ),
+    "certificate without key": (
+        kubeconfig({"server": "https://x"}, {"client-certificate-data": "aGVsbG8="}),
+        r"users\[u\]\.user\.client-key-data is missing",
+    ),
+    "certificate no PEM": (
+        kubeconfig({"server": "https://x"}, {"client-certificate-data": "aGVsbG8=", "client-key-data": "aGVsbG8="}),
+        "and its key can not be used",
+    ),
+    "token file missing": (kubeconfig({"server": "http://x"}, {"tokenFile": "gone"}), "token file .*gone"),
+    "token no text": (
+        kubeconfig({"server": "http://x"}, {"token": 1}),
+        r"users\[u\]\.user\.token must be a text, not a number",
+    ),
+    "token of two lines": (kubeconfig({"server": "http://x"}, {"token": "a\nb"}), r"user\.token has characters in it"),
+    "an old provider without its settings": (
+        kubeconfig({"server": "http://x"}, {"auth-provider": {"name": "gcp"}}),
+        r"users\[u\]\.user\.auth-provider can not be used",
+    ),
+    "exec without command": (
+        kubeconfig({"server": "http://x"}, {"exec": {"apiVersion": "v1"}}),
+        r"users\[u\]\.user\.exec\.command is missing",
+    ),
+    "exec args": (
+        kubeconfig({"server": "http://x"}, {"exec": {"apiVersion": "v1", "command": "x", "args": 1}}),
+        r"exec\.args must be a list",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_malformed_kubeconfig_is_an_error_that_names_the_file_and_the_fault(tmp_path, write, name):
+    content, says = BROKEN[name]
+    path = write(content)
+    with pytest.raises(ConfigError, match=says) as caught:
+        find(tmp_path, kubeconfig=path)
+    assert str(path) in str(caught.value) or str(path.parent) in str(caught.value)
+
+
+def test_a_proxy_of_the_environment_needs_no_scheme(tmp_path, write, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "proxy.corp:3128")
+    monkeypatch.setenv("no_proxy", "")
+    found = find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x"})))
+    assert found.configuration.proxy == "http://proxy.corp:3128"
+
+
+def test_a_socks_proxy_asks_for_what_it_needs(tmp_path, write, monkeypatch):
+    monkeypatch.setattr("ctrlhost.kubeconfig.connection.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="the proxy socks5://x:1 needs a package") as caught:
+        find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x", "proxy-url": "socks5://x:1"})))
+    assert "PySocks" in (caught.value.hint or "")
+
+
+def test_a_kubeconfig_that_can_not_be_read_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match=f"kubeconfig {tmp_path}: Is a directory"):
+        find(tmp_path, kubeconfig=tmp_path)

@@ -1,0 +1,262 @@
+"""Reads that see the plugin's own writes: the overlay over an informer whose versions the test chooses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ctrlhost import _core
+from ctrlhost.cache import Object
+from ctrlhost.errors import Stale
+from ctrlhost.informers.lister import Lister
+from ctrlhost.informers.namespace_informer import Scope
+from ctrlhost.own_writes import overlay as written
+from ctrlhost.own_writes.overlay import PluginLister, Written, WrittenKind
+
+
+def pod(name: str, version: int, uid: str = "u1", namespace: str = "default", **labels: str) -> dict[str, Any]:
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid,
+        "resourceVersion": str(version),
+        "labels": labels,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+class FedInformer:
+    """An informer's engine that the test feeds in place of a reflector."""
+
+    def __init__(self, **scope: Any) -> None:
+        self.scope = Scope("v1", "Pod", **scope)
+        self._engine = _core.SharedInformer("pods", "v1", "Pod")
+        self._engine.indexer.add_indexers({"demo/app": lambda obj: [obj.labels["app"]] if "app" in obj.labels else []})
+        self.lister = Lister(self._engine.indexer)
+
+    def covers(self, namespace: str) -> bool:
+        return self.scope.namespaces is None or namespace in self.scope.namespaces  # type: ignore[operator]
+
+    def version_in(self, _namespace: str) -> str:
+        return self._engine.last_resource_version
+
+    def listed(self, version: int, *objects: dict[str, Any]) -> None:
+        body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": str(version)}, "items": objects}
+        self._engine.begin_list()
+        self._engine.feed_list(json.dumps(body).encode())
+        self._engine.end_page()
+        self._engine.replace(str(version))
+        self._engine.process()
+
+    def event(self, kind: str, obj: dict[str, Any]) -> None:
+        self._engine.feed_watch(json.dumps({"type": kind, "object": obj}).encode() + b"\n")
+        self._engine.process()
+
+
+@pytest.fixture
+def informer() -> FedInformer:
+    informer = FedInformer()
+    informer.listed(1)
+    return informer
+
+
+@pytest.fixture
+def kind(informer: FedInformer) -> WrittenKind:
+    return WrittenKind(informer)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def lister(informer: FedInformer, kind: WrittenKind) -> PluginLister:
+    return PluginLister(informer, kind, {"app": "demo/app"})  # type: ignore[arg-type]
+
+
+def version(obj: Object | None) -> int | None:
+    return None if obj is None else int(obj.resource_version)
+
+
+@pytest.mark.behaviour("informers/MC1")
+@pytest.mark.parametrize(("seen", "shown", "kept"), [(2, 2, False), (3, 3, False), (1, 2, True)])
+def test_a_write_is_shown_until_the_cache_has_it_or_something_newer(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister, seen: int, shown: int, kept: bool
+) -> None:
+    kind.wrote(pod("web", 2))
+    assert version(lister.get("web", "default")) == 2
+    informer.event("ADDED", pod("web", seen))
+    assert version(lister.get("web", "default")) == shown
+    assert bool(kind) is kept
+
+
+@pytest.mark.behaviour("informers/MC2")
+@pytest.mark.parametrize(
+    ("uid", "deleted_at", "shown"),
+    [("u1", 4, None), ("u2", 4, None), ("u2", 1, 3)],
+)
+def test_a_deletion_that_came_after_the_write_hides_it(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister, uid: str, deleted_at: int, shown: int | None
+) -> None:
+    # Upstream compares versions of the deleted object; here the informer's position tells which came first.
+    informer.event("ADDED", pod("web", 1, uid))
+    kind.wrote(pod("web", 3, uid))
+    informer.event("DELETED", pod("web", deleted_at, uid))
+    assert version(lister.get("web", "default")) == shown
+
+
+@pytest.mark.behaviour("informers/MC2")
+@pytest.mark.parametrize("known", [True, False])
+def test_a_list_that_is_newer_and_does_not_have_it_hides_it(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister, known: bool
+) -> None:
+    # The tombstone then carries the state before the write, version 1 of the same uid.
+    if known:
+        informer.event("ADDED", pod("web", 1))
+    kind.wrote(pod("web", 3))
+    assert version(lister.get("web", "default")) == 3
+    informer.listed(5)
+    assert lister.get("web", "default") is None
+    assert not kind
+
+
+@pytest.mark.behaviour("informers/MC3")
+def test_the_answer_of_a_write_that_comes_after_the_deletion_was_seen_changes_nothing(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister
+) -> None:
+    informer.event("ADDED", pod("web", 2))
+    informer.event("DELETED", pod("web", 3))
+    kind.wrote(pod("web", 2))
+    assert lister.get("web", "default") is None
+    assert not kind
+
+
+@pytest.mark.behaviour("informers/MC4")
+def test_nor_does_it_when_the_object_was_replaced_by_another_of_its_name(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister
+) -> None:
+    informer.event("ADDED", pod("web", 3, "u2"))
+    kind.wrote(pod("web", 2, "u1"))
+    found = lister.get("web", "default")
+    assert found is not None
+    assert (found.uid, version(found)) == ("u2", 3)
+    assert not kind
+
+
+@pytest.mark.behaviour("informers/MC5")
+def test_an_index_shows_what_was_written_once_the_cache_does(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Upstream merges the written object into the index; here the read waits, so that all reads agree.
+    monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
+    kind.wrote(pod("web", 2, app="shop"))
+    with pytest.raises(Stale, match="default/web"):
+        lister.by_index("app", "shop")
+    informer.event("ADDED", pod("web", 2, app="shop"))
+    assert [obj.name for obj in lister.by_index("app", "shop")] == ["web"]
+    informer.event("DELETED", pod("web", 3, app="shop"))
+    assert lister.by_index("app", "shop") == []
+
+
+@pytest.mark.behaviour("informers/CR10")
+def test_a_deleted_object_is_gone_at_once_and_a_list_waits_for_that(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
+    informer.event("ADDED", pod("web", 2))
+    kind.deleted(("default", "web"), "u1")
+    assert lister.get("web", "default") is None
+    with pytest.raises(Stale):
+        lister.list()
+    informer.event("DELETED", pod("web", 3))
+    assert lister.list() == []
+    assert not kind
+
+
+def test_an_object_that_was_created_anew_after_its_deletion_is_shown(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister
+) -> None:
+    informer.event("ADDED", pod("web", 2, "u1"))
+    kind.deleted(("default", "web"), "u1")
+    informer.event("MODIFIED", pod("web", 4, "u2"))
+    found = lister.get("web", "default")
+    assert found is not None
+    assert found.uid == "u2"
+
+
+def test_a_list_of_another_namespace_waits_for_nothing(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
+    kind.wrote(pod("web", 2))
+    assert lister.list("other") == []
+    with pytest.raises(Stale):
+        lister.list("default")
+    with pytest.raises(Stale):
+        list(lister)
+
+
+def test_an_object_outside_of_the_selector_is_not_waited_for() -> None:
+    informer = FedInformer(label_selector="app=shop", namespaces=("default",))
+    informer.listed(1)
+    kind = WrittenKind(informer)  # type: ignore[arg-type]
+    lister = PluginLister(informer, kind, {})  # type: ignore[arg-type]
+    kind.wrote(pod("web", 2, app="other"))
+    kind.wrote(pod("web", 2, namespace="elsewhere", app="shop"))
+    assert lister.list() == []
+    assert lister.get("web", "default") is None
+
+
+def test_an_object_that_a_write_takes_out_of_the_selector_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
+    informer = FedInformer(label_selector="app=shop")
+    informer.listed(2, pod("web", 2, app="shop"))
+    kind = WrittenKind(informer)  # type: ignore[arg-type]
+    lister = PluginLister(informer, kind, {})  # type: ignore[arg-type]
+    kind.wrote(pod("web", 3, app="other"))
+    with pytest.raises(Stale):
+        lister.list()
+    informer.event("DELETED", pod("web", 3, app="shop"))
+    assert lister.list() == []
+
+
+def test_a_write_that_changed_nothing_is_in_the_cache_already(
+    informer: FedInformer, kind: WrittenKind, lister: PluginLister
+) -> None:
+    informer.event("ADDED", pod("web", 5))
+    kind.wrote(pod("web", 5))
+    assert [obj.name for obj in lister.list()] == ["web"]
+    assert not kind
+
+
+def test_answers_in_the_wrong_order_leave_the_newer_write(kind: WrittenKind, lister: PluginLister) -> None:
+    kind.wrote(pod("web", 4))
+    kind.wrote(pod("web", 3))
+    assert version(lister.get("web", "default")) == 4
+
+
+def test_versions_that_are_no_numbers_are_not_compared(kind: WrittenKind, lister: PluginLister) -> None:
+    odd = pod("web", 1)
+    odd["metadata"]["resourceVersion"] = "opaque"
+    kind.wrote(odd)
+    assert lister.get("web", "default") is None
+    assert lister.list() == []
+
+
+def test_writes_that_nobody_reads_back_do_not_pile_up(informer: FedInformer, kind: WrittenKind) -> None:
+    for number in range(1000):
+        kind.wrote(pod(f"web-{number}", number + 2, f"u{number}"))
+        informer.event("ADDED", pod(f"web-{number}", number + 2, f"u{number}"))
+    assert len(kind.behind(None)) == 0
+    assert not kind
+
+
+def test_an_undeclared_index_is_named(lister: PluginLister) -> None:
+    with pytest.raises(KeyError, match="no index `host`"):
+        lister.by_index("host", "a")
+
+
+def test_a_plugin_follows_a_kind_in_any_version_and_each_informer_once(informer: FedInformer) -> None:
+    own = Written()
+    followed = own.follow("apps/v1", "Deployment", informer)  # type: ignore[arg-type]
+    assert own.follow("apps/v1", "Deployment", informer) is followed  # type: ignore[arg-type]
+    assert own.of("apps/v1beta1", "Deployment") == [followed]
+    assert own.of("extensions/v1", "Deployment") == []

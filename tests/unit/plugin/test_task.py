@@ -1,0 +1,136 @@
+"""Tasks of plugins, and the event loop of a plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ctrlhost.controller.event_loop import PluginLoop
+from ctrlhost.testing import ManualClock
+from tests.support.controllers import Bench
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def bench(manual_clock: ManualClock) -> Iterator[Bench]:
+    bench = Bench(manual_clock)
+    yield bench
+    bench.close()
+
+
+class Calls:
+    """A task's function that does one step of a script per call."""
+
+    def __init__(self, clock: ManualClock, *steps: Any) -> None:
+        self.clock, self.steps, self.at = clock, list(steps), []
+
+    def __call__(self, stop: threading.Event) -> None:
+        self.at.append(self.clock.now())
+        step = self.steps.pop(0) if self.steps else None
+        if isinstance(step, BaseException):
+            raise step
+
+
+def test_a_task_without_a_period_runs_once(bench: Bench, manual_clock: ManualClock) -> None:
+    calls = Calls(manual_clock)
+    task = bench.plugin().add_task("once", calls)
+    task.start()
+    eventually(lambda: not task.running)
+    assert calls.at == [0]
+    assert task.error is None
+    assert task.stop(5)
+
+
+def test_a_task_with_a_period_runs_at_once_and_then_every_so_often(bench: Bench, manual_clock: ManualClock) -> None:
+    calls = Calls(manual_clock)
+    task = bench.plugin().add_task("often", calls, every=30)
+    task.start()
+    for expected in ([0], [0, 30], [0, 30, 60]):
+        eventually(lambda expected=expected: calls.at == expected and manual_clock.waiters() == 1)
+        manual_clock.advance(30)
+    assert task.stop(5)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1)])
+def test_a_task_that_fails_is_tried_again_with_back_off(
+    bench: Bench, manual_clock: ManualClock, error: BaseException
+) -> None:
+    calls = Calls(manual_clock, error, error, None)
+    task = bench.plugin().add_task("flaky", calls)
+    task.start()
+    eventually(lambda: calls.at == [0] and manual_clock.waiters() == 1)
+    assert task.error is not None
+    assert type(error).__name__ in task.error
+    manual_clock.advance(1)
+    eventually(lambda: calls.at == [0, 1] and manual_clock.waiters() == 1)
+    assert task.failures == 2
+    manual_clock.advance(2)
+    eventually(lambda: calls.at == [0, 1, 3] and not task.running)
+    assert task.error is None
+
+
+def test_a_task_ends_when_it_is_asked_to(bench: Bench) -> None:
+    task = bench.plugin().add_task("patient", lambda stop: stop.wait())
+    task.start()
+    assert task.running
+    assert task.stop(5)
+    assert not task.running
+
+
+def test_a_task_that_ignores_its_end_is_left_behind(bench: Bench) -> None:
+    release = threading.Event()
+    task = bench.plugin().add_task("deaf", lambda stop: release.wait(30))
+    task.start()
+    assert not task.stop(0.01)
+    release.set()
+    eventually(lambda: not task.running)
+
+
+def test_a_task_that_was_stopped_can_start_again(bench: Bench, manual_clock: ManualClock) -> None:
+    calls = Calls(manual_clock)
+    task = bench.plugin().add_task("again", calls, every=30)
+    for runs in (1, 2):
+        task.start()
+        task.start()
+        eventually(lambda runs=runs: len(calls.at) == runs and manual_clock.waiters() == 1)
+        assert task.stop(5)
+
+
+def test_a_task_may_be_a_coroutine_function(bench: Bench) -> None:
+    threads: list[str] = []
+
+    async def run(stop: threading.Event) -> None:
+        await asyncio.sleep(0)
+        threads.append(threading.current_thread().name)
+
+    task = bench.plugin().add_task("async", run)
+    task.start()
+    eventually(lambda: threads == ["demo event loop"])
+    assert task.stop(5)
+
+
+@pytest.mark.parametrize("every", [0, -1, float("inf")])
+def test_a_period_that_makes_no_sense_is_refused(bench: Bench, every: float) -> None:
+    with pytest.raises(ValueError, match="task `demo/t`: every is a positive number"):
+        bench.plugin().add_task("t", print, every=every)
+
+
+def test_a_loop_that_stops_cancels_what_runs_on_it() -> None:
+    loop, begun, ended = PluginLoop("demo"), threading.Event(), threading.Event()
+
+    async def wait() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    loop.submit(wait())
+    assert begun.wait(10)
+    assert loop.stop(10)
+    assert ended.is_set()
+    assert loop.stop(0)

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+from starlette.responses import PlainTextResponse
+
+from ctrlhost import ConfigError
+from ctrlhost.health import Check
+from ctrlhost.server.app import host_app
+from ctrlhost.server.listener import HttpServer, parse_address
+
+
+class FakeHost:
+    def __init__(self):
+        self.found = {"livez": [Check("ping", passed=True)]}
+        self.plugin_pages = {}
+
+    def checks(self, endpoint):
+        return self.found[endpoint]
+
+    def exposition(self, accept):
+        return f"accept {accept}".encode(), "text/plain; version=0.0.4"
+
+    def queues(self):
+        return [{"controller": "naming/names"}]
+
+    def pages(self):
+        return self.plugin_pages
+
+
+@pytest.fixture
+def host():
+    return FakeHost()
+
+
+@pytest.fixture
+def server(host):
+    server = HttpServer("127.0.0.1:0", host_app(host))
+    server.start()
+    yield server
+    assert server.stop(10)
+
+
+def get(server, path, **headers):
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"http://{server.address}{path}", headers=headers)
+        ) as answer:
+            return answer.status, answer.read().decode(), answer.headers
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode(), error.headers
+
+
+def test_probes_answer_with_status_and_lines(server, host):
+    host.found["readyz"] = [Check("plugin/naming", passed=False, detail="syncing")]
+    assert get(server, "/livez")[:2] == (200, "ok")
+    assert get(server, "/livez?verbose")[:2] == (200, "[+]ping ok\nlivez check passed\n")
+    assert get(server, "/readyz")[:2] == (503, "[-]plugin/naming failed: syncing\nreadyz check failed\n")
+
+
+def test_metrics_come_in_the_form_that_is_asked_for(server):
+    status, body, headers = get(server, "/metrics", Accept="application/openmetrics-text")
+    assert (status, body) == (200, "accept application/openmetrics-text")
+    assert headers["Content-Type"] == "text/plain; version=0.0.4"
+
+
+def test_queues_can_be_looked_at(server):
+    assert json.loads(get(server, "/debug/queues")[1]) == [{"controller": "naming/names"}]
+
+
+def test_the_root_lists_what_there_is(server, host):
+    host.plugin_pages = {"hostname": {"/": None, "/status": None}}
+    lines = get(server, "/")[1].split()
+    assert {"/readyz", "/metrics", "/hostname/", "/hostname/status"} <= set(lines)
+
+
+async def shown(scope, receive, send):
+    await PlainTextResponse(f"{scope['path']} below {scope['root_path']}")(scope, receive, send)
+
+
+async def broken(scope, receive, send):
+    raise RuntimeError("bug in a page")
+
+
+def test_pages_of_plugins_are_below_their_names_and_the_longest_path_wins(server, host):
+    host.plugin_pages = {"hostname": {"/": shown}, "naming": {"/overlay": shown, "/overlay/deep": broken}}
+    assert get(server, "/hostname/hostnames")[:2] == (200, "/hostname/hostnames below /hostname")
+    assert get(server, "/hostname")[:2] == (200, "/hostname/ below /hostname")
+    assert get(server, "/naming/overlay/x")[:2] == (200, "/naming/overlay/x below /naming/overlay")
+    assert get(server, "/naming/overlays")[0] == 404
+    assert get(server, "/nobody/here")[0] == 404
+
+
+def test_a_page_that_raises_costs_itself_only(server, host):
+    host.plugin_pages = {"naming": {"/": broken}}
+    assert get(server, "/naming/")[0] == 500
+    assert get(server, "/livez")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("127.0.0.1:80", ("127.0.0.1", 80)),
+        (":0", ("", 0)),
+        ("[::1]:8080", ("::1", 8080)),
+        ("localhost:1", ("localhost", 1)),
+    ],
+)
+def test_addresses_are_read(address, expected):
+    assert parse_address(address, "host.listen") == expected
+
+
+@pytest.mark.parametrize("address", ["", "8080", "a:b", "127.0.0.1:70000", "::1:80", "127.0.0.1:", "127.0.0.1:-1"])
+def test_what_is_no_address_is_refused_with_the_setting(address):
+    with pytest.raises(ConfigError, match=r"host\.listen: .* is no address"):
+        parse_address(address, "host.listen")
+
+
+def test_a_port_in_use_is_known_before_anything_is_served():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"host.listen: port {port} is in use") as caught:
+            HttpServer(f"127.0.0.1:{port}", shown)
+    assert "port 0" in str(caught.value.hint)
+
+
+def test_a_host_that_is_not_ours_is_refused():
+    with pytest.raises(ConfigError, match=r"can not listen at 192\.0\.2\.1:8080"):
+        HttpServer("192.0.2.1:8080", shown)
+
+
+def test_after_the_stop_the_port_is_free_again(host):
+    server = HttpServer("127.0.0.1:0", host_app(host))
+    server.start()
+    assert get(server, "/livez")[0] == 200
+    address = server.address
+    assert server.stop(10)
+    HttpServer(address, host_app(host)).stop()

@@ -1,0 +1,118 @@
+"""Whole requests over connections of our own: what HTTP/1.1 allows a server to answer, and when a line is kept."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ctrlhost.client import Client
+from ctrlhost.errors import TransportError
+from tests.support.stub_api_server import Computed, Json, Raw, StubApiServer
+
+CLOSE = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+TWO = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 500 Huh\r\n\r\n"
+
+
+@pytest.fixture
+def server():
+    with StubApiServer() as running:
+        yield running
+
+
+@pytest.fixture
+def transport(server):
+    client = Client(server.url, token="secret")
+    yield client.transport
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("raw", "body"),
+    [
+        pytest.param(CLOSE + b"Content-Length: 2\r\n\r\n{}", b"{}", id="length"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n{}", b"{}", id="until the end of the connection"),
+        pytest.param(b"HTTP/1.0 200 OK\r\n\r\n{}", b"{}", id="HTTP/1.0"),
+        pytest.param(
+            CLOSE + b"Transfer-Encoding: chunked\r\n\r\n1;a=b\r\n{\r\n1\r\n}\r\n0\r\nX: y\r\n\r\n",
+            b"{}",
+            id="chunks and a trailer",
+        ),
+        pytest.param(
+            b"HTTP/1.1 103 Early Hints\r\nX: early\r\n\r\n" + CLOSE + b"Content-Length: 2\r\n\r\n{}",
+            b"{}",
+            id="an interim answer first",
+        ),
+        pytest.param(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", b"", id="nothing"),
+        pytest.param(TWO, b"{}", id="two answers"),
+    ],
+)
+def test_every_way_to_say_how_long_a_body_is_gives_that_body(server, transport, raw, body):
+    server.on("GET", "/x", Raw(raw), Json({"next": True}))
+    answer = transport.request("GET", "/x")
+    assert (answer.body, "x" in answer.headers and answer.headers["x"] == "early") == (body, False)
+    assert transport.request("GET", "/x").body == b'{"next": true}', "the next answer is the next request's"
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"", "closed the connection without an answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", "cut in the middle"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "cut in the middle"),
+        (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nhello", "changed the protocol"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, "too many headers"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", "compressed"),
+    ],
+)
+def test_what_is_no_whole_answer_is_an_error_that_says_why(server, transport, raw, says):
+    server.on("POST", "/x", Raw(raw))
+    with pytest.raises(TransportError, match=says):
+        transport.request("POST", "/x", body=b"{}")
+
+
+def test_one_connection_carries_request_after_request_until_the_transport_is_closed(server, transport):
+    server.on("POST", "/x", Json({}))
+    for _ in range(3):
+        assert transport.request("POST", "/x", body=b"{}").status == 200
+    assert server.connections == 1
+    transport.close()
+    assert transport.request("POST", "/x", body=b"{}").status == 200
+    assert server.connections == 2
+
+
+def test_no_more_connections_stay_open_than_the_pool_is_large(server):
+    from ctrlhost.kubeconfig.connection import from_url
+    from ctrlhost.transport.urllib3_transport import Urllib3Transport
+
+    both = threading.Barrier(3, timeout=10)
+
+    def meet(_asked: object) -> Json:
+        both.wait()
+        return Json({})
+
+    server.on("GET", "/meet", Computed(meet))
+    server.on("GET", "/x", Json({}))
+    transport = Urllib3Transport(from_url(server.url, None, None, True), pool_size=1)
+    threads = [threading.Thread(target=transport.request, args=("GET", "/meet")) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert server.connections == 3
+    for _ in range(3):
+        transport.request("GET", "/x")
+    assert server.connections == 3, "one of them was kept"
+    transport.close()
+
+
+def test_a_request_is_what_it_was_meant_to_be_on_the_wire(server, transport):
+    server.on("POST", "/a b/ü", Json({}))
+    transport.request("POST", "/a b/ü", query={"x": "1&2", "y": True, "z": None}, headers={"X-One": "1"})
+    asked = server.requests[0]
+    assert (asked.path, asked.query, asked.body) == ("/a b/ü", {"x": "1&2", "y": "true"}, b"")
+    wanted = {"host": f"127.0.0.1:{server.port}", "authorization": "Bearer secret", "x-one": "1", "content-length": "0"}
+    assert wanted.items() <= asked.headers.items()
+    with pytest.raises(TransportError, match="X-One"):
+        transport.request("GET", "/a", headers={"X-One": "1\r\nX-Two: 2"})
+    assert len(server.requests) == 1
