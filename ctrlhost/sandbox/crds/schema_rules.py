@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
@@ -54,92 +54,87 @@ def causes(schema: Schema, field: str) -> list[Cause]:
         # Defaults are checked against the patterns, so those must be valid.
         return found + patterns
     found += _logic_causes(schema, schema, field)
-    return found + _node(schema, field, 0)
+    return [*found, *_node(schema, field, 0)]
 
 
-def _node(schema: Schema, field: str, depth: int) -> list[Cause]:
+def _node(schema: Schema, field: str, depth: int) -> Iterator[Cause]:
     if depth > MAX_DEPTH:
-        return [status.invalid_value(field, depth, f"the schema is nested deeper than {MAX_DEPTH} levels")]
-    found = _keyword_causes(schema, field)
+        yield status.invalid_value(field, depth, f"the schema is nested deeper than {MAX_DEPTH} levels")
+        return
+    yield from _keyword_causes(schema, field)
     kind = schema.get("type")
     if kind and kind not in _TYPES:
-        found.append(status.not_supported(f"{field}.type", kind, _TYPES))
+        yield status.not_supported(f"{field}.type", kind, _TYPES)
     if not kind and depth and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
-        found.append(status.required(f"{field}.type", "must not be empty for specified object fields"))
+        yield status.required(f"{field}.type", "must not be empty for specified object fields")
     if kind and schema.get(INT_OR_STRING):
-        found.append(status.invalid_value(f"{field}.type", kind, f"must be empty if {INT_OR_STRING} is true"))
-    found += _list_causes(schema, field) + _default_causes(schema, field)
+        yield status.invalid_value(f"{field}.type", kind, f"must be empty if {INT_OR_STRING} is true")
+    yield from _list_causes(schema, field)
+    yield from _default_causes(schema, field)
     for name, child in properties(schema).items():
-        found += _node(child, f"{field}.properties[{name}]", depth + 1)
+        yield from _node(child, f"{field}.properties[{name}]", depth + 1)
     items = schema.get("items")
     if isinstance(items, Mapping):
-        found += _node(items, f"{field}.items", depth + 1)
+        yield from _node(items, f"{field}.items", depth + 1)
     elif isinstance(items, list):
-        found.append(status.forbidden_field(f"{field}.items", "items must be a schema object and not an array"))
+        yield status.forbidden_field(f"{field}.items", "items must be a schema object and not an array")
     elif kind == "array":
-        found.append(status.required(f"{field}.items", "must be specified"))
+        yield status.required(f"{field}.items", "must be specified")
     rest = schema.get("additionalProperties")
     if isinstance(rest, Mapping):
-        found += _node(rest, f"{field}.additionalProperties", depth + 1)
-    return found
+        yield from _node(rest, f"{field}.additionalProperties", depth + 1)
 
 
-def _keyword_causes(schema: Schema, field: str) -> list[Cause]:
-    found = [
-        status.forbidden_field(f"{field}.{name}", f"{name} is not supported") for name in _REFUSED if schema.get(name)
-    ]
+def _keyword_causes(schema: Schema, field: str) -> Iterator[Cause]:
+    for name in filter(schema.get, _REFUSED):
+        yield status.forbidden_field(f"{field}.{name}", f"{name} is not supported")
     for name in (*_JUNCTORS, "not"):
         parts = schema.get(name) or []
         for index, part in enumerate(parts if name in _JUNCTORS else [parts]):
             if isinstance(part, Mapping) and part.get(VALIDATIONS):
                 where = f"{field}.{name}[{index}]" if name in _JUNCTORS else f"{field}.{name}"
-                found.append(status.forbidden_field(f"{where}.{VALIDATIONS}", "must be empty to be structural"))
+                yield status.forbidden_field(f"{where}.{VALIDATIONS}", "must be empty to be structural")
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        found.append(status.forbidden_field(f"{field}.uniqueItems", text))
+        yield status.forbidden_field(f"{field}.uniqueItems", text)
     if properties(schema) and "additionalProperties" in schema:
         text = "additionalProperties and properties are mutual exclusive"
-        found.append(status.forbidden_field(f"{field}.additionalProperties", text))
+        yield status.forbidden_field(f"{field}.additionalProperties", text)
     if schema.get(PRESERVE) is False:
-        found.append(status.invalid_value(f"{field}.{PRESERVE}", False, "must be true or undefined"))
+        yield status.invalid_value(f"{field}.{PRESERVE}", False, "must be true or undefined")
     if schema.get(EMBEDDED) and schema.get("type") != "object":
-        found.append(
-            status.invalid_value(f"{field}.type", schema.get("type", ""), f"must be object if {EMBEDDED} is true")
-        )
-    return found
+        yield status.invalid_value(f"{field}.type", schema.get("type", ""), f"must be object if {EMBEDDED} is true")
 
 
-def _list_causes(schema: Schema, field: str) -> list[Cause]:
+def _list_causes(schema: Schema, field: str) -> Iterator[Cause]:
     kind = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys") or []
-    found: list[Cause] = []
     if kind is None:
-        return found
+        return
     if kind not in ("atomic", "set", "map"):
-        return [status.not_supported(f"{field}.x-kubernetes-list-type", kind, ("atomic", "set", "map"))]
+        yield status.not_supported(f"{field}.x-kubernetes-list-type", kind, ("atomic", "set", "map"))
+        return
     if schema.get("type") != "array":
-        return [
-            status.invalid_value(f"{field}.type", schema.get("type", ""), "must be array if list-type is specified")
-        ]
+        yield status.invalid_value(f"{field}.type", schema.get("type", ""), "must be array if list-type is specified")
+        return
     items: Any = schema.get("items")
     items = items if isinstance(items, Mapping) else {}
     if kind == "map":
         if not keys:
             text = "must not be empty if x-kubernetes-list-type is map"
-            found.append(status.required(f"{field}.x-kubernetes-list-map-keys", text))
+            yield status.required(f"{field}.x-kubernetes-list-map-keys", text)
         for key in keys:
             child = properties(items).get(key)
             if child is None:
                 text = "entries must all be names of item properties"
-                found.append(status.invalid_value(f"{field}.x-kubernetes-list-map-keys", keys, text))
+                yield status.invalid_value(f"{field}.x-kubernetes-list-map-keys", keys, text)
             elif key not in (items.get("required") or ()) and "default" not in child:
                 text = "a property in x-kubernetes-list-map-keys must have a default or be required"
-                found.append(status.required(f"{field}.items.properties[{key}].default", text))
+                yield status.required(f"{field}.items.properties[{key}].default", text)
     elif kind == "set" and items.get("type") in ("array", "object"):
         whole = items.get("x-kubernetes-list-type") == "atomic" or items.get("x-kubernetes-map-type") == "atomic"
         if not whole:
-            found.append(status.forbidden_field(f"{field}.items", "items of a set must be scalar or atomic"))
-    return found
+            yield status.forbidden_field(f"{field}.items", "items of a set must be scalar or atomic")
 
 
 def _default_causes(schema: Schema, field: str) -> list[Cause]:
@@ -159,36 +154,32 @@ def _default_causes(schema: Schema, field: str) -> list[Cause]:
     return found
 
 
-def _logic_causes(schema: Schema, outer: Schema, field: str) -> list[Cause]:
+def _logic_causes(schema: Schema, outer: Schema, field: str) -> Iterator[Cause]:
     """Check the contents of allOf, anyOf, oneOf and not: they may refine fields, but not declare them."""
-    found: list[Cause] = []
     for name in _JUNCTORS:
         parts = schema.get(name) or []
         if schema.get(INT_OR_STRING) and [dict(part) for part in parts] == _INT_OR_STRING:
             continue
         for index, part in enumerate(parts):
-            found += _refinement(part, outer, f"{field}.{name}[{index}]", schema)
+            yield from _refinement(part, outer, f"{field}.{name}[{index}]", schema)
     if isinstance(schema.get("not"), Mapping):
-        found += _refinement(schema["not"], outer, f"{field}.not", schema)
-    return found
+        yield from _refinement(schema["not"], outer, f"{field}.not", schema)
 
 
-def _refinement(part: Schema, outer: Schema | None, field: str, parent: Schema) -> list[Cause]:
-    found: list[Cause] = []
+def _refinement(part: Schema, outer: Schema | None, field: str, parent: Schema) -> Iterator[Cause]:
     for name in _NOT_IN_LOGIC:
         if name in part and not (parent.get(INT_OR_STRING) and name == "type"):
-            found.append(status.forbidden_field(f"{field}.{name}", "must be undefined to be structural"))
+            yield status.forbidden_field(f"{field}.{name}", "must be undefined to be structural")
     for name, child in properties(part).items():
         declared = None if outer is None else properties(outer).get(name, additional(outer))
         if declared is None and outer is not None and not outer.get(PRESERVE):
             text = f"because it is defined in {field}.properties[{name}]"
-            found.append(status.required(f"{field.partition('.')[0]}.properties[{name}]", text))
-        found += _refinement(child, declared, f"{field}.properties[{name}]", parent)
+            yield status.required(f"{field.partition('.')[0]}.properties[{name}]", text)
+        yield from _refinement(child, declared, f"{field}.properties[{name}]", parent)
     items = part.get("items")
     if isinstance(items, Mapping):
         below = (outer or {}).get("items")
-        found += _refinement(items, below if isinstance(below, Mapping) else None, f"{field}.items", parent)
+        yield from _refinement(items, below if isinstance(below, Mapping) else None, f"{field}.items", parent)
     for name in _JUNCTORS:
         for index, inner in enumerate(part.get(name) or ()):
-            found += _refinement(inner, outer, f"{field}.{name}[{index}]", parent)
-    return found
+            yield from _refinement(inner, outer, f"{field}.{name}[{index}]", parent)

@@ -10,6 +10,8 @@ from ctrlhost.sandbox.crds import schema_rules
 from ctrlhost.sandbox.schema import rules
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
 
@@ -60,85 +62,75 @@ def causes(crd: Object) -> list[Cause]:
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         found.append(status.not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
-    found += _name_causes(names, "spec.names") + _name_causes(accepted, "status.acceptedNames", required=False)
-    return found + _version_causes(spec.get("versions") or [])
+    found += [*_name_causes(names, "spec.names"), *_name_causes(accepted, "status.acceptedNames", required=False)]
+    return [*found, *_version_causes(spec.get("versions") or [])]
 
 
-def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) -> list[Cause]:
+def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) -> Iterator[Cause]:
     """Check requested names, or accepted ones, which may be missing."""
-    found = []
     for field in ("plural", "singular", "kind", "listKind"):
         text = names.get(field) or ""
         if not text:
             if required:
-                found.append(status.required(f"{where}.{field}"))
+                yield status.required(f"{where}.{field}")
         elif not is_label_1035(text.lower() if field in ("kind", "listKind") else text):
-            found.append(status.invalid_value(f"{where}.{field}", text, "must be a DNS-1035 label"))
+            yield status.invalid_value(f"{where}.{field}", text, "must be a DNS-1035 label")
     for field in ("shortNames", "categories"):
         for index, text in enumerate(names.get(field) or ()):
             if not is_label_1035(text):
-                found.append(status.invalid_value(f"{where}.{field}[{index}]", text, "must be a DNS-1035 label"))
+                yield status.invalid_value(f"{where}.{field}[{index}]", text, "must be a DNS-1035 label")
     if names.get("kind") and names.get("kind") == names.get("listKind"):
-        found.append(
-            status.invalid_value(f"{where}.listKind", names["listKind"], "kind and listKind may not be the same")
-        )
-    return found
+        yield status.invalid_value(f"{where}.listKind", names["listKind"], "kind and listKind may not be the same")
 
 
-def _version_causes(versions: list[dict[str, Any]]) -> list[Cause]:
-    found: list[Cause] = []
+def _version_causes(versions: list[dict[str, Any]]) -> Iterator[Cause]:
     if not versions:
-        return [status.required("spec.versions")]
+        yield status.required("spec.versions")
+        return
     seen: set[str] = set()
     for index, version in enumerate(versions):
         field, name = f"spec.versions[{index}]", version.get("name", "")
         if not is_label_1035(name):
-            found.append(status.invalid_value(f"{field}.name", name, "must be a DNS-1035 label"))
+            yield status.invalid_value(f"{field}.name", name, "must be a DNS-1035 label")
         if name in seen:
-            found.append(status.duplicate(f"{field}.name", name))
+            yield status.duplicate(f"{field}.name", name)
         seen.add(name)
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if not isinstance(schema, dict):
-            found.append(status.required(f"{field}.schema.openAPIV3Schema", "schemas are required"))
+            yield status.required(f"{field}.schema.openAPIV3Schema", "schemas are required")
         else:
-            found += schema_rules.causes(schema, f"{field}.schema.openAPIV3Schema")
-        found += _column_causes(version, field) + _scale_causes(version, field)
+            yield from schema_rules.causes(schema, f"{field}.schema.openAPIV3Schema")
+        yield from _column_causes(version, field)
+        yield from _scale_causes(version, field)
         if version.get("deprecationWarning") is not None and not version.get("deprecated"):
             text = "can only be set for deprecated versions"
-            found.append(status.invalid_value(f"{field}.deprecationWarning", version["deprecationWarning"], text))
+            yield status.invalid_value(f"{field}.deprecationWarning", version["deprecationWarning"], text)
     storage = sum(bool(version.get("storage")) for version in versions)
     if storage != 1:
-        found.append(
-            status.invalid_value("spec.versions", storage, "must have exactly one version marked as storage version")
-        )
-    return found
+        yield status.invalid_value("spec.versions", storage, "must have exactly one version marked as storage version")
 
 
-def _column_causes(version: dict[str, Any], field: str) -> list[Cause]:
-    found: list[Cause] = []
+def _column_causes(version: dict[str, Any], field: str) -> Iterator[Cause]:
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         where = f"{field}.additionalPrinterColumns[{index}]"
         for name in ("name", "type", "jsonPath"):
             if not column.get(name):
-                found.append(status.required(f"{where}.{name}"))
+                yield status.required(f"{where}.{name}")
         if column.get("type") and column["type"] not in _COLUMN_TYPES:
-            found.append(status.not_supported(f"{where}.type", column["type"], _COLUMN_TYPES))
+            yield status.not_supported(f"{where}.type", column["type"], _COLUMN_TYPES)
         path = column.get("jsonPath", "")
         if path and json_path.parse(path) is None:
-            found.append(status.invalid_value(f"{where}.jsonPath", path, "is an invalid json path"))
-    return found
+            yield status.invalid_value(f"{where}.jsonPath", path, "is an invalid json path")
 
 
-def _scale_causes(version: dict[str, Any], field: str) -> list[Cause]:
+def _scale_causes(version: dict[str, Any], field: str) -> Iterator[Cause]:
     scale = (version.get("subresources") or {}).get("scale")
     if scale is None:
-        return []
-    found: list[Cause] = []
+        return
     for name, start in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status."), ("labelSelectorPath", ".")):
         path = scale.get(name, "")
         if not path and name != "labelSelectorPath":
-            found.append(status.required(f"{field}.subresources.scale.{name}"))
+            yield status.required(f"{field}.subresources.scale.{name}")
         elif path and not path.startswith(start):
             text = f"should be a json path under {start.rstrip('.') or '.'}"
-            found.append(status.invalid_value(f"{field}.subresources.scale.{name}", path, text))
-    return found
+            yield status.invalid_value(f"{field}.subresources.scale.{name}", path, text)

@@ -13,7 +13,7 @@ from ctrlhost.sandbox.kinds.fields import immutable, not_negative
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -193,20 +193,19 @@ class _Scales(BuiltinStrategy):
         return (spec.get("replicas", 0), state.get("replicas", 0), created(obj))
 
 
-def _selector_causes(selector: Mapping[str, Any], path: str) -> list[Cause]:
+def _selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
     """Check a LabelSelector."""
-    found = label_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    yield from label_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, item in enumerate(selector.get("matchExpressions") or ()):
         where = f"{path}.matchExpressions[{index}]"
         operator, values = item.get("operator"), item.get("values")
         if operator not in _OPERATORS:
-            found.append(status.invalid_value(f"{where}.operator", operator, "not a valid selector operator"))
+            yield status.invalid_value(f"{where}.operator", operator, "not a valid selector operator")
         elif operator in ("In", "NotIn") and not values:
-            found.append(status.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+            yield status.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         elif operator in ("Exists", "DoesNotExist") and values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(status.forbidden_field(f"{where}.values", text))
-    return found
+            yield status.forbidden_field(f"{where}.values", text)
 
 
 STRATEGIES = {

@@ -13,7 +13,7 @@ from ctrlhost.sandbox.kinds.fields import immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -51,7 +51,7 @@ class _Ingresses(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the spec, that a new Ingress names one class, and a changed status."""
-        found = _spec_causes(obj) + address_causes(obj, old, operation.warnings)
+        found = [*_spec_causes(obj), *address_causes(obj, old, operation.warnings)]
         named, annotated = obj["spec"].get("ingressClassName"), obj["metadata"].get("annotations") or {}
         if old is None and CLASS_ANNOTATION in annotated and named and named != annotated[CLASS_ANNOTATION]:
             text = "must match `ingressClassName` when both are specified"
@@ -89,49 +89,46 @@ class _IngressClasses(BuiltinStrategy):
         return found + immutable(obj, old, "spec", "controller")
 
 
-def _spec_causes(obj: Object) -> list[Cause]:
+def _spec_causes(obj: Object) -> Iterator[Cause]:
     spec = obj.get("spec") or {}
-    found: list[Cause] = []
     if not spec.get("rules") and not spec.get("defaultBackend"):
-        found.append(status.invalid_value("spec", [], "either `defaultBackend` or `rules` must be specified"))
+        yield status.invalid_value("spec", [], "either `defaultBackend` or `rules` must be specified")
     if spec.get("defaultBackend"):
-        found += _backend_causes(spec["defaultBackend"], "spec.defaultBackend")
+        yield from _backend_causes(spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(spec.get("rules") or ()):
         host = rule.get("host", "")
         where = f"spec.rules[{index}]"
         if host and not is_subdomain(host.removeprefix("*.")):
-            found.append(status.invalid_value(f"{where}.host", host, name_problem("subdomain", host)))
+            yield status.invalid_value(f"{where}.host", host, name_problem("subdomain", host))
         http = rule.get("http")
         if http is not None and not http.get("paths"):
-            found.append(status.required(f"{where}.http.paths"))
+            yield status.required(f"{where}.http.paths")
         for at, path in enumerate((http or {}).get("paths") or ()):
-            found += _path_causes(path, f"{where}.http.paths[{at}]")
-    return found
+            yield from _path_causes(path, f"{where}.http.paths[{at}]")
 
 
-def _path_causes(path: Mapping[str, Any], where: str) -> list[Cause]:
-    found: list[Cause] = []
+def _path_causes(path: Mapping[str, Any], where: str) -> Iterator[Cause]:
     kind, text = path.get("pathType"), path.get("path", "")
     if not kind:
-        found.append(status.required(f"{where}.pathType", "pathType must be specified"))
+        yield status.required(f"{where}.pathType", "pathType must be specified")
     elif kind not in _PATH_TYPES:
-        found.append(status.not_supported(f"{where}.pathType", kind, _PATH_TYPES))
+        yield status.not_supported(f"{where}.pathType", kind, _PATH_TYPES)
     if (kind in ("Exact", "Prefix") or text) and not text.startswith("/"):
-        found.append(status.invalid_value(f"{where}.path", text, "must be an absolute path"))
-    return found + _backend_causes(path.get("backend") or {}, f"{where}.backend")
+        yield status.invalid_value(f"{where}.path", text, "must be an absolute path")
+    yield from _backend_causes(path.get("backend") or {}, f"{where}.backend")
 
 
-def _backend_causes(backend: Mapping[str, Any], where: str) -> list[Cause]:
+def _backend_causes(backend: Mapping[str, Any], where: str) -> Iterator[Cause]:
     service = backend.get("service")
     if service is None:
-        return [] if backend.get("resource") else [status.required(where, "resource or service backend is required")]
-    found: list[Cause] = []
+        if not backend.get("resource"):
+            yield status.required(where, "resource or service backend is required")
+        return
     if not is_label_1035(service.get("name", "")):
-        found.append(status.invalid_value(f"{where}.service.name", service.get("name", ""), "must be a DNS-1035 label"))
+        yield status.invalid_value(f"{where}.service.name", service.get("name", ""), "must be a DNS-1035 label")
     port = service.get("port") or {}
     if bool(port.get("name")) is bool(port.get("number")):
-        found.append(status.required(f"{where}.service.port", "a port name or number is required, and only one"))
-    return found
+        yield status.required(f"{where}.service.port", "a port name or number is required, and only one")
 
 
 def entries(obj: Object | None) -> list[dict[str, Any]]:

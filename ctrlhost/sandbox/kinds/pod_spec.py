@@ -11,7 +11,7 @@ from ctrlhost.sandbox.kinds.fields import PROTOCOLS, port_causes
 from ctrlhost.sandbox.kinds.strategy import below
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ctrlhost.sandbox.kinds.strategy import Rule
 
@@ -71,68 +71,64 @@ def default(spec: dict[str, Any]) -> None:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
-def causes(spec: Mapping[str, Any], path: str, *, templated: bool = False) -> list[Cause]:
+def causes(spec: Mapping[str, Any], path: str, *, templated: bool = False) -> Iterator[Cause]:
     """Check a pod's spec, or a template's."""
-    found: list[Cause] = []
     containers = spec.get("containers") or []
     if not containers:
-        found.append(status.required(f"{path}.containers"))
+        yield status.required(f"{path}.containers")
     names: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
-            found += _container(container, f"{path}.{field}[{index}]", names)
+            yield from _container(container, f"{path}.{field}[{index}]", names)
     volumes: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or ()):
         name = volume.get("name", "")
         if not is_label(name):
-            found.append(status.invalid_value(f"{path}.volumes[{index}].name", name, name_problem("label", name)))
+            yield status.invalid_value(f"{path}.volumes[{index}].name", name, name_problem("label", name))
         elif name in volumes:
-            found.append(status.duplicate(f"{path}.volumes[{index}].name", name))
+            yield status.duplicate(f"{path}.volumes[{index}].name", name)
         volumes.add(name)
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             for at, mount in enumerate(container.get("volumeMounts") or ()):
                 if mount.get("name") not in volumes:
                     where = f"{path}.{field}[{index}].volumeMounts[{at}].name"
-                    found.append(Cause("FieldValueNotFound", f"Not found: {status.shown(mount.get('name'))}", where))
+                    yield Cause("FieldValueNotFound", f"Not found: {status.shown(mount.get('name'))}", where)
     policy = spec.get("restartPolicy")
     allowed = ("Always",) if templated else ("Always", "OnFailure", "Never")
     if policy not in allowed:
-        found.append(status.not_supported(f"{path}.restartPolicy", policy, allowed))
+        yield status.not_supported(f"{path}.restartPolicy", policy, allowed)
     for name in ("hostname", "subdomain"):
         if spec.get(name) and not is_label(spec[name]):
-            found.append(status.invalid_value(f"{path}.{name}", spec[name], name_problem("label", spec[name])))
-    return found
+            yield status.invalid_value(f"{path}.{name}", spec[name], name_problem("label", spec[name]))
 
 
-def _container(container: Mapping[str, Any], path: str, names: set[str]) -> list[Cause]:
-    found: list[Cause] = []
+def _container(container: Mapping[str, Any], path: str, names: set[str]) -> Iterator[Cause]:
     name = container.get("name", "")
     if not name:
-        found.append(status.required(f"{path}.name"))
+        yield status.required(f"{path}.name")
     elif not is_label(name):
-        found.append(status.invalid_value(f"{path}.name", name, name_problem("label", name)))
+        yield status.invalid_value(f"{path}.name", name, name_problem("label", name))
     elif name in names:
-        found.append(status.duplicate(f"{path}.name", name))
+        yield status.duplicate(f"{path}.name", name)
     names.add(name)
     image = container.get("image", "")
     if not image:
-        found.append(status.required(f"{path}.image"))
+        yield status.required(f"{path}.image")
     elif image != image.strip():
-        found.append(status.invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace"))
+        yield status.invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace")
     for index, port in enumerate(container.get("ports") or ()):
         where = f"{path}.ports[{index}]"
         if not port.get("containerPort"):
-            found.append(status.required(f"{where}.containerPort"))
-        found += port_causes(port.get("containerPort") or 1, f"{where}.containerPort")
+            yield status.required(f"{where}.containerPort")
+        yield from port_causes(port.get("containerPort") or 1, f"{where}.containerPort")
         if port.get("protocol") not in PROTOCOLS:
-            found.append(status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS))
+            yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
     if container.get("imagePullPolicy") not in ("Always", "IfNotPresent", "Never"):
         supported = ("Always", "IfNotPresent", "Never")
-        found.append(status.not_supported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), supported))
-    found += [
+        yield status.not_supported(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), supported)
+    yield from [
         status.required(f"{path}.env[{index}].name")
         for index, variable in enumerate(container.get("env") or ())
         if not variable.get("name")
     ]
-    return found

@@ -86,7 +86,7 @@ class _Pods(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         """Check the spec, and that only mutable fields change."""
-        found = pod_spec.causes(obj["spec"], "spec")
+        found = list(pod_spec.causes(obj["spec"], "spec"))
         if old is None or operation.subresource or _frozen(obj["spec"]) == _frozen(old["spec"]):
             return found
         text = (

@@ -13,7 +13,7 @@ from ctrlhost.sandbox.kinds.networking import address_causes, addresses, entries
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ctrlhost.sandbox.apimachinery.objects import Object
     from ctrlhost.sandbox.apimachinery.status import Cause
@@ -120,7 +120,7 @@ class _Services(BuiltinStrategy):
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
         spec, uid = obj["spec"], obj["metadata"]["uid"]
-        causes = _spec_causes(obj)
+        causes = list(_spec_causes(obj))
         address = spec.get("clusterIP", "")
         before = "" if old is None or old["spec"].get("type") == "ExternalName" else old["spec"].get("clusterIP", "")
         if spec.get("type") == "ExternalName":
@@ -183,40 +183,38 @@ class _Services(BuiltinStrategy):
                 chosen.add(_node_key(port))
 
 
-def _spec_causes(obj: Object) -> list[Cause]:
+def _spec_causes(obj: Object) -> Iterator[Cause]:
     spec = obj["spec"]
-    found: list[Cause] = []
     kind, ports = spec.get("type"), spec.get("ports") or []
     if kind not in _TYPES:
-        found.append(status.not_supported("spec.type", kind, _TYPES))
+        yield status.not_supported("spec.type", kind, _TYPES)
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
-        found.append(status.required("spec.ports"))
+        yield status.required("spec.ports")
     names: set[str] = set()
     numbers: set[tuple[Any, Any]] = set()
     for index, port in enumerate(ports):
         where, name = f"spec.ports[{index}]", port.get("name", "")
         if not name and len(ports) > 1:
-            found.append(status.required(f"{where}.name"))
+            yield status.required(f"{where}.name")
         elif name and not is_label(name):
-            found.append(status.invalid_value(f"{where}.name", name, name_problem("label", name)))
+            yield status.invalid_value(f"{where}.name", name, name_problem("label", name))
         elif name in names:
-            found.append(status.duplicate(f"{where}.name", name))
+            yield status.duplicate(f"{where}.name", name)
         names.add(name)
         number = port.get("port") or 0
-        found += port_causes(number, f"{where}.port")
+        yield from port_causes(number, f"{where}.port")
         if port.get("protocol") not in PROTOCOLS:
-            found.append(status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS))
-        found += port_causes(port.get("targetPort"), f"{where}.targetPort")
+            yield status.not_supported(f"{where}.protocol", port.get("protocol"), PROTOCOLS)
+        yield from port_causes(port.get("targetPort"), f"{where}.targetPort")
         if (number, port.get("protocol")) in numbers:
-            found.append(status.duplicate(where, {"port": number, "protocol": port.get("protocol")}))
+            yield status.duplicate(where, {"port": number, "protocol": port.get("protocol")})
         numbers.add((number, port.get("protocol")))
     if spec.get("sessionAffinity") not in ("ClientIP", "None"):
-        found.append(status.not_supported("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None")))
+        yield status.not_supported("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
     if kind in ("NodePort", "LoadBalancer") and spec.get("clusterIP") == "None":
         text = f"may not be set to 'None' for {kind} services"
-        found.append(status.invalid_value("spec.clusterIPs[0]", "None", text))
-    found += label_causes(spec.get("selector") or {}, "spec.selector")
-    return found
+        yield status.invalid_value("spec.clusterIPs[0]", "None", text)
+    yield from label_causes(spec.get("selector") or {}, "spec.selector")
 
 
 def _external(obj: Object, kind: str) -> str:
