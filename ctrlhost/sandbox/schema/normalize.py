@@ -81,8 +81,8 @@ def _value(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -
     kept = shape.pointer or shape.written
     if what == "object":
         return _object(shape, value, path, unknown, kind)
-    if what in ("string", "boolean"):
-        if type(value) is not (str if what == "string" else bool):
+    if what == "string":
+        if type(value) is not str:
             raise _mismatch(value, path, shape, kind)
         return value if value or kept else None
     if what == "any":
@@ -96,6 +96,10 @@ def _value(shape: Shape, value: Any, path: str, unknown: list[str], kind: str) -
             return None
         element = shape.element or Shape("any")
         return [_item(element, item, f"{path}[{index}]", unknown, kind) for index, item in enumerate(value)]
+    if what == "boolean":
+        if type(value) is not bool:
+            raise _mismatch(value, path, shape, kind)
+        return value if value or kept else None
     if what == "integer":
         return _integer(shape, value, path, kind, kept=kept)
     return _special(shape, value, path, kind)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-import operator
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -50,7 +49,7 @@ def validate(schema: Schema, value: Any, path: str = "", old: Any = ABSENT) -> l
         causes += _string_causes(schema, value, path)
     elif type(value) in (int, float):
         causes += _number_causes(schema, value, path)
-    return [*causes, *_combined_causes(schema, value, path)]
+    return causes + _combined_causes(schema, value, path)
 
 
 def _type_cause(schema: Schema, value: Any, path: str) -> Cause | None:
@@ -72,37 +71,48 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _object_causes(schema: Schema, value: dict[str, Any], path: str, old: Any) -> Iterator[Cause]:
+def _object_causes(schema: Schema, value: dict[str, Any], path: str, old: Any) -> list[Cause]:
+    causes = []
     before = old if type(old) is dict else {}
     for name in schema.get("required") or ():
         if name not in value:
-            yield status.required(_join(path, name))
+            causes.append(status.required(_join(path, name)))
     if schema.get(EMBEDDED):
-        missing = [name for name in ("apiVersion", "kind") if not value.get(name)]
-        yield from [status.required(_join(path, name), "must not be empty") for name in missing]
+        causes += _embedded_causes(value, path)
     declared, rest = properties(schema), additional(schema)
     for name, item in value.items():
         if (child := declared.get(name, rest)) is not None:
-            yield from validate(child, item, _join(path, name), before.get(name, ABSENT))
-    yield from _size_causes(schema, len(value), path, "Properties")
+            causes += validate(child, item, _join(path, name), before.get(name, ABSENT))
+    size = len(value)
+    if (limit := schema.get("maxProperties")) is not None and size > limit:
+        causes.append(Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", path))
+    if (limit := schema.get("minProperties")) is not None and size < limit:
+        causes.append(status.invalid_value(path, size, f"{path} in body should have at least {limit} properties"))
+    return causes
 
 
-def _size_causes(schema: Schema, size: int, path: str, what: str) -> Iterator[Cause]:
-    if (limit := schema.get(f"max{what}")) is not None and size > limit:
-        yield Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", path)
-    if (limit := schema.get(f"min{what}")) is not None and size < limit:
-        yield status.invalid_value(path, size, f"{path} in body should have at least {limit} {what.lower()}")
+def _embedded_causes(value: dict[str, Any], path: str) -> list[Cause]:
+    causes = []
+    for name in ("apiVersion", "kind"):
+        if not value.get(name):
+            causes.append(status.required(_join(path, name), "must not be empty"))
+    return causes
 
 
-def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> Iterator[Cause]:
+def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> list[Cause]:
+    causes: list[Cause] = []
     items = schema.get("items")
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if isinstance(items, Mapping):
         before = _by_keys(old, keys)
         for index, item in enumerate(value):
             was = before.get(_key(item, keys), ABSENT) if keys else ABSENT
-            yield from validate(items, item, f"{path}[{index}]", was)
-    yield from _size_causes(schema, len(value), path, "Items")
+            causes += validate(items, item, f"{path}[{index}]", was)
+    size = len(value)
+    if (limit := schema.get("maxItems")) is not None and size > limit:
+        causes.append(Cause("FieldValueTooMany", f"Too many: {size}: must have at most {limit} items", path))
+    if (limit := schema.get("minItems")) is not None and size < limit:
+        causes.append(status.invalid_value(path, size, f"{path} in body should have at least {limit} items"))
     kind = schema.get("x-kubernetes-list-type")
     if kind in ("set", "map"):
         seen: set[str] = set()
@@ -110,8 +120,9 @@ def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> Itera
             identity = _key(item, keys) if kind == "map" else msgspec.json.encode(item, order="sorted").decode()
             if identity in seen:
                 shown = {key: item.get(key) for key in keys} if kind == "map" else item
-                yield status.duplicate(f"{path}[{index}]", shown)
+                causes.append(status.duplicate(f"{path}[{index}]", shown))
             seen.add(identity)
+    return causes
 
 
 def _key(item: Any, keys: Any) -> str:
@@ -122,45 +133,68 @@ def _by_keys(old: Any, keys: Any) -> dict[str, Any]:
     return {_key(item, keys): item for item in old} if keys and type(old) is list else {}
 
 
-def _string_causes(schema: Schema, value: str, path: str) -> Iterator[Cause]:
+def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
+    causes = []
     if (limit := schema.get("maxLength")) is not None and len(value) > limit:
-        yield Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", path)
+        causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", path))
     if (limit := schema.get("minLength")) is not None and len(value) < limit:
-        yield status.invalid_value(path, value, f"{path} in body should be at least {limit} chars long")
+        causes.append(status.invalid_value(path, value, f"{path} in body should be at least {limit} chars long"))
     if (pattern := schema.get("pattern")) and (cause := _pattern_cause(pattern, value, path)):
-        yield cause
+        causes.append(cause)
     check = FORMATS.get(schema.get("format") or "")
     if check is not None and not check(value):
         name = schema["format"]
-        yield status.wrong_type(path, value, f"{path} in body must be of type {name}: {status.shown(value)}")
+        causes.append(status.wrong_type(path, value, f"{path} in body must be of type {name}: {status.shown(value)}"))
+    return causes
 
 
-def _number_causes(schema: Schema, value: float, path: str) -> Iterator[Cause]:
-    for name, beyond, words in (("Maximum", operator.gt, "less than"), ("Minimum", operator.lt, "greater than")):
-        limit, strict = schema.get(name.lower()), schema.get(f"exclusive{name}")
-        if limit is not None and (beyond(value, limit) or (strict and value == limit)):
-            rule = words if strict else f"{words} or equal to"
-            yield status.invalid_value(path, value, f"{path} in body should be {rule} {limit:g}")
+def _number_causes(schema: Schema, value: float, path: str) -> list[Cause]:
+    causes = []
+    if (limit := schema.get("maximum")) is not None:
+        strict = schema.get("exclusiveMaximum")
+        if value > limit or (strict and value == limit):
+            words = "less than" if strict else "less than or equal to"
+            causes.append(status.invalid_value(path, value, f"{path} in body should be {words} {limit:g}"))
+    if (limit := schema.get("minimum")) is not None:
+        strict = schema.get("exclusiveMinimum")
+        if value < limit or (strict and value == limit):
+            words = "greater than" if strict else "greater than or equal to"
+            causes.append(status.invalid_value(path, value, f"{path} in body should be {words} {limit:g}"))
     if (step := schema.get("multipleOf")) and abs(value / step - round(value / step)) > 1e-9:
-        yield status.invalid_value(path, value, f"{path} in body should be a multiple of {step:g}")
+        causes.append(status.invalid_value(path, value, f"{path} in body should be a multiple of {step:g}"))
     bits = {"int32": 31, "int64": 63}.get(schema.get("format") or "")
     if bits and not -(2**bits) <= value < 2**bits:
         text = f"{path} in body must be of type {schema['format']}: {status.shown(value)}"
-        yield status.wrong_type(path, value, text)
+        causes.append(status.wrong_type(path, value, text))
+    return causes
 
 
-def _combined_causes(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+def _combined_causes(schema: Schema, value: Any, path: str) -> list[Cause]:
+    causes: list[Cause] = []
     for part in schema.get("allOf") or ():
-        yield from validate(part, value, path)
-    for name, words in (("anyOf", "at least one schema"), ("oneOf", "one and only one schema")):
-        tried = [validate(part, value, path) for part in schema.get(name) or ()]
-        fitting = sum(not failed for failed in tried)
-        if tried and (not fitting or (name == "oneOf" and fitting > 1)):
-            nearest = min(tried, key=len)
-            yield from nearest
-            yield status.invalid_value(path, value, f"{path} in body must validate {words} ({name})")
+        causes += validate(part, value, path)
+    if any_of := schema.get("anyOf"):
+        tried = [validate(part, value, path) for part in any_of]
+        if all(tried):
+            causes += _fewest(tried)
+            causes.append(
+                status.invalid_value(path, value, f"{path} in body must validate at least one schema (anyOf)")
+            )
+    if one_of := schema.get("oneOf"):
+        tried = [validate(part, value, path) for part in one_of]
+        if sum(not failed for failed in tried) != 1:
+            causes += _fewest(tried)
+            causes.append(
+                status.invalid_value(path, value, f"{path} in body must validate one and only one schema (oneOf)")
+            )
     if (negated := schema.get("not")) and not validate(negated, value, path):
-        yield status.invalid_value(path, value, f"{path} in body must not validate the schema (not)")
+        causes.append(status.invalid_value(path, value, f"{path} in body must not validate the schema (not)"))
+    return causes
+
+
+def _fewest(tried: list[list[Cause]]) -> list[Cause]:
+    """Return the causes of the alternative with the fewest."""
+    return min(tried, key=lambda causes: len(causes))  # noqa: PLW0108 - `len` accepts too many types for the key
 
 
 _patterns: dict[str, Pattern] = {}
