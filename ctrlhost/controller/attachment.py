@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.services import PluginScope
     from ctrlhost.controller.sources import KindSource, Reads
     from ctrlhost.informers import Informer
-    from ctrlhost.own_writes.self_events import Echoes
+    from ctrlhost.own_writes.self_events import SelfEvents
     from ctrlhost.selectors.namespaces import Namespaces
     from ctrlhost.workqueue import WorkQueue
 
@@ -108,7 +108,7 @@ def attach_source(
     queue: WorkQueue,
     primary: Primary | None,
     limit: Sequence[str] | None,
-    echoes: Echoes | None,
+    echoes: SelfEvents | None,
 ) -> Attachment:
     """Have a source fill the queue; `limit` are the namespaces that the operator allows, None for all."""
     indexes = {name: f"{plugin.name}/{name}" for name in source.indexes}
@@ -136,7 +136,7 @@ def _attached(
     primary: Primary | None,
     indexes: Mapping[str, str],
     functions: Mapping[str, Any],
-    echoes: Echoes | None,
+    echoes: SelfEvents | None,
 ) -> Attachment:
     indexed = plugin.indexed(informer)
     for name, by in source.indexes.items():

@@ -26,7 +26,7 @@ from ctrlhost.controller.ticker import Ticker
 from ctrlhost.controller.watchdog import Watchdog
 from ctrlhost.controller.worker import Worker
 from ctrlhost.errors import NotLeading, NotSynced
-from ctrlhost.own_writes.self_events import Echoes
+from ctrlhost.own_writes.self_events import SelfEvents
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Controller:
         self._watchdog: Watchdog | None = None
         electing = options.needs_leader and plugin.services.elects
         self._gate = LeaderGate(plugin.services.leading) if electing else None
-        self._echoes = Echoes() if options.suppress_echo else None
+        self._echoes = SelfEvents() if options.suppress_echo else None
 
     @property
     def queue(self) -> WorkQueue:

@@ -10,7 +10,7 @@ from ctrlhost.client import AsyncClient
 from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.own_writes.client import WritingClient
-from ctrlhost.own_writes.overlay import Written
+from ctrlhost.own_writes.overlay import OwnWrites
 
 if TYPE_CHECKING:
     import threading
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import ReconcileMetrics
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
-    from ctrlhost.own_writes.self_events import Echoes
+    from ctrlhost.own_writes.self_events import SelfEvents
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ class PluginScope:
         self.services = services
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
         self.loop = PluginLoop(name)
-        self.written = Written()
+        self.written = OwnWrites()
         self.events = PluginEvents(services.events, f"ctrlhost-{name}")
         self._async_clients: list[AsyncClient] = []
         self._indexed: dict[Informer, dict[str, Any]] = {}
 
-    def writing_client(self, guard: Callable[[], None] | None = None, echoes: Echoes | None = None) -> Client:
+    def writing_client(self, guard: Callable[[], None] | None = None, echoes: SelfEvents | None = None) -> Client:
         """Give a client that remembers the plugin's writes; `guard` may forbid one."""
         # Each plugin is a field manager of its own, or plugins that apply to one object would drop each other's fields.
         client = self.services.client.derive(field_manager=f"ctrlhost-{self.name}")
-        return WritingClient.of(client, self.written, guard=guard, echoes=echoes)
+        return WritingClient.of(client, self.written, guard=guard, self_events=echoes)
 
     def async_client(self, client: Client) -> AsyncClient:
         """Give the awaitable form of a client; its threads start with the first call and end with the plugin."""

@@ -201,7 +201,7 @@ class Host:
     def _on_election(self, plugins: Collection[str]) -> None:
         for plugin in self.plugins:
             if plugin.name in plugins:
-                plugin.poke()
+                plugin.wake()
 
     def _is_ours(self, queue: str) -> bool:
         """Say whether a queue of this process belongs to a controller of this host."""

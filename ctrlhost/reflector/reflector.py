@@ -129,7 +129,7 @@ class Reflector:
         """Begin to list and watch."""
         self._thread.start()
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Try again now if the reflector waits, as after a CRD was installed, and soon if that was too early."""
         self._eager = 0
         self._wake.set()

@@ -49,7 +49,7 @@ class PluginRuntime(PluginState):
         self._draining = threading.Lock()
         self._drained: bool | None = None
         self._ending = threading.Event()
-        self._poked = threading.Event()
+        self._woken = threading.Event()
         #: Set when the plugin's CRDs are there, or when it is known that they can not be for now.
         self.crds_tried = threading.Event()
         self._peers: tuple[PluginRuntime, ...] = ()
@@ -145,12 +145,12 @@ class PluginRuntime(PluginState):
                     self._follow_leadership(plugin, context)
                     self._start_what_is_ready(context)
                 self._report(behind, waiting, synced=synced)
-                self._poked.wait(PAUSE[self.state])
-                self._poked.clear()
+                self._woken.wait(PAUSE[self.state])
+                self._woken.clear()
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Look at once whether the plugin leads now."""
-        self._poked.set()
+        self._woken.set()
 
     def _install_crds(self, plugin: Plugin, context: PluginContext) -> bool:
         with self._contained("ctrlhost_crds"):
@@ -163,7 +163,7 @@ class PluginRuntime(PluginState):
             )
             # Another plugin's start may have set informers of these kinds going before the server knew the kinds.
             for group in {crd["spec"]["group"] for crd in crds}:
-                context.services.factory.poke(group)
+                context.services.factory.wake(group)
             return installed
         return False
 
@@ -208,7 +208,7 @@ class PluginRuntime(PluginState):
             self._move("stopping", "")
             self._call_stopping()
         self._ending.set()
-        self._poked.set()
+        self._woken.set()
         self.crds_tried.set()
         self._halt()
 
@@ -274,7 +274,7 @@ class PluginRuntime(PluginState):
         """Mark the plugin as failed, and stop what it runs."""
         self.error = error
         self._ending.set()
-        self._poked.set()
+        self._woken.set()
         self.crds_tried.set()
         self._move("failed", reason)
         self._halt()

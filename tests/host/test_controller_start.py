@@ -214,7 +214,7 @@ def test_a_controller_whose_crd_comes_later_starts_then_and_the_others_do_not_wa
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
     eventually(lambda: created(host.client, widget))
     for informer in host.controllers["demo/widgets"].informers:
-        informer.poke()
+        informer.wake()
     eventually(lambda: widgets.calls == [Request("w", "default")])
     eventually(lambda: plugin.state == "running")
 

@@ -246,7 +246,7 @@ def test_bad_settings_are_refused_with_their_path(ctrlhost, distributions, argum
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("[host", "not TOML"), ("[host]\nlisen = 3", "host.lisen: unknown setting"), ("x = 1", "x: unknown")],
+    [("[host", "invalid TOML"), ("[host]\nlisen = 3", "host.lisen: unknown setting"), ("x = 1", "x: unknown")],
 )
 def test_a_bad_settings_file_is_refused(ctrlhost, distributions, tmp_path, text, message):
     distributions.add("greeter", GREETER)

@@ -64,7 +64,7 @@ def test_limits_hold_behind_a_proxy_too(ctrlhost_host, faults) -> None:
 
 
 def test_a_sandbox_without_rbac_can_not_limit_anybody(ctrlhost_host, sandbox) -> None:
-    with pytest.raises(ValueError, match="needs a sandbox that was made with `rbac=True`"):
+    with pytest.raises(ValueError, match="needs a sandbox with `rbac=True`"):
         ctrlhost_host(copier([]), sandbox=sandbox, least_privilege=True)
     host = ctrlhost_host(copier([]), sandbox=sandbox)
     with pytest.raises(RuntimeError, match="was not started with `least_privilege=True`"):

@@ -117,13 +117,13 @@ def test_dashes_and_underlines_are_the_same_in_a_setting(toml):
         ("nmaing.mode=x", "plugins.nmaing: no plugin `nmaing` is installed (in --set nmaing.mode)", "`naming`"),
         ("host.lisen=x", "host.lisen: unknown setting", "`listen`"),
         ("host.log_level=loud", "host.log_level: invalid enum value 'loud'", "debug, info"),
-        ("controllers.naming/names.workers=0", "controllers.naming/names: `workers` is at least 1", None),
+        ("controllers.naming/names.workers=0", "controllers.naming/names: `workers` must be at least 1", None),
         (
             "controllers.naming/names.base_delay=0s",
-            "controllers.naming/names: `base_delay` is longer than no time",
+            "controllers.naming/names: `base_delay` must be positive",
             None,
         ),
-        ("controllers.naming/names.max_delay=0s", "controllers.naming/names: `max_delay` is longer than no time", None),
+        ("controllers.naming/names.max_delay=0s", "controllers.naming/names: `max_delay` must be positive", None),
         ("controllers.naming.workers=3", "controllers.naming: write the controller as `PLUGIN/NAME`", None),
         ("naming", "--set naming: expected NAME.key=value", None),
         ("naming=3", "--set naming=3: expected NAME.key=value", None),
@@ -138,7 +138,7 @@ def test_a_wrong_setting_is_refused_with_its_whole_path(assignment, message, hin
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[plugins.naming", "not TOML"),
+        ("[plugins.naming", "invalid TOML"),
         ("[pluginz.naming]", "pluginz: unknown section"),
         ("host = 3", "host: expected a table"),
         ("[plugins]\nnaming = 3", "plugins.naming: expected a table"),
