@@ -141,7 +141,7 @@ def test_a_command_that_fails_says_so_in_one_line(ctrlhost, distributions):
         (["plugins", "extra"], "unexpected extra argument"),
         (["manifests"], "no plugins selected"),
         (["sandbox", "--sandbox-addr=here"], "--sandbox-addr: invalid address `here`"),
-        (["sandbox", "--sandbox-controllers=gc,proxy"], "--sandbox-controllers: there is no `proxy`"),
+        (["sandbox", "--sandbox-controllers=gc,proxy"], "--sandbox-controllers: unknown controller `proxy`"),
         (["sandbox", "--sandbox-data=/dev/null"], "/dev/null: File exists"),
         (["sandbox", "--sandbox-kubeconfig=/dev"], "/dev: "),
     ],
