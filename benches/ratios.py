@@ -87,8 +87,8 @@ class Ratios:
         about = [
             "# Benchmarks",
             "",
-            "Written by `make bench`. Every row compares ctrlhost with a peer that did the same job in the same run on",
-            "the same machine; less is better, and a ratio under 1 means that ctrlhost was cheaper. Medians of five.",
+            "You get the cost of each job in ctrlhost beside its peers, as `make bench` measured it. All rows of a job are from the",
+            "same run on the same machine. Less is better; a ratio under 1 means that ctrlhost was cheaper. Medians of five.",
             "",
             f"Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}.",
             f"Python {platform.python_version()}, ctrlhost {version('ctrlhost')}, {peers}; client-go v0.36.3,",

@@ -58,7 +58,7 @@ def ctrlhost_synced(plugin: ctrlhost.PluginContext) -> None:
 
 @ctrlhost.hookimpl
 def ctrlhost_stopping(plugin: ctrlhost.PluginContext) -> None:
-    """Start no more calls to daemons; those in flight end by themselves."""
+    """Stop starting calls to daemons; those in flight end by themselves."""
     plugin.state.rpc.close()
     plugin.state.pool.shutdown(wait=False, cancel_futures=True)
 

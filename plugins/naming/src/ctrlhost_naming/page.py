@@ -6,15 +6,14 @@ import html
 import json
 from typing import TYPE_CHECKING, Any
 
+from starlette.responses import HTMLResponse, Response
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ctrlhost import Clock
     from ctrlhost_naming.differences import Difference, Ledger
     from ctrlhost_naming.index import NameIndex
-
-    Message = MutableMapping[str, Any]
-    App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>naming</title>
 <style>body{{font:15px/1.5 system-ui;margin:2rem}}td,th{{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}}
@@ -22,22 +21,20 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>naming</t
 <table><tr><th>CRD<th>finding<th>for<th>names</tr>{rows}</table></html>"""
 
 
-def page(mode: str, index: NameIndex, ledger: Ledger, clock: Clock) -> App:
+def page(mode: str, index: NameIndex, ledger: Ledger, clock: Clock) -> ASGIApp:
     """Return the ASGI application."""
 
-    async def app(
-        scope: Message, _receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-    ) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         now = clock.now()
         differences = ledger.report(now)
         if scope["path"].endswith(".json"):
-            kind, body = b"application/json", json.dumps([_entry(one, now) for one in differences], indent=2)
+            entries = [_entry(one, now) for one in differences]
+            response = Response(json.dumps(entries, indent=2), media_type="application/json")
         else:
-            kind, body = b"text/html; charset=utf-8", _html(mode, len(index), differences, now)
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
-        await send({"type": "http.response.body", "body": body.encode()})
+            response = HTMLResponse(_html(mode, len(index), differences, now))
+        await response(scope, receive, send)
 
     return app
 

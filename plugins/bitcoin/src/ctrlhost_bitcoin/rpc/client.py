@@ -125,7 +125,7 @@ class RpcClient:
         self.call(target, "addnode", address, "onetry", limit=self._onetry)
 
     def close(self) -> None:
-        """Send no more calls; those in flight end within their limits, those that wait raise `Closed`."""
+        """Stop sending calls; those in flight end within their limits, those that wait raise `Closed`."""
         self._slots.close()
         self._http.close()
 

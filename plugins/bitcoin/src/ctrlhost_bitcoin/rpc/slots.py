@@ -42,7 +42,7 @@ class Slots:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Give out no more slots; those that are held stay valid."""
+        """Hand out no further slots; those that are held stay valid."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
