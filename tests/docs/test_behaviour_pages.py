@@ -48,5 +48,5 @@ def test_each_row_that_a_test_names_is_documented() -> None:
     assert sorted(rows_of_tests() - documented()) == []
 
 
-def test_a_row_that_does_not_apply_says_why() -> None:
+def test_each_row_that_does_not_apply_has_a_reason() -> None:
     assert [row for row, reason in not_applicable().items() if len(reason) <= 10] == []

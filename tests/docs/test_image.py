@@ -37,7 +37,7 @@ def stages() -> list[list[tuple[str, str]]]:
     return found
 
 
-def test_everything_that_is_copied_is_there_and_not_left_out() -> None:
+def test_all_copied_files_exist_and_are_not_ignored() -> None:
     copied = [words.split()[:-1] for name, words in instructions() if name == "COPY" and "--from" not in words]
     names = {name for group in copied for name in group}
     assert all((ROOT / name).exists() for name in names)
@@ -67,7 +67,7 @@ def test_bases_are_pinned_slim_and_new_enough() -> None:
         assert tuple(map(int, release.split("."))) >= tuple(map(int, least.split(".")))
 
 
-def test_it_runs_as_nobody_and_without_a_shell() -> None:
+def test_the_image_runs_as_nobody_without_a_shell() -> None:
     final = stages()[-1]
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last("USER"))
     assert final.index(("USER", last("USER"))) < [name for name, _ in final].index("ENTRYPOINT")
@@ -78,7 +78,7 @@ def test_it_runs_as_nobody_and_without_a_shell() -> None:
     assert program.startswith(next(words.split()[-1] for name, words in final if name == "COPY"))
 
 
-def test_the_deployment_that_is_printed_fits_it() -> None:
+def test_the_printed_deployment_fits_the_image() -> None:
     names = sorted(path.name for path in (ROOT / "plugins").iterdir() if (path / "pyproject.toml").exists())
     assert names == ["bitcoin", "hostname", "ingress-status", "naming"]
     command = [sys.executable, "-m", "ctrlhost", "manifests", f"--plugins={','.join(names)}"]

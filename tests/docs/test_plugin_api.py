@@ -82,7 +82,7 @@ def test_everything_that_a_test_gets_is_described() -> None:
     mentioned(public(Faults) - {"take", "let_through"}, TESTING)
 
 
-def test_the_example_of_the_testing_page_is_a_test_that_runs() -> None:
+def test_the_example_of_the_testing_page_equals_a_test() -> None:
     (example,) = re.findall(r"```python\n(.*?)```", TESTING, re.DOTALL)
     runs = (ROOT / "tests" / "host" / "test_greeter.py").read_text(encoding="utf-8")
     shown = [line.strip() for line in example.partition("def ")[2].splitlines()[1:] if line.strip()]

@@ -133,7 +133,7 @@ def with_generated(text: str, label: str, content: str) -> str:
 
 
 @pytest.mark.parametrize("page", GENERATED)
-def test_the_page_says_what_the_code_does(page):
+def test_the_page_agrees_with_the_code(page):
     label, make = GENERATED[page]
     text = (PAGES / f"{page}.md").read_text()
     assert text == with_generated(text, label, make()), "run `python tests/docs/test_reference.py`"

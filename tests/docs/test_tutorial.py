@@ -21,5 +21,5 @@ def test_the_tutorial_has_code() -> None:
 
 
 @pytest.mark.parametrize(("page", "path", "code"), BLOCKS, ids=[f"{page}:{path}" for page, path, _ in BLOCKS])
-def test_the_code_stands_in_the_file_that_it_is_cut_from(page: str, path: str, code: str) -> None:
+def test_quoted_code_equals_its_file(page: str, path: str, code: str) -> None:
     assert code in (ROOT / path).read_text(encoding="utf-8"), f"{page} shows other code than {path}"

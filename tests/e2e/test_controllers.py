@@ -45,7 +45,7 @@ def mine(namespace: str) -> For:
 
 
 @pytest.mark.behaviour("informers/CR10")
-def test_a_pod_that_a_plugin_evicts_is_no_write_to_wait_for(control_plane, namespace: str, start: Start) -> None:
+def test_reads_do_not_wait_for_an_evicted_pod(control_plane, namespace: str, start: Start) -> None:
     seen: list[Any] = []
 
     def evict(ctx: ctrlhost.Context, request: Request) -> None:
@@ -79,7 +79,7 @@ def created(client: ctrlhost.Client, obj: dict[str, Any]) -> bool:
     return True
 
 
-def test_reads_see_every_kind_of_write_of_ones_own(control_plane, namespace: str, start: Start) -> None:
+def test_reads_include_every_kind_of_own_write(control_plane, namespace: str, start: Start) -> None:
     seen: list[Any] = []
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:
@@ -105,7 +105,7 @@ def test_reads_see_every_kind_of_write_of_ones_own(control_plane, namespace: str
     assert seen == ["1", "2", "3", "4", ["ann", "copy"], None, ["ann"]]
 
 
-def test_a_list_does_not_wait_for_what_its_selector_leaves_out(control_plane, namespace: str, start: Start) -> None:
+def test_a_list_does_not_wait_for_writes_outside_its_selector(control_plane, namespace: str, start: Start) -> None:
     seen: list[Any] = []
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:
@@ -142,7 +142,7 @@ def test_events_are_accepted_and_become_series(control_plane, namespace: str, st
     assert events()[0]["series"]["count"] == 3
 
 
-def test_a_finalizer_holds_the_object_until_it_is_taken_off(control_plane, namespace: str, start: Start) -> None:
+def test_a_finalizer_keeps_the_object_until_it_is_removed(control_plane, namespace: str, start: Start) -> None:
     cleaned: list[str] = []
 
     def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
@@ -164,7 +164,7 @@ def test_a_finalizer_holds_the_object_until_it_is_taken_off(control_plane, names
     assert cleaned
 
 
-def test_the_echo_of_a_status_like_write_does_not_wake_its_writer(control_plane, namespace: str, start: Start) -> None:
+def test_the_self_event_of_a_status_like_write_is_suppressed(control_plane, namespace: str, start: Start) -> None:
     runs: list[str] = []
 
     def count_up(ctx: ctrlhost.Context, request: Request) -> None:
@@ -186,7 +186,7 @@ def test_the_echo_of_a_status_like_write_does_not_wake_its_writer(control_plane,
     assert runs == ["ann", "bob"]
 
 
-def test_the_owner_of_what_changed_is_reconciled(control_plane, namespace: str, start: Start) -> None:
+def test_the_owner_of_a_changed_object_is_reconciled(control_plane, namespace: str, start: Start) -> None:
     runs: list[Request] = []
     start(
         controller(

@@ -125,7 +125,7 @@ def test_the_object_is_named_after_plural_and_group_and_the_group_has_a_dot(defi
 
 @behaviour("naming/V6")
 @behaviour("naming/V7")
-def test_plural_group_kind_and_scope_of_an_established_crd_stay(definitions: Definitions) -> None:
+def test_plural_group_kind_and_scope_of_an_established_crd_cannot_change(definitions: Definitions) -> None:
     definitions.create()
     definitions.wait_for("as", "Established", "True")
     changes: list[tuple[dict[str, Any], str]] = [
@@ -171,7 +171,7 @@ def test_short_names_may_repeat_and_labels_may_have_63_characters(definitions: D
 
 
 @behaviour("naming/I2")
-def test_the_status_is_read_and_patched_on_its_own(definitions: Definitions, control_plane: ControlPlane) -> None:
+def test_the_status_is_read_and_patched_separately(definitions: Definitions, control_plane: ControlPlane) -> None:
     definitions.create()
     definitions.wait_for("as", "Established", "True")
     path = f"/apis/{API}/customresourcedefinitions/as.{definitions.group}/status"

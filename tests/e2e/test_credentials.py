@@ -81,7 +81,7 @@ printf '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredenti
 
 
 @pytest.mark.parametrize("kept_by", ["file", "program"])
-def test_an_informer_goes_on_with_a_new_token_when_its_old_one_is_revoked(
+def test_an_informer_continues_with_a_new_token_when_its_old_one_is_revoked(
     kube_apiserver: KubeApiserver, tmp_path: Path, kept_by: str
 ) -> None:
     account = Account(kube_apiserver.client, f"credentials-{kept_by}")

@@ -79,7 +79,7 @@ def create(client: Client, obj: dict[str, Any]) -> None:
     eventually(created, 20)
 
 
-def test_an_informer_wakes_when_its_kind_appears_and_lets_go_when_it_is_removed(
+def test_an_informer_starts_when_its_kind_appears_and_empties_its_cache_when_it_is_removed(
     client: Client, factory: InformerFactory, group: str, namespace: str
 ) -> None:
     informer = factory.informer(f"{group}/v1", "Gear")
@@ -110,7 +110,7 @@ def test_an_informer_wakes_when_its_kind_appears_and_lets_go_when_it_is_removed(
     assert factory.informers() == []
 
 
-def test_a_kind_that_is_replaced_by_one_without_namespaces_is_followed_as_that(
+def test_an_informer_follows_a_kind_that_becomes_cluster_scoped(
     client: Client, factory: InformerFactory, group: str, namespace: str
 ) -> None:
     informer = factory.informer(f"{group}/v1", "Gear", namespaces=[namespace, "default"])

@@ -60,7 +60,7 @@ def cached(informer: Any) -> dict[str, str]:
     return {each.key: each.resource_version for each in informer.lister.list()}
 
 
-def test_an_object_lives_its_life_through_the_client(control_plane: ControlPlane, namespace: str) -> None:
+def test_the_client_creates_reads_changes_and_deletes_an_object(control_plane: ControlPlane, namespace: str) -> None:
     client = control_plane.client
     created = client.create(config_map("a", namespace, x="1"))
     with pytest.raises(AlreadyExists):
@@ -93,7 +93,7 @@ def test_an_object_lives_its_life_through_the_client(control_plane: ControlPlane
         client.get("v1", "Nothing", "a", namespace)
 
 
-def test_server_side_apply_owns_what_it_names(control_plane: ControlPlane, namespace: str) -> None:
+def test_server_side_apply_owns_the_applied_fields(control_plane: ControlPlane, namespace: str) -> None:
     client = control_plane.client
     client.apply(config_map("a", namespace, x="1", y="1"), field_manager="one")
     client.apply(config_map("a", namespace, z="1"), field_manager="two")
@@ -139,9 +139,7 @@ def test_an_informer_equals_the_server_once_it_is_quiet(
         assert maps.status().errors == 0
 
 
-def test_an_informer_waits_for_its_kind_and_finds_it(
-    control_plane: ControlPlane, namespace: str, factory: InformerFactory
-) -> None:
+def test_an_informer_waits_for_its_kind(control_plane: ControlPlane, namespace: str, factory: InformerFactory) -> None:
     client, group = control_plane.client, f"{namespace}.example.com"
     widgets = factory.informer(f"{group}/v1", "Widget")
     factory.start()
@@ -154,7 +152,7 @@ def test_an_informer_waits_for_its_kind_and_finds_it(
     eventually(lambda: widgets.lister.get("w", namespace), 30)
 
 
-def test_an_informer_whose_kind_is_removed_is_empty_and_waits_for_it(
+def test_an_informer_empties_its_cache_when_its_kind_is_removed_and_waits_for_it(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     client, group = control_plane.client, f"removed-{namespace}.example.com"
@@ -176,7 +174,9 @@ def test_an_informer_whose_kind_is_removed_is_empty_and_waits_for_it(
         eventually(lambda: widgets.state == "watching", 60)
 
 
-def test_metadata_alone_can_be_watched(control_plane: ControlPlane, namespace: str, factory: InformerFactory) -> None:
+def test_an_informer_can_watch_only_metadata(
+    control_plane: ControlPlane, namespace: str, factory: InformerFactory
+) -> None:
     client = control_plane.client
     client.create(config_map("a", namespace, big="x" * 1000))
     maps = factory.informer("v1", "ConfigMap", namespaces=[namespace], reads="metadata")
@@ -195,7 +195,7 @@ def own_factory(own_kube_apiserver: KubeApiserver) -> Iterator[InformerFactory]:
     made.stop()
 
 
-def test_a_killed_server_that_comes_back_is_followed_again(
+def test_an_informer_recovers_when_a_killed_server_restarts(
     own_kube_apiserver: KubeApiserver, own_factory: InformerFactory
 ) -> None:
     client = own_kube_apiserver.client
@@ -213,7 +213,7 @@ def test_a_killed_server_that_comes_back_is_followed_again(
     assert cached(maps) == versions(client.list("v1", "ConfigMap", "default"))
 
 
-def test_a_version_that_was_compacted_away_leads_to_a_list_that_misses_no_deletion(
+def test_a_compacted_version_causes_a_list_that_misses_no_deletion(
     own_kube_apiserver: KubeApiserver, own_factory: InformerFactory
 ) -> None:
     client = own_kube_apiserver.client
@@ -237,7 +237,7 @@ def test_a_version_that_was_compacted_away_leads_to_a_list_that_misses_no_deleti
     eventually(lambda: deleted == ["default/doomed"])
 
 
-def test_a_server_that_stops_without_closing_is_noticed(
+def test_a_server_that_hangs_without_closing_is_detected(
     own_kube_apiserver: KubeApiserver, own_factory: InformerFactory
 ) -> None:
     maps = own_factory.informer("v1", "ConfigMap")

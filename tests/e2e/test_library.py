@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_example_prints_what_is_there(control_plane: ControlPlane, namespace: str) -> None:
+def test_the_example_prints_the_cached_objects(control_plane: ControlPlane, namespace: str) -> None:
     for name in ("ann", "bob"):
         control_plane.client.create(
             {

@@ -77,7 +77,7 @@ def server(own_kube_apiserver: KubeApiserver) -> KubeApiserver:
     return own_kube_apiserver
 
 
-def test_a_host_that_starts_before_its_server_begins_when_the_server_comes(server: KubeApiserver) -> None:
+def test_a_host_that_starts_before_its_server_waits_for_it(server: KubeApiserver) -> None:
     server.kill()
     with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:
         host.wait_for_log("refused")
@@ -87,7 +87,7 @@ def test_a_host_that_starts_before_its_server_begins_when_the_server_comes(serve
         assert host.wait() == 0
 
 
-def test_a_host_outlives_its_server_and_hears_of_what_happened_meanwhile(server: KubeApiserver) -> None:
+def test_a_host_survives_an_outage_of_its_server_and_catches_up(server: KubeApiserver) -> None:
     client = server.client
     with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:
         host.wait_for_log("plugin hostname running")
@@ -132,6 +132,6 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
         assert "forbidden" not in host.log.split("plugin hostname running")[-1].lower()
 
 
-def test_an_object_that_is_gone_is_not_found(control_plane: ControlPlane, namespace: str) -> None:
+def test_a_deleted_object_is_not_found(control_plane: ControlPlane, namespace: str) -> None:
     with pytest.raises(NotFound, match="nobody"):
         control_plane.client.get("v1", "ConfigMap", "nobody", namespace)

@@ -72,7 +72,7 @@ def by_data(obj: Any) -> list[str]:
     return [obj["data"]["a"]]
 
 
-def test_a_namespace_that_gets_the_label_is_picked_up_and_one_that_loses_it_is_dropped_with_its_objects(
+def test_a_namespace_that_gets_the_label_is_added_and_one_that_loses_it_is_dropped_with_its_objects(
     client: Client, factory: InformerFactory, prefix: str
 ) -> None:
     here, later = make_namespace(client, f"{prefix}-a", mark=prefix), make_namespace(client, f"{prefix}-b")
@@ -116,7 +116,7 @@ def test_a_namespace_that_gets_the_label_is_picked_up_and_one_that_loses_it_is_d
     assert informer.status().namespaces == (here, later)
 
 
-def test_a_namespace_is_followed_by_its_name_from_its_creation_to_its_end(
+def test_a_namespace_is_followed_by_name_from_creation_to_deletion(
     control_plane: ControlPlane, client: Client, factory: InformerFactory, prefix: str
 ) -> None:
     informer = factory.informer("v1", "ConfigMap", namespaces=[f"{prefix}-*"], label_selector="followed=1")
@@ -138,7 +138,7 @@ def test_a_namespace_is_followed_by_its_name_from_its_creation_to_its_end(
     assert {request.namespace for request in requests} == {f"{prefix}-{number}" for number in range(3)}
 
 
-def test_informers_of_the_same_choice_share_one_watch_per_namespace(
+def test_informers_with_equal_namespace_selectors_share_one_watch_per_namespace(
     client: Client, factory: InformerFactory, prefix: str
 ) -> None:
     choice = [f"{prefix}-*"]

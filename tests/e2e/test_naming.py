@@ -140,7 +140,7 @@ def group(control_plane: ControlPlane) -> Iterator[Group]:
 
 @behaviour("naming/X2")
 @behaviour("naming/X3")
-def test_a_twin_waits_for_its_names(group: Group) -> None:
+def test_a_crd_waits_for_names_that_another_holds(group: Group) -> None:
     group.create("foos/foo/Foo/FooList[f]", "bars/foo/Foo/FooList[f]")
     group.expect("bars", "bars///", 'ListKindConflict "FooList" is already in use')
     group.expect_findings(bars="conflict")
@@ -153,7 +153,7 @@ def test_a_twin_waits_for_its_names(group: Group) -> None:
 @behaviour("naming/X7")
 @behaviour("naming/X8")
 @behaviour("naming/X9")
-def test_fields_of_one_name_space_conflict_and_of_two_do_not(group: Group) -> None:
+def test_names_conflict_only_within_one_name_space(group: Group) -> None:
     group.create("as/a/A/AList[ds]", "bs/b/B/BList[a]", "cs/c/a/aList", "ds/d/D/DList", "es/e/AList/EList")
     group.expect("bs", "bs/b/B/BList", 'ShortNamesConflict "a" is already in use')
     group.expect("cs", "cs/c/a/aList")
@@ -166,7 +166,7 @@ def test_fields_of_one_name_space_conflict_and_of_two_do_not(group: Group) -> No
 @behaviour("naming/X12")
 @behaviour("naming/X19")
 @behaviour("naming/I1")
-def test_short_names_are_judged_together_and_told_in_the_order_of_the_request(group: Group) -> None:
+def test_short_names_are_decided_together_and_reported_in_the_order_of_the_request(group: Group) -> None:
     group.create("as/a/A/AList[x]", "bs/b/B/BList[y, z, x]")
     group.expect("bs", "bs/b/B/BList", 'ShortNamesConflict "x" is already in use')
     group.create("cs/c/C/CList[y]")
@@ -178,7 +178,7 @@ def test_short_names_are_judged_together_and_told_in_the_order_of_the_request(gr
 @behaviour("naming/X13")
 @behaviour("naming/X15")
 @behaviour("naming/X16")
-def test_a_crd_may_be_in_its_own_way(group: Group) -> None:
+def test_a_crd_may_conflict_with_itself(group: Group) -> None:
     group.create("as/a/A/AList[a]", "bs/b/B/BList", "cs/c/C/CList[x]", "ds/d/D/DList")
     group.expect("as", "as/a/A/AList[a]")
     group.edit("bs", shortNames=["b", "bs"])
@@ -191,7 +191,7 @@ def test_a_crd_may_be_in_its_own_way(group: Group) -> None:
 
 
 @behaviour("naming/X18")
-def test_a_swap_between_two_is_a_cycle_until_one_steps_out(group: Group) -> None:
+def test_two_crds_that_swap_names_are_a_cycle_until_one_takes_another(group: Group) -> None:
     group.create("as/a/A/AList", "bs/b/B/BList")
     group.edit("as", singular="b")
     group.expect("as", "as/a/A/AList", 'SingularConflict "b" is already in use')
@@ -227,7 +227,7 @@ def test_observing_writes_nothing(group: Group) -> None:
 
 @behaviour("naming/X25")
 @behaviour("naming/F5")
-def test_repair_cures_what_kube_apiserver_leaves_and_the_server_goes_on_from_there(
+def test_repair_corrects_what_kube_apiserver_leaves_and_the_server_continues_from_there(
     kube_apiserver: KubeApiserver,
 ) -> None:
     observer = Group(kube_apiserver.client, kube_apiserver.kubeconfig).start()

@@ -92,7 +92,7 @@ def sandbox_run(environment: Path, tmp_path: Path) -> Iterator[tuple[subprocess.
 
 
 @pytest.mark.timeout(240)
-def test_a_plugin_installed_with_pip_does_its_work_beside_ours(
+def test_a_plugin_installed_with_pip_works_beside_ours(
     sandbox_run: tuple[subprocess.Popen[str], Path], tmp_path: Path
 ) -> None:
     process, kubeconfig = sandbox_run

@@ -39,7 +39,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[Starter]:
         yield functools.partial(FakeProcess, daemons)
 
 
-def test_a_pod_becomes_a_daemon_that_is_restarted_probed_and_ended(
+def test_a_pod_is_a_daemon_that_is_restarted_probed_and_stopped(
     control_plane: ControlPlane, namespace: str, start: Starter, addresses: Addresses
 ) -> None:
     client = control_plane.client

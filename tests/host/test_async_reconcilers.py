@@ -24,7 +24,7 @@ def names(ctx: ctrlhost.Context) -> list[str]:
     return sorted(obj.name for obj in ctx.lister("v1", "ConfigMap").list())
 
 
-def test_a_list_on_the_event_loop_does_not_wait_and_one_that_waited_before_sees_the_write(ctrlhost_host) -> None:
+def test_a_list_on_the_event_loop_does_not_block_and_has_an_awaited_write(ctrlhost_host) -> None:
     told: list[str] = []
     seen: list[list[str]] = []
     ticks = 0
@@ -59,7 +59,7 @@ def test_a_list_on_the_event_loop_does_not_wait_and_one_that_waited_before_sees_
     assert host.controllers["demo/c"].status().last_error is None
 
 
-def test_waiting_for_a_cache_that_stays_behind_ends_as_stale_and_is_retried(
+def test_waiting_for_a_lagging_cache_raises_stale_and_is_retried(
     ctrlhost_host, manual_clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.05)

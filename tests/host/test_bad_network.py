@@ -23,7 +23,7 @@ def test_everyone_is_greeted_in_a_storm(ctrlhost_host, faults, sandbox):
         host.wait_for(lambda name=f"m{number}-greeting": host.client.find("v1", "ConfigMap", name, "default"))
 
 
-def test_a_network_that_goes_and_comes_back_is_survived(ctrlhost_host, faults, sandbox):
+def test_a_network_outage_is_survived(ctrlhost_host, faults, sandbox):
     proxy = faults(sandbox)
     host = ctrlhost_host(greeter, sandbox=sandbox, through=proxy, clock=HurriedClock())
     proxy.cut()

@@ -59,7 +59,7 @@ class Replicas:
 
 
 @pytest.mark.parametrize(("expecting", "created"), [(True, 3), (False, 9)])
-def test_a_cache_that_lags_makes_nobody_create_twice_who_expects_what_he_created(
+def test_expectations_prevent_double_creation_while_the_cache_lags(
     ctrlhost_host, manual_clock: ManualClock, expecting: bool, created: int
 ) -> None:
     lag = ExitStack()
@@ -91,7 +91,7 @@ def test_a_cache_that_lags_makes_nobody_create_twice_who_expects_what_he_created
     assert replicas.created == 4
 
 
-def test_what_never_comes_is_given_up(ctrlhost_host, manual_clock: ManualClock) -> None:
+def test_expectations_expire(ctrlhost_host, manual_clock: ManualClock) -> None:
     counts: Expectations[Request] = Expectations(manual_clock)
     replicas = Replicas(counts, lambda: None)
     host = ctrlhost_host(plugin_of(replicas.setup), clock=manual_clock)

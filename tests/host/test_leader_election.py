@@ -45,7 +45,7 @@ def stamper(seen: list[str], name: str = "stamper", during=lambda _: None) -> ty
     return made
 
 
-def test_nothing_is_written_or_begun_after_the_renew_deadline(ctrlhost_host, manual_clock):
+def test_nothing_is_written_or_started_after_the_renew_deadline(ctrlhost_host, manual_clock):
     seen, refused, going, go_on = [], [], threading.Event(), threading.Event()
 
     def during(ctx):
@@ -79,7 +79,7 @@ def test_nothing_is_written_or_begun_after_the_renew_deadline(ctrlhost_host, man
     assert sorted(set(seen) - {"late"}) == ["one", "two"]
 
 
-def test_a_task_of_the_leader_writes_nothing_after_the_renew_deadline_and_runs_again_after_the_next_election(
+def test_a_leader_task_writes_nothing_after_the_renew_deadline_and_restarts_after_the_next_election(
     ctrlhost_host, manual_clock
 ):
     results, go_on = [], threading.Event()
@@ -131,7 +131,7 @@ def test_a_task_may_have_the_name_of_a_controller(ctrlhost_host):
     assert ran.wait(LIMIT)
 
 
-def test_a_plugin_with_a_lease_of_its_own_stands_by_alone(ctrlhost_host, manual_clock, sandbox):
+def test_a_plugin_with_its_own_lease_loses_only_that(ctrlhost_host, manual_clock, sandbox):
     client = ctrlhost.Client.load(sandbox.kubeconfig)
     spec = {"holderIdentity": "a pod that is gone", "leaseDurationSeconds": 15}
     metadata = {"name": "ctrlhost-two", "namespace": "default"}
@@ -166,7 +166,7 @@ def test_a_plugin_with_a_lease_of_its_own_stands_by_alone(ctrlhost_host, manual_
     client.close()
 
 
-def test_a_lease_is_not_released_while_a_reconcile_goes_on(ctrlhost_host, manual_clock, sandbox):
+def test_a_lease_is_not_released_while_a_reconcile_runs(ctrlhost_host, manual_clock, sandbox):
     going, go_on = threading.Event(), threading.Event()
     host = ctrlhost_host(
         stamper([], during=lambda _: (going.set(), go_on.wait(LIMIT))),

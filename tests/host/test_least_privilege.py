@@ -29,7 +29,7 @@ def copier(caught: list[str], *permissions: Permission) -> Any:
     )
 
 
-def test_a_right_that_a_plugin_does_not_ask_for_is_missing(ctrlhost_host) -> None:
+def test_an_undeclared_permission_is_not_granted(ctrlhost_host) -> None:
     caught: list[str] = []
     host = ctrlhost_host(copier(caught), least_privilege=True)
     host.client.create(config_map("ann", labels={"mine": "1"}))
@@ -40,7 +40,7 @@ def test_a_right_that_a_plugin_does_not_ask_for_is_missing(ctrlhost_host) -> Non
     assert host.client.find("v1", "ConfigMap", "copy-of-ann", "default") is None
 
 
-def test_what_it_asks_for_is_enough_and_what_it_does_not_use_is_told(ctrlhost_host) -> None:
+def test_declared_permissions_are_enough_and_unused_ones_are_reported(ctrlhost_host) -> None:
     caught: list[str] = []
     host = ctrlhost_host(copier(caught, CREATE), least_privilege=True)
     host.client.create(config_map("ann", labels={"mine": "1"}))
@@ -53,7 +53,7 @@ def test_what_it_asks_for_is_enough_and_what_it_does_not_use_is_told(ctrlhost_ho
     assert ("", "configmaps", "watch") not in unused
 
 
-def test_limits_hold_behind_a_proxy_too(ctrlhost_host, faults) -> None:
+def test_limits_apply_behind_a_proxy(ctrlhost_host, faults) -> None:
     caught: list[str] = []
     with Sandbox(rbac=True) as server:
         host = ctrlhost_host(copier(caught), sandbox=server, through=faults(server), least_privilege=True)
@@ -63,7 +63,7 @@ def test_limits_hold_behind_a_proxy_too(ctrlhost_host, faults) -> None:
         assert host.stop()
 
 
-def test_a_sandbox_without_rbac_can_not_limit_anybody(ctrlhost_host, sandbox) -> None:
+def test_a_sandbox_without_rbac_cannot_limit_a_host(ctrlhost_host, sandbox) -> None:
     with pytest.raises(ValueError, match="needs a sandbox that was made with `rbac=True`"):
         ctrlhost_host(copier([]), sandbox=sandbox, least_privilege=True)
     host = ctrlhost_host(copier([]), sandbox=sandbox)
@@ -80,14 +80,14 @@ class TestWithTheFixtureOverridden:
     def ctrlhost_least_privilege(self) -> bool:
         return True
 
-    def test_every_host_is_limited_and_every_sandbox_asks_its_roles(self, ctrlhost_host, sandbox) -> None:
+    def test_every_host_is_limited_and_every_sandbox_checks_roles(self, ctrlhost_host, sandbox) -> None:
         caught: list[str] = []
         for host in (ctrlhost_host(copier(caught)), ctrlhost_host(copier(caught), sandbox=sandbox)):
             host.client.create(config_map("ann", labels={"mine": "1"}))
             host.run_until_idle()
         assert len(caught) == 2
 
-    def test_a_host_may_be_left_out(self, ctrlhost_host) -> None:
+    def test_a_host_can_be_excluded(self, ctrlhost_host) -> None:
         caught: list[str] = []
         host = ctrlhost_host(copier(caught), least_privilege=False)
         host.client.create(config_map("ann", labels={"mine": "1"}))

@@ -74,7 +74,7 @@ def test_a_controller_follows_the_namespaces_that_have_the_label(ctrlhost_host, 
     assert len(seen) == 3
 
 
-def test_a_controllers_own_write_in_a_namespace_that_is_not_followed_does_not_hold_up_its_lists(ctrlhost_host) -> None:
+def test_an_own_write_to_an_unwatched_namespace_does_not_block_lists(ctrlhost_host) -> None:
     lists: list[list[str]] = []
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:
@@ -92,7 +92,7 @@ def test_a_controllers_own_write_in_a_namespace_that_is_not_followed_does_not_ho
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_limit_to_namespaces_makes_no_second_informer_of_a_cluster_scoped_custom_kind(
+def test_a_namespace_limit_adds_no_informer_of_a_cluster_scoped_custom_kind(
     ctrlhost_host, sandbox, known: bool
 ) -> None:
     seen = Seen()

@@ -61,7 +61,9 @@ def rights(ctrlhost, account: Account, plugins: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(result.stdout))
 
 
-def test_a_plugin_that_lacks_a_right_waits_and_starts_when_it_is_granted(ctrlhost, distributions, start_host, account):
+def test_a_plugin_waits_for_a_missing_permission_and_starts_when_it_is_granted(
+    ctrlhost, distributions, start_host, account
+):
     distributions.add("greeter", GREETER)
     host = start_host(f"--kubeconfig={account.kubeconfig}", plugins="greeter")
     line = host.line("plugin greeter waiting")["msg"]
@@ -74,7 +76,7 @@ def test_a_plugin_that_lacks_a_right_waits_and_starts_when_it_is_granted(ctrlhos
     assert host.stop() == 0
 
 
-def test_the_rights_in_the_manifests_are_enough_and_one_plugins_lack_is_its_own(
+def test_manifests_grant_enough_and_a_missing_permission_affects_one_plugin(
     ctrlhost, distributions, start_host, account
 ):
     distributions.add("greeter", GREETER)
@@ -91,7 +93,7 @@ def test_the_rights_in_the_manifests_are_enough_and_one_plugins_lack_is_its_own(
     assert host.stop() == 0
 
 
-def test_crds_that_may_not_be_installed_are_waited_for(ctrlhost, distributions, start_host, account):
+def test_a_plugin_waits_for_crds_that_it_may_not_install(ctrlhost, distributions, start_host, account):
     distributions.add("widgets", WIDGETS.replace("host.test", "forbidden.test"))
     distributions.add("greeter", GREETER)
     account.grant(rights(ctrlhost, account, "greeter"))

@@ -22,7 +22,7 @@ def stands_by(host, leader):
     eventually(lambda: f"standing by for {leader}_" in host.get("/healthz?verbose")[1], LIMIT)
 
 
-def test_a_standby_takes_over_from_a_leader_that_was_killed(replicas):
+def test_a_standby_takes_over_from_a_killed_leader(replicas):
     first = replicas.start("a", SHORT)
     replicas.writing("a")
     second = replicas.start("b", SHORT)
@@ -45,7 +45,7 @@ def test_a_standby_takes_over_from_a_leader_that_was_killed(replicas):
     replicas.check(SHORT)
 
 
-def test_a_leader_that_was_paused_finds_itself_deposed_and_begins_no_write(replicas):
+def test_a_paused_leader_detects_that_it_is_deposed_and_starts_no_write(replicas):
     first = replicas.start("a", SHORT)
     replicas.writing("a")
     second = replicas.start("b", SHORT)
@@ -65,7 +65,7 @@ def test_a_leader_that_was_paused_finds_itself_deposed_and_begins_no_write(repli
     replicas.check(SHORT, paused=["a"])
 
 
-def test_a_leader_that_is_asked_to_stop_hands_over_at_once(replicas):
+def test_a_leader_that_shuts_down_hands_over_at_once(replicas):
     first = replicas.start("a", LONG)
     replicas.writing("a")
     second = replicas.start("b", LONG)
@@ -83,7 +83,7 @@ def test_a_leader_that_is_asked_to_stop_hands_over_at_once(replicas):
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
-def test_a_leader_that_is_cut_off_stops_before_another_begins(replicas, control_plane, silent):
+def test_a_disconnected_leader_stops_before_another_starts(replicas, control_plane, silent):
     with FaultProxy(control_plane) as network:
         first = replicas.start("a", SHORT, kubeconfig=network.kubeconfig)
         replicas.writing("a")
@@ -107,7 +107,7 @@ def test_a_leader_that_is_cut_off_stops_before_another_begins(replicas, control_
     replicas.check(SHORT, paused=["a"] if silent else [])
 
 
-def test_a_lease_that_is_deleted_stays_with_its_holder_and_one_that_a_hand_took_is_waited_out(replicas):
+def test_a_deleted_lease_stays_with_its_holder_and_a_manually_taken_one_must_expire(replicas):
     first = replicas.start("a", SHORT)
     replicas.writing("a")
     second = replicas.start("b", SHORT)
@@ -130,7 +130,7 @@ def test_a_lease_that_is_deleted_stays_with_its_holder_and_one_that_a_hand_took_
     replicas.check(SHORT, hand="gone")
 
 
-def test_each_of_two_plugins_may_be_led_by_another_replica(control_plane, namespace, start_host, distributions):
+def test_two_plugins_may_have_their_leaders_in_different_replicas(control_plane, namespace, start_host, distributions):
     for plugin in ("left", "right"):
         distributions.add(plugin, HAMMER)
     replicas = Replicas(control_plane, namespace, start_host, "left", "right")

@@ -18,7 +18,7 @@ def config_map(name: str) -> dict:
     }
 
 
-def test_a_plugin_does_its_job_on_the_sandbox_and_the_host_stops_when_asked(distributions, start_host):
+def test_a_plugin_works_on_the_sandbox_and_the_host_stops_on_a_signal(distributions, start_host):
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="greeter")
     client = ctrlhost.Client.load(host.kubeconfig)
@@ -55,7 +55,7 @@ def test_crds_are_installed_on_the_sandbox(distributions, start_host):
     assert host.stop() == 0
 
 
-def test_a_plugin_may_be_who_establishes_the_crds_of_another(distributions, start_host):
+def test_a_plugin_may_establish_the_crds_of_another(distributions, start_host):
     distributions.add("widgets", WIDGETS)
     host = start_host(
         "--sandbox", "--sandbox-crd-conditions=external", "--set=naming.mode=enforce", plugins="widgets,naming"
@@ -65,7 +65,7 @@ def test_a_plugin_may_be_who_establishes_the_crds_of_another(distributions, star
     assert host.stop() == 0
 
 
-def test_an_interrupt_is_as_good_as_a_term(distributions, start_host):
+def test_sigint_works_like_sigterm(distributions, start_host):
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="greeter")
     host.line("plugin greeter running")
@@ -73,7 +73,7 @@ def test_an_interrupt_is_as_good_as_a_term(distributions, start_host):
     assert host.wait() == 0
 
 
-def test_a_reconcile_that_never_ends_does_not_keep_the_host_from_stopping(distributions, start_host):
+def test_an_endless_reconcile_does_not_block_shutdown(distributions, start_host):
     distributions.add("stuck", BLOCKS)
     host = start_host("--sandbox", "--set=host.drain_timeout=200ms", plugins="stuck")
     ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
@@ -82,7 +82,7 @@ def test_a_reconcile_that_never_ends_does_not_keep_the_host_from_stopping(distri
     assert "controller stuck/stuck did not finish in time" in host.text
 
 
-def test_a_second_signal_ends_at_once(distributions, start_host):
+def test_a_second_signal_forces_exit(distributions, start_host):
     distributions.add("stuck", BLOCKS)
     host = start_host("--sandbox", "--set=host.drain_timeout=1h", plugins="stuck")
     ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
@@ -94,7 +94,7 @@ def test_a_second_signal_ends_at_once(distributions, start_host):
     assert "SIGTERM again: ending at once" in host.text
 
 
-def test_a_signal_that_a_wrapper_sends_along_is_no_second_one(distributions, start_host):
+def test_a_signal_forwarded_by_a_wrapper_is_not_a_second_one(distributions, start_host):
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="greeter")
     host.line("plugin greeter running")
@@ -103,7 +103,7 @@ def test_a_signal_that_a_wrapper_sends_along_is_no_second_one(distributions, sta
     assert host.wait() == 0
 
 
-def test_a_signal_while_starting_stops_the_start(distributions, start_host):
+def test_a_signal_during_startup_stops_it(distributions, start_host):
     distributions.add("slow", hook("ctrlhost_setup", "print('setting up', flush=True); __import__('time').sleep(3600)"))
     host = start_host("--sandbox", plugins="slow")
     host.wait_for(lambda: "setting up" in host.output, "the set-up")
@@ -111,7 +111,7 @@ def test_a_signal_while_starting_stops_the_start(distributions, start_host):
     assert host.wait() == 0
 
 
-def test_a_reconcile_that_is_running_finishes_before_the_end(distributions, start_host):
+def test_a_running_reconcile_finishes_before_the_exit(distributions, start_host):
     distributions.add(
         "slow", GREETER.replace("ctx.log.info", "ctx.log.info('at it'); ctx._scope.stopping.wait(); ctx.log.info")
     )

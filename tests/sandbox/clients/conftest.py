@@ -71,4 +71,4 @@ def compare(
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Look last at what the comparisons have used."""
-    items.sort(key=lambda item: item.name == "test_every_listed_difference_is_there")
+    items.sort(key=lambda item: item.name == "test_every_listed_difference_occurs")

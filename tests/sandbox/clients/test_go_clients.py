@@ -67,7 +67,7 @@ def test_a_controller_runtime_manager_hands_its_lease_over(compare: Comparison) 
 
 
 @pytest.mark.behaviour("sandbox/EE-10")
-def test_an_informer_of_client_go_whose_connections_are_cut_loses_nothing(compare: Comparison) -> None:
+def test_a_client_go_informer_with_cut_connections_loses_nothing(compare: Comparison) -> None:
     def steps(server: Server) -> None:
         stop = threading.Event()
         with FaultProxy(server.kubeconfig) as proxy:

@@ -24,7 +24,7 @@ def run(request: pytest.FixtureRequest, compare: Comparison, tmp_path: Path) -> 
 
 
 @pytest.mark.behaviour("sandbox/EE-01")
-def test_getting_in_all_output_forms(run: Run) -> None:
+def test_get_in_all_output_formats(run: Run) -> None:
     def steps(k: Shell) -> None:
         kind = define(k)
         labelled = config_map("a")
@@ -94,7 +94,7 @@ def test_describing(run: Run) -> None:
 
 @pytest.mark.behaviour("sandbox/EE-01")
 @pytest.mark.behaviour("sandbox/EE-02")
-def test_asking_the_server_about_itself(run: Run) -> None:
+def test_commands_about_the_server(run: Run) -> None:
     served = {kind.plural for kind in builtin_kinds()} | {"widgets"}
     head = ("KIND", "VERSION", "FIELD", "GROUP")
 

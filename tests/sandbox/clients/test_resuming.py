@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.behaviour("sandbox/EE-10")
-def test_an_informer_that_is_cut_off_hears_of_every_write_once(compare: Comparison) -> None:
+def test_a_disconnected_informer_delivers_every_write_once(compare: Comparison) -> None:
     def steps(server: Server) -> None:
         namespace, seen = server.namespace, []
         server.client.create(config_map("before", namespace=namespace))
