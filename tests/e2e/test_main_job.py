@@ -52,7 +52,7 @@ def release_everything(client: ctrlhost.Client) -> None:
 def test_hostnames_are_connected_swapped_and_released(control_plane: ControlPlane) -> None:
     client = control_plane.client
     with HostProcess(f"--kubeconfig={control_plane.kubeconfig}", *OPTIONS) as host:
-        host.wait_for_log("plugin hostname running")
+        host.line("plugin hostname running")
         apply(client, "01-leases.yaml")
         apply(client, "02-connect.yaml")
         eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
@@ -80,9 +80,9 @@ def server(own_kube_apiserver: KubeApiserver) -> KubeApiserver:
 def test_a_host_that_starts_before_its_server_waits_for_it(server: KubeApiserver) -> None:
     server.kill()
     with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:
-        host.wait_for_log("refused")
+        host.line("refused")
         server.start()
-        host.wait_for_log("plugin hostname running")
+        host.line("plugin hostname running")
         host.signal(signal.SIGTERM)
         assert host.wait() == 0
 
@@ -90,7 +90,7 @@ def test_a_host_that_starts_before_its_server_waits_for_it(server: KubeApiserver
 def test_a_host_survives_an_outage_of_its_server_and_catches_up(server: KubeApiserver) -> None:
     client = server.client
     with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:
-        host.wait_for_log("plugin hostname running")
+        host.line("plugin hostname running")
         apply(client, "01-leases.yaml")
         apply(client, "02-connect.yaml")
         eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
@@ -115,7 +115,7 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
             client.create(one)
     options = [option for option in OPTIONS if "--plugins" not in option and "--install" not in option]
     with HostProcess(f"--kubeconfig={server.kubeconfig}", "--context=limited", "--plugins=hostname", *options) as host:
-        host.wait_for_log("plugin hostname waiting: .*no right to list ")
+        host.line("plugin hostname waiting: ", "no right to list ")
         assert host.get("/readyz")[0] == 200, "a plugin that waits does not make the host unready"
 
         client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lease"}}, field_manager="test")
@@ -125,11 +125,11 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
             if one["kind"].endswith("Binding"):
                 one["subjects"] = [{"kind": "User", "name": "limited", "apiGroup": "rbac.authorization.k8s.io"}]
             client.apply(one, field_manager="test")
-        host.wait_for_log("plugin hostname running")
+        host.line("plugin hostname running")
         apply(client, "01-leases.yaml")
         apply(client, "02-connect.yaml")
         eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
-        assert "forbidden" not in host.log.split("plugin hostname running")[-1].lower()
+        assert "forbidden" not in str(host.lines).rpartition("plugin hostname running")[2].lower()
 
 
 def test_a_deleted_object_is_not_found(control_plane: ControlPlane, namespace: str) -> None:

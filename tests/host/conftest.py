@@ -7,12 +7,13 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
-from tests.support.logged_host import HostProcess
+from tests.support.host_process import HostProcess
 
 
 class Distributions:
@@ -44,19 +45,14 @@ class StartHost(Protocol):
 @pytest.fixture
 def start_host(distributions: Distributions) -> Iterator[StartHost]:
     """Start `ctrlhost run` with these plugins, on a free port; it is gone at the end of the test."""
-    running: list[HostProcess] = []
+    with ExitStack() as running:
 
-    def start(*arguments: str, plugins: str = "", **environment: str) -> HostProcess:
-        named = [f"--plugins={plugins}"] if plugins else []
-        process = HostProcess(
-            ["run", *named, "--listen=127.0.0.1:0", *arguments], distributions.environment(**environment)
-        )
-        running.append(process)
-        return process
+        def start(*arguments: str, plugins: str = "", **environment: str) -> HostProcess:
+            named = [f"--plugins={plugins}"] if plugins else []
+            complete = distributions.environment(**environment)
+            return running.enter_context(HostProcess(*named, *arguments, environment=complete))
 
-    yield start
-    for process in running:
-        process.end()
+        yield start
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_a_second_signal_forces_exit(distributions, start_host):
     host.line("blocking")
     host.signal(signal.SIGTERM)
     host.line("SIGTERM: stopping")
-    host.signal_until_it_ends(signal.SIGTERM)
+    host.signal_until_exit(signal.SIGTERM)
     assert host.wait() == 1
     assert "SIGTERM again: ending at once" in host.text
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from tests.support.control_plane import ControlPlane, Written
-    from tests.support.logged_host import HostProcess
+    from tests.support.host_process import HostProcess
 
 LIMIT = 60.0
 
