@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
 from examples.bitcoind.kubelet import ToyKubelet
 from tests.support.bitcoin_cluster import Cluster
@@ -18,9 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from ctrlhost.client import Client
     from tests.support.control_plane import ControlPlane
 
 _namespaces = itertools.count(1)
+
+
+@pytest.fixture
+def client(control_plane: ControlPlane) -> Client:
+    return control_plane.client
+
+
+@pytest.fixture
+def factory(client: Client) -> Iterator[InformerFactory]:
+    """Return an informer factory with short back-offs."""
+    options = ReflectorOptions(backoff=BackoffOptions(base=0.01, cap=0.2), waiting_cap=0.2)
+    made = InformerFactory(client, options=options)
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="session")

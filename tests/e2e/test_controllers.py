@@ -11,8 +11,9 @@ import ctrlhost
 from ctrlhost import For, Owns, Request
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
-from tests.support.plugin_modules import config_map, plugin_of
-from tests.support.waiting import eventually
+from tests.support.plugin_modules import config_map
+from tests.support.reconcilers import controller
+from tests.support.waiting import create_eventually, eventually
 
 Start = Callable[..., Host]
 
@@ -34,10 +35,6 @@ def start(control_plane) -> Iterator[Start]:
         assert host.stop(10)
         assert host.client is not None
         host.client.close()
-
-
-def controller(reconcile: Any, *sources: Any, **options: Any) -> Any:
-    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *sources, **options))
 
 
 def mine(namespace: str) -> For:
@@ -63,20 +60,11 @@ def test_reads_do_not_wait_for_an_evicted_pod(control_plane, namespace: str, sta
     start(controller(evict, For("v1", "Pod", namespaces=[namespace])))
     containers = [{"name": "main", "image": "nginx"}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": namespace}}
-    eventually(lambda: created(control_plane.client, {**pod, "spec": {"containers": containers}}), 30)
+    create_eventually(control_plane.client, {**pod, "spec": {"containers": containers}})
     eventually(lambda: seen, 30)
     assert seen[0][:2] == ("Status", "Success")
     assert seen[0][2] in ([], ["web"])
     eventually(lambda: control_plane.client.find("v1", "Pod", "web", namespace) is None, 30)
-
-
-def created(client: ctrlhost.Client, obj: dict[str, Any]) -> bool:
-    """Create the object once its namespace has its ServiceAccount."""
-    try:
-        client.create(obj)
-    except ctrlhost.ApiError:
-        return False
-    return True
 
 
 def test_reads_include_every_kind_of_own_write(control_plane, namespace: str, start: Start) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,9 @@ from ctrlhost.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ctrlhost.informers import BackoffOptions, InformerFactory, Owner, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
+from tests.support import plugin_modules
+from tests.support.informer_rig import synced
+from tests.support.objects import crd
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -18,35 +22,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane, KubeApiserver
 
 QUICK = BackoffOptions(base=0.01, cap=0.2)
-PLURAL = {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
-
-
-def config_map(name: str, namespace: str, **data: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace, "labels": {"part": "test"}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-def crd(group: str) -> dict[str, Any]:
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": PLURAL, "versions": [version]},
-    }
-
-
-@pytest.fixture
-def factory(control_plane: ControlPlane) -> Iterator[InformerFactory]:
-    made = InformerFactory(control_plane.client, options=ReflectorOptions(backoff=QUICK, waiting_cap=0.2))
-    yield made
-    made.stop()
-
-
-def synced(factory: InformerFactory) -> None:
-    factory.start()
-    assert factory.wait_for_sync(60)
+config_map = functools.partial(plugin_modules.config_map, labels={"part": "test"})
 
 
 def versions(found: Any) -> dict[str, str]:
@@ -145,7 +121,7 @@ def test_an_informer_waits_for_its_kind(control_plane: ControlPlane, namespace: 
     factory.start()
     eventually(lambda: widgets.state == "waiting")
     assert "no kind Widget" in widgets.reason
-    client.create(crd(group))
+    client.create(crd(group, "Widget"))
     assert factory.wait_for_sync(60)
     made = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
     client.create(made)
@@ -158,7 +134,7 @@ def test_an_informer_empties_its_cache_when_its_kind_is_removed_and_waits_for_it
     client, group = control_plane.client, f"removed-{namespace}.example.com"
     options = ReflectorOptions(backoff=QUICK, waiting_cap=0.2)
     with InformerFactory(client, options=options) as factory:
-        client.create(crd(group))
+        client.create(crd(group, "Widget"))
         widgets = factory.informer(f"{group}/v1", "Widget")
         synced(factory)
         client.create(
@@ -170,7 +146,7 @@ def test_an_informer_empties_its_cache_when_its_kind_is_removed_and_waits_for_it
         eventually(
             lambda: client.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"widgets.{group}") is None, 30
         )
-        client.create(crd(group))
+        client.create(crd(group, "Widget"))
         eventually(lambda: widgets.state == "watching", 60)
 
 

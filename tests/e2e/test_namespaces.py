@@ -8,31 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
+from ctrlhost.informers import InformerFactory
 from ctrlhost.workqueue import WorkQueue
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ctrlhost.client import Client
     from ctrlhost.informers import Informer
     from tests.support.control_plane import ControlPlane
 
-QUICK = BackoffOptions(base=0.01, cap=0.2)
 _numbers = itertools.count(1)
-
-
-@pytest.fixture
-def client(control_plane: ControlPlane) -> Client:
-    return control_plane.client
-
-
-@pytest.fixture
-def factory(client: Client) -> Iterator[InformerFactory]:
-    made = InformerFactory(client, options=ReflectorOptions(backoff=QUICK, waiting_cap=0.2))
-    yield made
-    made.stop()
 
 
 @pytest.fixture

@@ -9,12 +9,8 @@ import pytest
 
 from ctrlhost.informers import BackoffOptions, Informer, InformerFactory, ReflectorOptions
 from tests.support.control_plane import KubeApiserver
+from tests.support.plugin_modules import config_map
 from tests.support.waiting import eventually
-
-
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def served(server: KubeApiserver) -> dict[str, str]:

@@ -10,8 +10,9 @@ import pytest
 import ctrlhost
 from ctrlhost import For, InformerFactory, NotSynced, PluginLoadError, Request, Watches
 from tests.support.controllers import Bench, Script
+from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
-from tests.support.waiting import eventually
+from tests.support.waiting import create_eventually, eventually
 
 MINE = For("v1", "ConfigMap", label_selector="mine")
 MISSING = For("example.com/v1", "Widget")
@@ -210,41 +211,10 @@ def test_a_controller_waits_for_its_crd_and_others_start_without_it(ctrlhost_hos
     host.client.create(config_map("ann", labels={"mine": "1"}))
     host.run_until_idle()
     assert others.calls == [Request("ann", "default")]
-    host.client.create(WIDGETS)
+    host.client.create(crd("example.com", "Widget"))
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
-    eventually(lambda: created(host.client, widget))
+    create_eventually(host.client, widget)
     for informer in host.controllers["demo/widgets"].informers:
         informer.poke()
     eventually(lambda: widgets.calls == [Request("w", "default")])
     eventually(lambda: plugin.state == "running")
-
-
-def created(client: ctrlhost.Client, obj: dict[str, Any]) -> bool:
-    """Create the object once its CRD is served."""
-    try:
-        client.create(obj)
-    except ctrlhost.ApiError:
-        return False
-    return True
-
-
-WIDGETS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
-        ],
-    },
-}

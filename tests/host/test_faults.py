@@ -8,8 +8,7 @@ import socket
 import pytest
 
 import ctrlhost
-from tests.host.test_run import config_map
-from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS, hook
+from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS, hook, to_greet
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_a_failing_plugin_is_named_and_the_others_continue(distributions, start_
     assert line["level"] == "error"
     assert line["plugin"] == "bad"
     host.line("plugin greeter running")
-    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("greeting ann")
     assert host.metric("ctrlhost_plugin_state", plugin="bad", state="failed") == 1
     for endpoint in ("/healthz", "/readyz"):
@@ -87,7 +86,7 @@ def test_a_reconciler_that_always_raises_is_retried_counted_and_isolated(distrib
     distributions.add("bad", ALWAYS_RAISES)
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="bad,greeter")
-    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("greeting ann")
     host.wait_for(lambda: sum("a bug in the reconciler" in str(line) for line in host.lines) >= 2, "two reports")
     host.counts(2, "controller_runtime_reconcile_errors_total", controller="bad/bad")
@@ -100,9 +99,9 @@ def test_a_reconciler_that_blocks_forever_delays_no_other(distributions, start_h
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", "--set=host.drain_timeout=200ms", plugins="stuck,greeter")
     client = ctrlhost.Client.load(host.kubeconfig)
-    client.create(config_map("ann"))
+    client.create(to_greet("ann"))
     host.line("blocking")
-    client.create(config_map("bob"))
+    client.create(to_greet("bob"))
     host.line("greeting bob")
     assert host.get("/livez")[0] == 200
     assert host.stop() == 0
@@ -170,7 +169,7 @@ def test_the_host_waits_for_an_api_server_that_is_down_at_startup(distributions,
     with Sandbox(insecure_http=True, port=port) as sandbox:
         host.line("plugin greeter running")
         assert host.get("/readyz")[0] == 200
-        ctrlhost.Client(sandbox.url).create(config_map("ann"))
+        ctrlhost.Client(sandbox.url).create(to_greet("ann"))
         host.line("greeting ann")
         assert host.stop() == 0
 

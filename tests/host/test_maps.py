@@ -8,7 +8,8 @@ import pytest
 
 import ctrlhost
 from ctrlhost import ByIndex, ByLabel, For, Request, Watches, _core
-from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.plugin_modules import config_map
+from tests.support.reconcilers import controller
 
 LABEL = "demo.test/of"
 
@@ -18,10 +19,6 @@ class Seen(list[str]):
 
     def __call__(self, ctx: ctrlhost.Context, request: Request) -> None:
         self.append(f"{request.namespace}/{request.name}")
-
-
-def controller(reconcile: Any, *sources: Any) -> Any:
-    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *sources))
 
 
 def secret(name: str, namespace: str = "default", **labels: str) -> dict[str, Any]:

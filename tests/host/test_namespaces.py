@@ -8,27 +8,12 @@ import pytest
 
 import ctrlhost
 from ctrlhost import For, Owns, Request, Watches
+from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.reconcilers import controller
 from tests.support.waiting import eventually
 
-CRD: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "zones.host.test"},
-    "spec": {
-        "group": "host.test",
-        "scope": "Cluster",
-        "names": {"kind": "Zone", "plural": "zones", "singular": "zone", "listKind": "ZoneList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+CRD = crd("host.test", "Zone", "Cluster")
 
 
 def zone(name: str) -> dict[str, Any]:
@@ -45,10 +30,6 @@ class Seen(list[str]):
     def __call__(self, ctx: ctrlhost.Context, request: Request) -> None:
         sign = "" if ctx.get(request) is not None else "no "
         self.append(f"{sign}{request.namespace}/{request.name}")
-
-
-def controller(reconcile: Any, *sources: Any) -> Any:
-    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *sources))
 
 
 @pytest.mark.parametrize("where", ["host", "controller", "source"])

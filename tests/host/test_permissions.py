@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.host.test_run import config_map
-from tests.support.plugin_sources import GREETER, WIDGETS
+from tests.support.plugin_sources import GREETER, WIDGETS, to_greet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +84,7 @@ def test_manifests_grant_enough_and_a_missing_permission_affects_one_plugin(
     host = start_host(f"--kubeconfig={account.kubeconfig}", plugins="greeter,widgets")
     host.line("plugin greeter running")
     host.line("plugin widgets waiting")
-    account.client.create(config_map("cleared"))
+    account.client.create(to_greet("cleared"))
     host.line("greeting cleared")
     host.counts(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
     account.grant(rights(ctrlhost, account, "greeter,widgets"))

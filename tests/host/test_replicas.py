@@ -22,12 +22,17 @@ def stands_by(host, leader):
     eventually(lambda: f"standing by for {leader}_" in host.get("/healthz?verbose")[1], LIMIT)
 
 
-def test_a_standby_takes_over_from_a_killed_leader(replicas):
-    first = replicas.start("a", SHORT)
+def leader_and_standby(replicas, times):
+    leader = replicas.start("a", times)
     replicas.writing("a")
-    second = replicas.start("b", SHORT)
-    second.line("plugin hammer running")
-    stands_by(second, "a")
+    standby = replicas.start("b", times)
+    standby.line("plugin hammer running")
+    stands_by(standby, "a")
+    return leader, standby
+
+
+def test_a_standby_takes_over_from_a_killed_leader(replicas):
+    first, second = leader_and_standby(replicas, SHORT)
     assert second.metric("leader_election_master_status", name="ctrlhost") == 0
     assert first.metric("leader_election_master_status", name="ctrlhost") == 1
     killed = time.time()
@@ -46,11 +51,7 @@ def test_a_standby_takes_over_from_a_killed_leader(replicas):
 
 
 def test_a_paused_leader_detects_that_it_is_deposed_and_starts_no_write(replicas):
-    first = replicas.start("a", SHORT)
-    replicas.writing("a")
-    second = replicas.start("b", SHORT)
-    second.line("plugin hammer running")
-    stands_by(second, "a")
+    first, second = leader_and_standby(replicas, SHORT)
     told = len(first.lines)
     first.signal(signal.SIGSTOP)
     replicas.writing("b")
@@ -66,11 +67,7 @@ def test_a_paused_leader_detects_that_it_is_deposed_and_starts_no_write(replicas
 
 
 def test_a_leader_that_shuts_down_hands_over_at_once(replicas):
-    first = replicas.start("a", LONG)
-    replicas.writing("a")
-    second = replicas.start("b", LONG)
-    second.line("plugin hammer running")
-    stands_by(second, "a")
+    first, second = leader_and_standby(replicas, LONG)
     asked = time.time()
     assert first.stop() == 0
     assert "released lease" in first.text
@@ -108,11 +105,7 @@ def test_a_disconnected_leader_stops_before_another_starts(replicas, control_pla
 
 
 def test_a_deleted_lease_stays_with_its_holder_and_a_manually_taken_one_must_expire(replicas):
-    first = replicas.start("a", SHORT)
-    replicas.writing("a")
-    second = replicas.start("b", SHORT)
-    second.line("plugin hammer running")
-    stands_by(second, "a")
+    first, second = leader_and_standby(replicas, SHORT)
 
     replicas.client.delete("coordination.k8s.io/v1", "Lease", "ctrlhost", replicas.namespace)
     eventually(lambda: replicas.holder() == "a", LIMIT, "its holder makes it anew")

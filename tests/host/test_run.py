@@ -6,23 +6,14 @@ import json
 import signal
 
 import ctrlhost
-from tests.support.plugin_sources import BLOCKS, GREETER, WIDGETS, hook
-
-
-def config_map(name: str) -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default", "labels": {"greet": "yes"}},
-        "data": {"name": name.title()},
-    }
+from tests.support.plugin_sources import BLOCKS, GREETER, WIDGETS, hook, to_greet
 
 
 def test_a_plugin_works_on_the_sandbox_and_the_host_stops_on_a_signal(distributions, start_host):
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="greeter")
     client = ctrlhost.Client.load(host.kubeconfig)
-    client.create(config_map("ann"))
+    client.create(to_greet("ann"))
     line = host.line("greeting ann")
     assert line["controller"] == "greeter/greeter"
     assert line["name"] == "ann"
@@ -76,7 +67,7 @@ def test_sigint_works_like_sigterm(distributions, start_host):
 def test_an_endless_reconcile_does_not_block_shutdown(distributions, start_host):
     distributions.add("stuck", BLOCKS)
     host = start_host("--sandbox", "--set=host.drain_timeout=200ms", plugins="stuck")
-    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("blocking")
     assert host.stop() == 0
     assert "controller stuck/stuck did not finish in time" in host.text
@@ -85,7 +76,7 @@ def test_an_endless_reconcile_does_not_block_shutdown(distributions, start_host)
 def test_a_second_signal_forces_exit(distributions, start_host):
     distributions.add("stuck", BLOCKS)
     host = start_host("--sandbox", "--set=host.drain_timeout=1h", plugins="stuck")
-    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("blocking")
     host.signal(signal.SIGTERM)
     host.line("SIGTERM: stopping")
@@ -117,7 +108,7 @@ def test_a_running_reconcile_finishes_before_the_exit(distributions, start_host)
     )
     host = start_host("--sandbox", plugins="slow")
     client = ctrlhost.Client.load(host.kubeconfig)
-    client.create(config_map("ann"))
+    client.create(to_greet("ann"))
     host.line("at it")
     assert host.stop() == 0
     assert "greeting ann" in host.text

@@ -78,7 +78,7 @@ class Rig:
 def synced(factory: InformerFactory) -> None:
     """Start what was asked for, and wait until it holds its first list."""
     factory.start()
-    assert factory.wait_for_sync(10)
+    assert factory.wait_for_sync(60)
 
 
 def keys(queue: WorkQueue) -> list[Request]:

@@ -79,6 +79,23 @@ def lease(name: str = "l") -> dict[str, Any]:
     }
 
 
+def crd(group: str, kind: str, scope: str = "Namespaced") -> dict[str, Any]:
+    """Return the CRD of a kind that accepts all fields."""
+    singular = kind.lower()
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{singular}s.{group}"},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"kind": kind, "plural": f"{singular}s", "singular": singular, "listKind": f"{kind}List"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
 def changed(obj: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     """A copy with other metadata."""
     found = copy.deepcopy(obj)

@@ -1,5 +1,11 @@
 """Sources of the plugins that the tests install."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.plugin_modules import config_map
+
 #: Copies each ConfigMap labelled greet=yes to NAME-greeting.
 GREETER = """
     import ctrlhost
@@ -76,6 +82,11 @@ BLOCKS = """
         ctx.log.info("blocking")
         threading.Event().wait()
 """
+
+
+def to_greet(name: str) -> dict[str, Any]:
+    """Return a ConfigMap for the greeter."""
+    return config_map(name, labels={"greet": "yes"}, name=name.title())
 
 
 def hook(name: str, body: str, parameters: str = "plugin") -> str:

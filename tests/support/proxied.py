@@ -11,15 +11,6 @@ from ctrlhost.client import StreamTimeouts
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default"},
-        "data": data,
-    }
-
-
 def list_maps(client: Client, timeout: float = 5.0) -> list[str]:
     """List without the client's own second try."""
     return [each["metadata"]["name"] for each in client.list("v1", "ConfigMap", "default", timeout=timeout)]

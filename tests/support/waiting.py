@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ctrlhost import ApiError, Client
+
 
 def eventually(condition: Callable[[], Any], timeout: float = 30.0, what: str = "", pause: float = 0.001) -> Any:
     """Wait until the condition is true, and give what it returned; `what` says in the failure what was waited for."""
@@ -14,6 +16,19 @@ def eventually(condition: Callable[[], Any], timeout: float = 30.0, what: str = 
         assert time.monotonic() < deadline, f"not within {timeout:g} s: {what or condition}"
         time.sleep(pause)
     return found
+
+
+def create_eventually(client: Client, obj: dict[str, Any]) -> None:
+    """Create an object once its kind is served and its namespace has a ServiceAccount."""
+
+    def created() -> bool:
+        try:
+            client.create(obj)
+        except ApiError:
+            return False
+        return True
+
+    eventually(created)
 
 
 def eventually_equal(look: Callable[[], Any], wanted: Any, timeout: float = 60.0) -> None:
