@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import World
+from tests.support.cluster import Cluster
 from tests.support.control_plane import ControlPlane
 
 #: Per server. With two of them a run of all tests has twenty thousand.
@@ -35,10 +35,10 @@ def _quiet() -> Iterator[None]:
 @pytest.mark.timeout(60 + FAULTS // 20)
 def test_informers_agree_with_the_server_after_every_storm(control_plane: ControlPlane, faults: Any) -> None:
     proxy = faults(control_plane)
-    with World(control_plane, proxy) as world:
+    with Cluster(control_plane, proxy) as cluster:
         number = 0
         while proxy.total < FAULTS:
-            world.round(proxy.seed + number, A_ROUND)
+            cluster.round(proxy.seed + number, A_ROUND)
             number += 1
-        assert world.writes > 0
-        assert all(each.story.words and each.reconciler.runs for each in world.watching)
+        assert cluster.writes > 0
+        assert all(each.handler.events and each.reconciler.runs for each in cluster.informers)

@@ -89,7 +89,7 @@ def test_a_reconciler_that_always_raises_is_retried_counted_and_isolated(distrib
     ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("greeting ann")
     host.wait_for(lambda: sum("a bug in the reconciler" in str(line) for line in host.lines) >= 2, "two reports")
-    host.counts(2, "controller_runtime_reconcile_errors_total", controller="bad/bad")
+    host.wait_for_metric(2, "controller_runtime_reconcile_errors_total", controller="bad/bad")
     assert "last error: RuntimeError: a bug in the reconciler" in host.get("/readyz?verbose")[1]
     assert host.stop() == 0
 

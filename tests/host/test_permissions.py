@@ -86,7 +86,7 @@ def test_manifests_grant_enough_and_a_missing_permission_affects_one_plugin(
     host.line("plugin widgets waiting")
     account.client.create(to_greet("cleared"))
     host.line("greeting cleared")
-    host.counts(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
+    host.wait_for_metric(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
     account.grant(rights(ctrlhost, account, "greeter,widgets"))
     host.line("plugin widgets running")
     assert host.stop() == 0

@@ -24,7 +24,7 @@ def stands_by(host, leader):
 
 def leader_and_standby(replicas, times):
     leader = replicas.start("a", times)
-    replicas.writing("a")
+    replicas.wait_for_writes("a")
     standby = replicas.start("b", times)
     standby.line("plugin hammer running")
     stands_by(standby, "a")
@@ -38,7 +38,7 @@ def test_a_standby_takes_over_from_a_killed_leader(replicas):
     killed = time.time()
     first.signal(signal.SIGKILL)
     first.wait()
-    replicas.writing("b")
+    replicas.wait_for_writes("b")
     assert replicas.lease()["leaseTransitions"] == 1
     taken = replicas.acquired("b", killed)
     last = max(at for at, holder in replicas.terms() if holder == "a")
@@ -54,14 +54,14 @@ def test_a_paused_leader_detects_that_it_is_deposed_and_starts_no_write(replicas
     first, second = leader_and_standby(replicas, SHORT)
     told = len(first.lines)
     first.signal(signal.SIGSTOP)
-    replicas.writing("b")
+    replicas.wait_for_writes("b")
     first.signal(signal.SIGCONT)
     first.line("stopped leading", after=told)
     first.line("deposed", after=told)
-    replicas.writing("b")
+    replicas.wait_for_writes("b")
     assert replicas.holder() == "b"
     assert second.stop() == 0
-    replicas.writing("a")
+    replicas.wait_for_writes("a")
     assert first.stop() == 0
     replicas.check(SHORT, paused=["a"])
 
@@ -71,7 +71,7 @@ def test_a_leader_that_shuts_down_hands_over_at_once(replicas):
     asked = time.time()
     assert first.stop() == 0
     assert "released lease" in first.text
-    replicas.writing("b")
+    replicas.wait_for_writes("b")
     released, taken = replicas.released(asked), replicas.acquired("b", asked)
     assert 0 <= taken - released <= 1.0
     assert not [one for one in replicas.writes() if one.body["data"]["by"] == "a" and one.at > released]
@@ -83,7 +83,7 @@ def test_a_leader_that_shuts_down_hands_over_at_once(replicas):
 def test_a_disconnected_leader_stops_before_another_starts(replicas, control_plane, silent):
     with FaultProxy(control_plane) as network:
         first = replicas.start("a", SHORT, kubeconfig=network.kubeconfig)
-        replicas.writing("a")
+        replicas.wait_for_writes("a")
         second = replicas.start("b", SHORT)
         second.line("plugin hammer running")
         stands_by(second, "a")
@@ -93,12 +93,12 @@ def test_a_disconnected_leader_stops_before_another_starts(replicas, control_pla
         cut = time.time()
         first.line("stopped leading", after=told)
         assert first.metric("leader_election_master_status", name="ctrlhost") == 0
-        replicas.writing("b")
+        replicas.wait_for_writes("b")
         network.restore()
         stands_by(first, "b")
         assert replicas.acquired("b", cut) - cut <= SHORT.lease_duration + ON_THE_WAY
         assert second.stop() == 0
-        replicas.writing("a")
+        replicas.wait_for_writes("a")
         assert first.stop() == 0
     # What was on its way when nothing arrived any more arrives in the end.
     replicas.check(SHORT, paused=["a"] if silent else [])
@@ -117,10 +117,10 @@ def test_a_deleted_lease_stays_with_its_holder_and_a_manually_taken_one_must_exp
     eventually(lambda: replicas.holder() in ("a", "b"), LIMIT, "a lease of nobody's is taken when it has run out")
     taken = min(at for at, holder in replicas.terms() if holder in ("a", "b") and at > stolen)
     assert taken - stolen >= 3 - ON_THE_WAY
-    replicas.writing(replicas.holder())
+    replicas.wait_for_writes(replicas.holder())
     for host in (first, second):
         assert host.stop() == 0
-    replicas.check(SHORT, hand="gone")
+    replicas.check(SHORT, manual_holder="gone")
 
 
 def test_two_plugins_may_have_their_leaders_in_different_replicas(control_plane, namespace, start_host, distributions):
@@ -133,7 +133,7 @@ def test_two_plugins_may_have_their_leaders_in_different_replicas(control_plane,
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
     replicas.client.create(lease)
     first = replicas.start("a", SHORT, own)
-    replicas.writing("a", "left")
+    replicas.wait_for_writes("a", "left")
     stands_by(first, "b")
     second = replicas.start("b", SHORT, own)
     stands_by(second, "a")
@@ -141,10 +141,10 @@ def test_two_plugins_may_have_their_leaders_in_different_replicas(control_plane,
     replicas.client.create({**lease, "spec": {}})
     eventually(lambda: replicas.holder("ctrlhost-right") in ("a", "b"), LIMIT)
     leader = replicas.holder("ctrlhost-right")
-    replicas.writing(leader, "right")
+    replicas.wait_for_writes(leader, "right")
     assert first.stop() == 0
     for plugin in ("left", "right"):
-        replicas.writing("b", plugin)
+        replicas.wait_for_writes("b", plugin)
         assert replicas.holder(f"ctrlhost-{plugin}") == "b"
     assert second.stop() == 0
     for plugin in ("left", "right"):

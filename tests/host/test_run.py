@@ -25,10 +25,10 @@ def test_a_plugin_works_on_the_sandbox_and_the_host_stops_on_a_signal(distributi
     assert "[+]plugin/greeter ok: running" in body
     assert "[+]informer/" in body
     assert host.metric("ctrlhost_plugin_state", plugin="greeter", state="running") == 1
-    host.counts(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
-    host.counts(1, "workqueue_adds_total", name="greeter/greeter")
-    host.counts(1, "rest_client_requests_total", code="200")
-    host.counts(1, "informer_store_resource_version", resource="configmaps")
+    host.wait_for_metric(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
+    host.wait_for_metric(1, "workqueue_adds_total", name="greeter/greeter")
+    host.wait_for_metric(1, "rest_client_requests_total", code="200")
+    host.wait_for_metric(1, "informer_store_resource_version", resource="configmaps")
     queues = json.loads(host.get("/debug/queues")[1])
     assert [queue["controller"] for queue in queues] == ["greeter/greeter"]
     assert client.get("v1", "ConfigMap", "ann-greeting", "default")["data"] == {"greeting": "hello Ann"}

@@ -18,7 +18,7 @@ from ctrlhost.informers import Informer, ReflectorOptions
 from ctrlhost.testing import FaultProxy, HurriedClock
 from ctrlhost.testing.fault_proxy import WEIGHTS
 from tests.support.control_plane import ControlPlane
-from tests.support.observers import Reconciler, Story
+from tests.support.observers import HandlerState, Reconciler
 from tests.support.waiting import eventually
 
 NAMES = 12
@@ -29,12 +29,12 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class Watching:
+class WatchedInformer:
     """One informer, who is told by it, and what it ought to hold."""
 
     what: str
     informer: Informer
-    story: Story
+    handler: HandlerState
     reconciler: Reconciler
     namespace: str
     blue_only: bool
@@ -54,7 +54,7 @@ def agree(who: str, held: Callable[[], dict[str, str]], served: dict[str, str], 
         pytest.fail(f"{who} differs from the server (has, should have): {differing}")
 
 
-class World:
+class Cluster:
     """Informers of several sorts over one proxy. `round` is a storm, then rest, then the comparison."""
 
     def __init__(self, server: ControlPlane, proxy: FaultProxy) -> None:
@@ -65,17 +65,17 @@ class World:
         self.namespaces = [f"storm-{next(_numbers)}" for _ in range(3)]
         for name in self.namespaces:
             self._client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        self.watching: list[Watching] = []
+        self.informers: list[WatchedInformer] = []
         self._factories: list[InformerFactory] = []
         self.writes = 0
 
     def __enter__(self) -> Self:
         # Servers and caches differ in how they are listed: as a stream, whole, in pages, metadata only, by label.
-        self._informers(watch_list=True)
-        self._informers(watch_list=False)
-        self._informers(watch_list=False, page_size=3)
-        self._informers(watch_list=True, reads="metadata")
-        self._informers(watch_list=True, labels="colour=blue")
+        self._add_informers(watch_list=True)
+        self._add_informers(watch_list=False)
+        self._add_informers(watch_list=False, page_size=3)
+        self._add_informers(watch_list=True, reads="metadata")
+        self._add_informers(watch_list=True, labels="colour=blue")
         for factory in self._factories:
             assert factory.wait_for_sync(60)
         return self
@@ -84,7 +84,7 @@ class World:
         self._proxy.calm()
         self._stack.close()
 
-    def _informers(self, *, watch_list: bool, page_size: int | None = None, **narrow: Any) -> None:
+    def _add_informers(self, *, watch_list: bool, page_size: int | None = None, **narrow: Any) -> None:
         client = Client.load(self._proxy.kubeconfig)
         self._stack.callback(client.close)
         options = ReflectorOptions(
@@ -102,8 +102,8 @@ class World:
             )
             reconciler = Reconciler(informer, random.Random(self._rng.random()))
             what = f"{namespace} watch_list={watch_list} page_size={page_size} {narrow}"
-            story = Story(informer)
-            self.watching.append(Watching(what, informer, story, reconciler, namespace, "labels" in narrow))
+            handler = HandlerState(informer)
+            self.informers.append(WatchedInformer(what, informer, handler, reconciler, namespace, "labels" in narrow))
             self._stack.callback(reconciler.stop)
         self._stack.callback(factory.stop)
         factory.start()
@@ -125,23 +125,23 @@ class World:
             writer.join(30)
         # Whoever still waits for a dead stream need not find out by its time-out.
         self._proxy.drop()
-        self.demand_agreement(f"seed {seed}")
-        for each in self.watching:
-            assert seed % 2 or each.story.backwards == [], f"seed {seed}: {each.what}"
-            each.story.backwards.clear()
+        self.assert_agreement(f"seed {seed}")
+        for each in self.informers:
+            assert seed % 2 or each.handler.backwards == [], f"seed {seed}: {each.what}"
+            each.handler.backwards.clear()
 
-    def demand_agreement(self, when: str, timeout: float = 30.0) -> None:
+    def assert_agreement(self, when: str, timeout: float = 30.0) -> None:
         """Wait until caches, stories and reconciles equal the server; fail with what differs."""
         truth = {namespace: self._served(namespace) for namespace in self.namespaces}
-        for each in self.watching:
+        for each in self.informers:
             served = {
                 key: version for key, (version, blue) in truth[each.namespace].items() if blue or not each.blue_only
             }
             who = f"{when}: {each.what}"
             agree(f"{who}: its cache", each.cached, served, timeout)
-            agree(f"{who}: its handler", each.story.held, served, timeout)
+            agree(f"{who}: its handler", each.handler.held, served, timeout)
             agree(f"{who}: its reconciler", each.reconciler.held, served, timeout)
-            assert each.story.lies == [], who
+            assert each.handler.violations == [], who
             for part in each.informer.parts:
                 assert "internal" not in part.reflector.status.errors, part.reflector.status.last_error
 

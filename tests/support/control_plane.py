@@ -38,7 +38,7 @@ WRITES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class AuditedWrite:
     """A write as a server noted it: when its request had arrived, in seconds since the epoch, and how it ended."""
 
     at: float
@@ -56,7 +56,7 @@ class ControlPlane(Protocol):
     kubeconfig: Path
     client: ctrlhost.Client
 
-    def written(self, namespace: str) -> list[Written]:
+    def audited_writes(self, namespace: str) -> list[AuditedWrite]:
         """The writes to Leases and ConfigMaps of a namespace, by their arrival, from the server's audit log."""
 
 
@@ -73,10 +73,10 @@ class SandboxControlPlane:
         self.kubeconfig = Path(self._sandbox.kubeconfig)
         self.client = ctrlhost.Client.load(kubeconfig=str(self.kubeconfig))
 
-    def written(self, namespace: str) -> list[Written]:
+    def audited_writes(self, namespace: str) -> list[AuditedWrite]:
         return sorted(
             (
-                Written(one.time, one.resource, one.name, one.code, json.loads(one.body or "{}"))
+                AuditedWrite(one.time, one.resource, one.name, one.code, json.loads(one.body or "{}"))
                 for one in self._sandbox.audit
                 if one.namespace == namespace and one.resource in ("configmaps", "leases")
             ),
@@ -151,10 +151,10 @@ class KubeApiserver:
         *lines, _ = log.read_bytes().split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def written(self, namespace: str) -> list[Written]:
+    def audited_writes(self, namespace: str) -> list[AuditedWrite]:
         return sorted(
             (
-                Written(
+                AuditedWrite(
                     datetime.fromisoformat(one["requestReceivedTimestamp"]).timestamp(),
                     one["objectRef"]["resource"],
                     one["objectRef"].get("name", ""),

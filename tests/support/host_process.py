@@ -123,7 +123,7 @@ class HostProcess:
             pause.wait(0.02)
         return found
 
-    def counts(self, least: float, name: str, /, **labels: str) -> None:
+    def wait_for_metric(self, least: float, name: str, /, **labels: str) -> None:
         """Wait until a metric is at least `least`."""
         self.eventually(lambda: (self.metric(name, **labels) or 0) >= least, f"{name}{labels} >= {least}")
 

@@ -8,7 +8,7 @@ from ctrlhost.client import Client
 from ctrlhost.informers import BackoffOptions, Informer, InformerFactory, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
-from tests.support.stub_api_server import Answer, Asked, Frames, StubApiServer, pod, serve
+from tests.support.stub_api_server import Answer, Frames, ReceivedRequest, StubApiServer, pod, serve
 from tests.support.waiting import eventually
 
 PODS = "/api/v1/pods"
@@ -60,12 +60,12 @@ class Rig:
         eventually(lambda: self.held() == wanted)
 
     @property
-    def lists(self) -> list[Asked]:
-        return self.server.asked_for(watch=False)
+    def lists(self) -> list[ReceivedRequest]:
+        return self.server.received(watch=False)
 
     @property
-    def watches(self) -> list[Asked]:
-        return self.server.asked_for(watch=True)
+    def watches(self) -> list[ReceivedRequest]:
+        return self.server.received(watch=True)
 
     def list_versions(self) -> list[str]:
         return [each.query.get("resourceVersion", "") for each in self.lists]

@@ -1,4 +1,4 @@
-"""What watches an informer for lies: the story that its handlers are told, and the keys that its queue hands out."""
+"""What watches an informer for lies: the handler that its handlers are told, and the keys that its queue hands out."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from ctrlhost.informers import Informer
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ShutDown, WorkQueue
 
 
-class Story:
+class HandlerState:
     """What a handler knows from what it was told; each word must follow from those before."""
 
     def __init__(self, informer: Informer) -> None:
         self.known: dict[str, str] = {}
-        self.lies: list[str] = []
+        self.violations: list[str] = []
         #: Updates to an older state, which only a server that went back in time may cause.
         self.backwards: list[str] = []
-        self.words = 0
+        self.events = 0
         informer.add_handler(self._added, self._updated, self._deleted)
 
     def held(self) -> dict[str, str]:
         return dict(self.known)
 
     def _added(self, obj: Any, initial: bool) -> None:
-        self.words += 1
+        self.events += 1
         if obj.key in self.known:
-            self.lies.append(f"{obj.key} was added at {obj.resource_version}, known at {self.known[obj.key]}")
+            self.violations.append(f"{obj.key}: add at {obj.resource_version}, known at {self.known[obj.key]}")
         self.known[obj.key] = obj.resource_version
 
     def _updated(self, old: Any, new: Any) -> None:
-        self.words += 1
+        self.events += 1
         if self.known.get(old.key) != old.resource_version:
-            self.lies.append(f"{old.key} was updated from {old.resource_version}, known {self.known.get(old.key)}")
+            self.violations.append(f"{old.key}: update from {old.resource_version}, known {self.known.get(old.key)}")
         if new.uid == old.uid and int(new.resource_version) < int(old.resource_version):
             self.backwards.append(f"{new.key} went from {old.resource_version} back to {new.resource_version}")
         self.known[new.key] = new.resource_version
 
     def _deleted(self, obj: Any) -> None:
-        self.words += 1
+        self.events += 1
         if self.known.pop(obj.key, None) is None:
-            self.lies.append(f"{obj.key} was deleted, but was not known")
+            self.violations.append(f"{obj.key}: delete of an unknown object")
 
 
 class Reconciler:

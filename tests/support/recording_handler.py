@@ -7,7 +7,7 @@ from tests.support.stub_api_server import Json, pod, pod_list
 from tests.support.waiting import eventually
 
 
-class Heard:
+class RecordingHandler:
     """A handler that writes down what it hears, without saying when."""
 
     def __init__(self) -> None:
@@ -29,14 +29,14 @@ class Heard:
         return pods.add_handler(self.on_add, self.on_update, self.on_delete, **options)
 
 
-def names(heard: Heard) -> list[str]:
+def names(heard: RecordingHandler) -> list[str]:
     return sorted(name for _, name in heard.events)
 
 
 TWO = [Json(pod_list(2, pod("pod1", 1), pod("pod2", 2)))]
 
 
-def stepped(clock: ManualClock, seconds: float) -> None:
+def step(clock: ManualClock, seconds: float) -> None:
     """Step the clock once its one sleeper, the resync thread, sleeps."""
     eventually(lambda: clock.waiters() >= 1)
     clock.advance(seconds)

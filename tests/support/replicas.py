@@ -11,7 +11,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from tests.support.control_plane import ControlPlane, Written
+    from tests.support.control_plane import AuditedWrite, ControlPlane
     from tests.support.host_process import HostProcess
 
 LIMIT = 60.0
@@ -114,7 +114,7 @@ class Replicas:
     def edit(self, **spec: Any) -> None:
         self.client.patch(API_VERSION, "Lease", "ctrlhost", self.namespace, {"spec": spec})
 
-    def writing(self, name: str, plugin: str = "hammer") -> None:
+    def wait_for_writes(self, name: str, plugin: str = "hammer") -> None:
         """Wait until both writers of this replica have written, now and not some time ago."""
         since = time.time()
         for writer in ("controller", "task"):
@@ -129,15 +129,15 @@ class Replicas:
 
     # What the server has noted.
 
-    def writes(self) -> list[Written]:
+    def writes(self) -> list[AuditedWrite]:
         """The replicas' writes to ConfigMaps."""
-        noted = self._control_plane.written(self.namespace)
+        noted = self._control_plane.audited_writes(self.namespace)
         return [one for one in noted if one.resource == "configmaps" and "data" in one.body]
 
     def terms(self, name: str = "ctrlhost") -> list[tuple[float, str]]:
         """Every write of a Lease that the server accepted, with the holder that it names."""
         found = []
-        for one in self._control_plane.written(self.namespace):
+        for one in self._control_plane.audited_writes(self.namespace):
             spec, given = one.body.get("spec"), one.body.get("metadata", {}).get("name")
             if one.resource == "leases" and one.code < 300 and spec is not None and name in (one.name, given):
                 found.append((one.at, str(spec.get("holderIdentity", "")).partition("_")[0]))
@@ -157,7 +157,7 @@ class Replicas:
         plugin: str = "hammer",
         lease: str = "ctrlhost",
         paused: Collection[str] = (),
-        hand: str = "nobody",
+        manual_holder: str = "nobody",
     ) -> None:
         """No write had begun after its writer's renew deadline, and none took effect while another held the Lease.
 
@@ -173,7 +173,7 @@ class Replicas:
             renewals = [at for at, holder in terms if holder == by and at <= one.at]
             assert renewals, f"{by} wrote and had never led: {one}"
             since, holder = [term for term in terms if term[0] <= one.at][-1]
-            if holder == hand and one.at <= since + ON_THE_WAY:
+            if holder == manual_holder and one.at <= since + ON_THE_WAY:
                 continue
             if one.at <= renewals[-1] + times.renew_deadline + ON_THE_WAY and (holder == by or one.code == 409):
                 continue

@@ -36,7 +36,7 @@ def watch(informer: SharedInformer, kind: str, *pods: dict[str, Any], process: b
         informer.process()
 
 
-def told(listener: Listener) -> list[tuple[Any, ...]]:
+def delivered(listener: Listener) -> list[tuple[Any, ...]]:
     """What was heard, as `("add", "a1", True)`, `("update", "a1", "a2")`, `("delete", "a2")`, `("gone", "a2")`."""
     heard: list[tuple[Any, ...]] = []
     while batch := listener.next(timeout=0):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.stub_http import Asked, Handler, Server
+from tests.support.stub_http import Handler, ReceivedRequest, Server
 
 
 class Answer(ABC):
@@ -167,7 +167,7 @@ class Frames(Answer):
 class Computed(Answer):
     """An answer made from the request."""
 
-    def __init__(self, make: Callable[[Asked], Answer]) -> None:
+    def __init__(self, make: Callable[[ReceivedRequest], Answer]) -> None:
         self._make = make
 
     def send(self, handler: Handler) -> None:
@@ -178,7 +178,7 @@ class StubApiServer:
     """A server on a free port of 127.0.0.1, or on the port of one that was stopped before."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
-        self.requests: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.stopping = threading.Event()
         #: Called with the common name of the client's certificate for each request.
         self.on_peer: Callable[[str], None] | None = None
@@ -233,7 +233,7 @@ class StubApiServer:
         with self._lock:
             self._answers[method, path] = flat
 
-    def next_answer(self, asked: Asked, raw_path: str) -> Answer:
+    def next_answer(self, asked: ReceivedRequest, raw_path: str) -> Answer:
         with self._asked:
             self.requests.append(asked)
             self._asked.notify_all()
@@ -243,14 +243,14 @@ class StubApiServer:
                 return Failure(404, "NotFound", f"nothing is scripted for {asked.method} {asked.path}")
             return found.pop(0) if len(found) > 1 else found[0]
 
-    def asked_for(self, *, watch: bool | None = None) -> list[Asked]:
+    def received(self, *, watch: bool | None = None) -> list[ReceivedRequest]:
         """The requests so far; only watches, or only others, where asked for."""
         with self._lock:
             return [
                 each for each in self.requests if watch is None or (each.query.get("watch") in ("1", "true")) == watch
             ]
 
-    def wait_for_requests(self, count: int, timeout: float = 10.0) -> list[Asked]:
+    def wait_for_requests(self, count: int, timeout: float = 10.0) -> list[ReceivedRequest]:
         """Wait until so many requests arrived."""
         with self._asked:
             assert self._asked.wait_for(lambda: len(self.requests) >= count, timeout), (
@@ -310,7 +310,7 @@ def error_event(
 def serve(server: StubApiServer, path: str, lists: list[Answer], watches: list[Answer]) -> None:
     """Answer lists and watches of one path from two scripts; the last of each is repeated."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: ReceivedRequest) -> Answer:
         script = watches if asked.query.get("watch") else lists
         return script.pop(0) if len(script) > 1 else script[0]
 

@@ -36,7 +36,7 @@ class Background:
         return self.answer
 
 
-def asleep(clock: ManualClock, threads: int = 1) -> None:
+def wait_for_sleepers(clock: ManualClock, threads: int = 1) -> None:
     """Wait until that many threads sleep on the clock."""
     pause = threading.Event()
     while clock.waiters() < threads:
