@@ -1,4 +1,4 @@
-"""A server that is written to, a proxy that lies about it, and informers that must not."""
+"""Informers behind a proxy with injected faults, compared with the server."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.support.waiting import eventually
 
 NAMES = 12
 SPEED = 10_000.0
-#: More of what costs the client no new connection, so that many faults strike in a minute.
+#: More of the faults that keep the connection open, so that a minute has many faults.
 KINDS = {**WEIGHTS, "answer": 12, "duplicate": 30, "truncate": 8, "older": 6, "delay": 1}
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class WatchedInformer:
-    """One informer, who is told by it, and what it ought to hold."""
+    """An informer with its handler and reconciler, and the objects it should hold."""
 
     what: str
     informer: Informer
@@ -55,7 +55,7 @@ def agree(who: str, held: Callable[[], dict[str, str]], served: dict[str, str], 
 
 
 class Cluster:
-    """Informers of several sorts over one proxy. `round` is a storm, then rest, then the comparison."""
+    """Informers of several kinds on one proxy. `round` is a storm of faults, a pause and the comparison."""
 
     def __init__(self, server: ControlPlane, proxy: FaultProxy) -> None:
         self._client = server.client
@@ -70,7 +70,7 @@ class Cluster:
         self.writes = 0
 
     def __enter__(self) -> Self:
-        # Servers and caches differ in how they are listed: as a stream, whole, in pages, metadata only, by label.
+        # Five ways to list: as a stream, whole, in pages, metadata only, by label.
         self._add_informers(watch_list=True)
         self._add_informers(watch_list=False)
         self._add_informers(watch_list=False, page_size=3)
@@ -109,10 +109,10 @@ class Cluster:
         factory.start()
 
     def round(self, seed: int, faults: int, timeout: float = 120.0) -> None:
-        """Write at random through a storm of so many faults, then demand that everybody agrees."""
+        """Write at random during a storm of `faults` faults, then compare all caches with the server."""
         done = threading.Event()
         writer = threading.Thread(target=self._write, args=(random.Random(seed), done), name="writer", daemon=True)
-        # In every second storm the server stays in one time, so that the informers have to.
+        # Every second storm has no `older` faults, so the informers must not go back in time.
         kinds = {**KINDS, "older": KINDS["older"] * (seed % 2)}
         before = self._proxy.total
         self._proxy.storm(0.6, connections=0.1, within=0.01, silence=0.05, seed=seed, kinds=kinds)
@@ -123,7 +123,7 @@ class Cluster:
             self._proxy.calm()
             done.set()
             writer.join(30)
-        # Whoever still waits for a dead stream need not find out by its time-out.
+        # Drop dead streams, so that no informer has to wait for its timeout.
         self._proxy.drop()
         self.assert_agreement(f"seed {seed}")
         for each in self.informers:
@@ -131,7 +131,7 @@ class Cluster:
             each.handler.backwards.clear()
 
     def assert_agreement(self, when: str, timeout: float = 30.0) -> None:
-        """Wait until caches, stories and reconciles equal the server; fail with what differs."""
+        """Wait until caches, handlers and reconcilers equal the server; fail with the differences."""
         truth = {namespace: self._served(namespace) for namespace in self.namespaces}
         for each in self.informers:
             served = {

@@ -1,4 +1,4 @@
-"""One elector on a stub API server whose Lease a test reads and writes, and whose clock it moves."""
+"""Electors on a stub API server with a manual clock, and a Lease that the test reads and writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERBS = {"GET": "get", "POST": "create", "PUT": "update"}
 
 
 class Recording:
-    """A transport that notes each request, and may hold one back or break it off."""
+    """A transport that records requests, and can delay or abort one."""
 
     def __init__(self, transport: Any) -> None:
         self.transport = transport

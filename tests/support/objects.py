@@ -49,7 +49,7 @@ def service(name: str = "s", *ports: dict[str, Any], **spec: Any) -> dict[str, A
 
 
 def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
-    """A pod that no node takes, so that nothing happens to it."""
+    """Return a pod that matches no node, so it stays pending."""
     impossible = {"nodeSelector": {"no": "such-node"}, **spec}
     return {
         "apiVersion": "v1",
@@ -97,7 +97,7 @@ def crd(group: str, kind: str, scope: str = "Namespaced") -> dict[str, Any]:
 
 
 def changed(obj: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """A copy with other metadata."""
+    """Return a copy with other metadata."""
     found = copy.deepcopy(obj)
     found["metadata"].update(metadata)
     return found

@@ -1,4 +1,4 @@
-"""What watches an informer for lies: the handler that its handlers are told, and the keys that its queue hands out."""
+"""Checks of an informer: a handler that verifies the sequence of events, and a reconciler that reads the cache."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ShutDown, Work
 
 
 class HandlerState:
-    """What a handler knows from what it was told; each word must follow from those before."""
+    """The state of a handler from its events, each of which must be consistent with the previous ones."""
 
     def __init__(self, informer: Informer) -> None:
         self.known: dict[str, str] = {}
         self.violations: list[str] = []
-        #: Updates to an older state, which only a server that went back in time may cause.
+        #: Updates to an older state, which only a server that goes back in time may cause.
         self.backwards: list[str] = []
         self.events = 0
         informer.add_handler(self._added, self._updated, self._deleted)
@@ -46,7 +46,7 @@ class HandlerState:
 
 
 class Reconciler:
-    """A worker that notes for each key the state that it saw last, and fails now and then."""
+    """A worker that records the last state of each key, and fails at random."""
 
     def __init__(self, informer: Informer, rng: random.Random) -> None:
         self.seen: dict[str, str] = {}
@@ -78,7 +78,7 @@ class Reconciler:
                 self._queue.done(request)
 
     def held(self) -> dict[str, str]:
-        """The keys whose last reconcile found an object, with the version that it found."""
+        """Return the version of each object in its last reconcile, without deleted ones."""
         with self._busy:
             return {key: version for key, version in self.seen.items() if version}
 

@@ -1,4 +1,4 @@
-"""Plugins made inside a test."""
+"""Plugins defined inside a test."""
 
 from __future__ import annotations
 

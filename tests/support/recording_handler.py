@@ -1,4 +1,4 @@
-"""Handlers that write down what they hear, for tests of informers."""
+"""Handlers that record their events, for tests of informers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.waiting import eventually
 
 
 class RecordingHandler:
-    """A handler that writes down what it hears, without saying when."""
+    """A handler that records its events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
@@ -37,6 +37,6 @@ TWO = [Json(pod_list(2, pod("pod1", 1), pod("pod2", 2)))]
 
 
 def step(clock: ManualClock, seconds: float) -> None:
-    """Step the clock once its one sleeper, the resync thread, sleeps."""
+    """Advance the clock once its one sleeper, the resync thread, sleeps."""
     eventually(lambda: clock.waiters() >= 1)
     clock.advance(seconds)

@@ -1,4 +1,4 @@
-"""The HTTP side of the stub API server: what a request is once it arrived, and how its answer goes out."""
+"""HTTP of the stub API server: received requests and the writing of responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReceivedRequest:
-    """One request as it arrived."""
+    """A request."""
 
     method: str
     path: str
@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
         self.asked = ReceivedRequest(self.command, unquote(parts.path), query, headers, self.rfile.read(length))
         self.stub.next_answer(self.asked, parts.path).send(self)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any  # noqa: N815 - names that http.server looks for
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any  # noqa: N815 - names that http.server calls
 
     def start(self, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -81,7 +81,7 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def gone(self) -> bool:
-        """Whether the client closed its side."""
+        """Return whether the client closed the connection."""
         self.connection.settimeout(0.01)
         try:
             return self.connection.recv(1) == b""
