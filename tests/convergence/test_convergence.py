@@ -1,7 +1,6 @@
-"""Whatever the network does: once it is quiet, every cache equals the server and nothing was missed.
+"""After any network faults every cache equals the server, and no event was missed.
 
-A failure names its seed: `CTRLHOST_SEED=… CTRLHOST_FAULTS=200` runs that storm again. `make soak` lets a million faults
-strike.
+A failure names its seed: `CTRLHOST_SEED=… CTRLHOST_FAULTS=200` repeats it. `make soak` injects a million faults.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.control_plane import ControlPlane
 
-#: Per server. With two of them a run of all tests has twenty thousand.
+#: Per server; the two servers together have twenty thousand.
 FAULTS = int(os.environ.get("CTRLHOST_FAULTS", "10000"))
 A_ROUND = 200
 
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Let no log keep what a million faults make the reflectors say."""
+    """Disable the logs, which a million faults would fill."""
     loggers = [logging.getLogger(name) for name in ("ctrlhost.informers", "ctrlhost.client", "urllib3")]
     for each in loggers:
         each.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""The page of guarantees names tests that there are."""
+"""Each test named on the page of guarantees exists."""
 
 from __future__ import annotations
 

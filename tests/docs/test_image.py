@@ -1,4 +1,4 @@
-"""The image recipe, as far as it can be checked without building it."""
+"""The image recipe, without building it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Each instruction with its arguments on one line."""
+    """Return each instruction with its arguments on one line."""
     plain = "\n".join(line for line in TEXT.splitlines() if not line.startswith("#"))
     lines = re.sub(r"\\\n", " ", plain).splitlines()
     return [(line.split()[0], line.partition(" ")[2].strip()) for line in lines if line.strip()]
@@ -95,7 +95,7 @@ def test_the_printed_deployment_fits_the_image() -> None:
 
 
 def test_the_versions_are_those_of_the_lock_file() -> None:
-    """What the recipe makes of the lock file is a line for each package, and names what ctrlhost needs."""
+    """Check that the recipe turns the lock file into a line per package, with all that ctrlhost needs."""
     lock = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8")
     kept = [line for line in lock.splitlines() if not re.match(r"^ +--hash", line)]
     lines = [re.sub(r" \\$", "", line) for line in kept]

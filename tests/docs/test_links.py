@@ -1,4 +1,4 @@
-"""A link in the documentation leads to a file that is there."""
+"""Links in the documentation lead to existing files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on the plugin API and the page on testing say what the code does."""
+"""The pages on the plugin API and on testing agree with the code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 API = (ROOT / "docs" / "reference" / "plugin-api.md").read_text(encoding="utf-8")
 TESTING = (ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
 
-#: For the host, or for whoever looks into a plugin from outside.
+#: For the host, or for inspection of a plugin from outside.
 INNER = {
     "services",
     "scope",
@@ -32,7 +32,7 @@ INNER = {
     "informers",
     "close",
 }
-#: What the worker keeps in a context, and what log lines are made of.
+#: Internals of the worker, and fields of log lines.
 OF_THE_WORKER = {"clock", "number", "started", "worker", "request", "reconcile_id", "controller"}
 
 

@@ -1,4 +1,4 @@
-"""The public names are one sorted list, and each can be had."""
+"""The public names are one sorted list, and each can be imported."""
 
 from __future__ import annotations
 

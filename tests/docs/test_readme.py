@@ -1,4 +1,4 @@
-"""The figures of the README are those that `make bench` measured."""
+"""The figures of the README are those from `make bench`."""
 
 from __future__ import annotations
 

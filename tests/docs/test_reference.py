@@ -1,4 +1,4 @@
-"""The reference pages say what the code does. `python tests/docs/test_reference.py` writes the generated parts."""
+"""The reference pages agree with the code. `python tests/docs/test_reference.py` writes the generated parts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ctrlhost.supervisor.loader import hook_names
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 110
-#: What the exposition adds to the name of a family.
+#: Suffixes that the exposition adds to the name of a family.
 SUFFIXES = {"counter": "_total", "info": "_info"}
 
 

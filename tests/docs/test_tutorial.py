@@ -1,4 +1,4 @@
-"""The code in the documentation is code that runs: each marked block stands in the file that it names."""
+"""Each marked code block of the documentation is part of the file that it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of the scenarios with real bitcoin daemons."""
+"""Fixtures for informers and for the scenarios with real bitcoin daemons."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def factory(client: Client) -> Iterator[InformerFactory]:
 
 @pytest.fixture(scope="session")
 def bitcoind() -> Path:
-    """The program; without it tests are skipped, except in CI."""
+    """Return the path of bitcoind; skip if it is missing, fail in CI."""
     try:
         return find_bitcoind()
     except FileNotFoundError as error:
@@ -52,13 +52,13 @@ def bitcoind() -> Path:
 
 @pytest.fixture(scope="session")
 def addresses() -> Addresses:
-    """Loopback addresses for daemons."""
+    """Return loopback addresses for daemons."""
     return Addresses()
 
 
 @pytest.fixture
 def start_daemon(bitcoind: Path, addresses: Addresses) -> Iterator[Callable[..., Bitcoind]]:
-    """Start daemons that nobody looks after, each at an address of its own; all end with the test."""
+    """Return a function that starts an unmanaged daemon at its own address; all end with the test."""
     started: list[Bitcoind] = []
 
     def start(**options: str) -> Bitcoind:
@@ -73,7 +73,7 @@ def start_daemon(bitcoind: Path, addresses: Addresses) -> Iterator[Callable[...,
 
 @pytest.fixture(scope="session")
 def workload_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxControlPlane]:
-    """A sandbox whose own controller makes the pods of StatefulSets."""
+    """Run a sandbox whose controller creates the pods of StatefulSets."""
     server = SandboxControlPlane(tmp_path_factory.mktemp("workload-sandbox"), "statefulset")
     yield server
     server.stop()
@@ -81,7 +81,7 @@ def workload_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandb
 
 @pytest.fixture(scope="session")
 def workload_kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
-    """A kube-apiserver with kube-controller-manager; of its own, since other tests do without the controllers."""
+    """Run a kube-apiserver with kube-controller-manager, which other tests do not need."""
     require_kube_apiserver()
     with KubeApiserver(tmp_path_factory.mktemp("workload-kube-apiserver")) as server:
         server.start_controllers()
@@ -90,7 +90,7 @@ def workload_kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(params=["sandbox", "kube-apiserver"])
 def workload_plane(request: pytest.FixtureRequest) -> ControlPlane:
-    """Each API server whose StatefulSets get pods, in turn."""
+    """Return each API server whose StatefulSets get pods, in turn."""
     name = "workload_sandbox" if request.param == "sandbox" else "workload_kube_apiserver"
     server: ControlPlane = request.getfixturevalue(name)
     return server
@@ -98,7 +98,7 @@ def workload_plane(request: pytest.FixtureRequest) -> ControlPlane:
 
 @pytest.fixture
 def cluster(workload_plane: ControlPlane, bitcoind: Path, addresses: Addresses) -> Iterator[Cluster]:
-    """A namespace where pods become daemons."""
+    """Return a namespace whose pods become daemons."""
     namespace = f"bitcoin-{next(_namespaces)}"
     client = workload_plane.client
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})

@@ -1,4 +1,4 @@
-"""Networks of real daemons: start, rest, scaling and deletion."""
+"""Networks of real daemons: start, idle state, scaling and deletion."""
 
 from __future__ import annotations
 

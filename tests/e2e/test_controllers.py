@@ -1,4 +1,4 @@
-"""What the controller runtime relies on a server for, on both: answers of writes, events, finalizers, echoes."""
+"""Server behaviour that the controller runtime needs, on both servers: writes, events, finalizers, self-events."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_reads_do_not_wait_for_an_evicted_pod(control_plane, namespace: str, sta
             "metadata": {"name": request.name, "namespace": namespace},
         }
         answer = ctx.client.create(body, subresource="eviction")
-        # The answer is no pod; taken for one, it would be what the plugin reads.
+        # The answer is a Status, which must not enter the cache as a pod.
         seen.append((answer["kind"], answer["status"], [obj.name for obj in ctx.lister("v1", "Pod").list()]))
 
     start(controller(evict, For("v1", "Pod", namespaces=[namespace])))
@@ -125,7 +125,7 @@ def test_events_are_accepted_and_become_series(control_plane, namespace: str, st
     assert event["series"]["count"] == 2
     assert (event["reason"], event["action"], event["note"]) == ("Seen", "Look", "have seen it")
     assert event["regarding"]["name"] == "ann"
-    # The end writes the final count.
+    # The shutdown writes the final count.
     assert host.stop(10)
     assert events()[0]["series"]["count"] == 3
 
@@ -168,7 +168,7 @@ def test_the_self_event_of_a_status_like_write_is_suppressed(control_plane, name
     eventually(
         lambda: "seen" in (client.get("v1", "ConfigMap", "ann", namespace)["metadata"].get("annotations") or {}), 30
     )
-    # Whatever the echo did is done when a later change has been seen.
+    # The self-event is processed before a later change.
     client.create(config_map("bob", namespace, labels={"mine": "1"}))
     eventually(lambda: runs.count("bob") == 1, 30)
     assert runs == ["ann", "bob"]

@@ -1,4 +1,4 @@
-"""Which names an API server takes in a CustomResourceDefinition at all, before anybody judges them."""
+"""The names that an API server accepts in a CustomResourceDefinition, before the naming controller decides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _groups = itertools.count(1)
 
 
 class Definitions:
-    """CRDs in a group of the test's own."""
+    """CRDs in the test's own group."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -51,13 +51,13 @@ class Definitions:
         return self.client.create(self.crd(**names))
 
     def refused(self, write: Callable[[], Any]) -> list[str]:
-        """Give the fields that the server complains about."""
+        """Return the fields that the server rejects."""
         with pytest.raises(Invalid) as caught:
             write()
         return sorted({str(cause.get("field")) for cause in caught.value.causes})
 
     def patch(self, plural: str, patch: dict[str, Any], subresource: str | None = None) -> dict[str, Any]:
-        """Patch, again after a moment where the server's own controllers were faster or its storage starts anew."""
+        """Patch, with retries on conflicts with the server's controllers and while its storage restarts."""
 
         def patched() -> dict[str, Any] | None:
             try:
@@ -78,7 +78,7 @@ class Definitions:
 
 @pytest.fixture
 def definitions(control_plane: ControlPlane) -> Iterator[Definitions]:
-    """A group of the test's own on each server; its CRDs are deleted afterwards."""
+    """Return the test's own group on each server; its CRDs are deleted afterwards."""
     made = Definitions(control_plane.client)
     yield made
     for crd in list(made.client.list(API, KIND)):

@@ -1,4 +1,4 @@
-"""Informers of custom kinds: they wake when their CRD appears, and let go of what they hold when it is removed."""
+"""Informers of custom kinds: they start when their CRD appears, and empty their cache when it is removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.informers import Informer
 
-#: Whoever waits looks again after ten minutes at the soonest, unless something wakes it.
+#: Waiting informers retry after ten minutes at the earliest, unless an event wakes them.
 SELDOM = ReflectorOptions(backoff=BackoffOptions(base=600, cap=600), waiting_cap=600)
 _numbers = itertools.count(1)
 
@@ -54,7 +54,7 @@ def test_an_informer_starts_when_its_kind_appears_and_empties_its_cache_when_it_
     informer.add_handler(on_delete=lambda obj: deleted.append(obj.key))
     factory.start()
     eventually(lambda: informer.state == "waiting")
-    # The shared watch of CRDs has begun before any is made; that of others is nobody's business.
+    # Wait for the shared watch of CRDs before creating one; other tests' CRDs do not matter.
     eventually(lambda: any(each.kind == "CustomResourceDefinition" and each.has_synced for each in factory.informers()))
     for round_ in ("first", "second"):
         client.create(crd(group, "Gear"))

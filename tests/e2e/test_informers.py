@@ -1,4 +1,4 @@
-"""The client and informers on the sandbox and on a real kube-apiserver, and through the worst of the latter."""
+"""The client and informers on the sandbox and on a real kube-apiserver, and during failures of the latter."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_compacted_version_causes_a_list_that_misses_no_deletion(
     synced(own_factory)
     client.create(config_map("doomed", "default"))
     eventually(lambda: maps.lister.get("doomed", "default"))
-    # The informer hears nothing of what follows: its server is replaced by one that has forgotten the way there.
+    # The informer misses the next changes: after a restart the server has compacted their versions.
     own_kube_apiserver.pause()
     eventually(lambda: maps.state == "reconnecting", 30)
     own_kube_apiserver.resume()

@@ -25,7 +25,7 @@ def test_the_example_prints_the_cached_objects(control_plane: ControlPlane, name
                 "data": {"name": name.title()},
             }
         )
-    # kube-apiserver with its controllers puts a ConfigMap of its own into each namespace; nothing runs them here.
+    # Here no controller runs that adds a ConfigMap to each namespace.
     done = subprocess.run(
         [sys.executable, "-m", "examples.library", namespace, "2"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The main job through the command line, `ctrlhost run --plugins hostname,naming`, on both servers."""
+"""The main use, `ctrlhost run --plugins hostname,naming`, on both servers."""
 
 from __future__ import annotations
 
@@ -96,16 +96,16 @@ def test_a_host_survives_an_outage_of_its_server_and_catches_up(server: KubeApis
         eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
 
         server.kill()
-        eventually(lambda: host.get("/readyz")[0] == 503, LIMIT, "a host without its server says that it is not ready")
+        eventually(lambda: host.get("/readyz")[0] == 503, LIMIT, "the host without its server is not ready")
         server.start()
-        # The server is back before the host is: the host must hear of this from its next list.
+        # The server is back before the host reconnects, so the host must see these changes in its next list.
         release_everything(client)
         eventually(lambda: namespaces_of_routes(client) == {}, LIMIT, "the Ingresses of released hostnames are gone")
         eventually(lambda: host.get("/readyz")[0] == 200, LIMIT, "the host is ready again")
 
 
 def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeApiserver) -> None:
-    """The user `limited` has no rights at all, then exactly those that `ctrlhost manifests` prints."""
+    """Run as the user `limited`, first without rights, then with those that `ctrlhost manifests` prints."""
     client = server.client
     command = [sys.executable, "-m", "ctrlhost", "manifests", "--plugins=hostname"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -116,7 +116,7 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
     options = [option for option in OPTIONS if "--plugins" not in option and "--install" not in option]
     with HostProcess(f"--kubeconfig={server.kubeconfig}", "--context=limited", "--plugins=hostname", *options) as host:
         host.line("plugin hostname waiting: ", "no right to list ")
-        assert host.get("/readyz")[0] == 200, "a plugin that waits does not make the host unready"
+        assert host.get("/readyz")[0] == 200, "a waiting plugin does not make the host unready"
 
         client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lease"}}, field_manager="test")
         for one in objects:

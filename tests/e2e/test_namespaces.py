@@ -1,4 +1,4 @@
-"""Informers of namespaces that are chosen by glob or label: followed as they come, change and go."""
+"""Informers of namespaces selected by glob or label, which appear, change and disappear."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def prefix() -> str:
-    """What the namespaces of this test begin with."""
+    """Return the prefix of the namespaces of this test."""
     return f"ns{next(_numbers)}"
 
 
@@ -41,7 +41,7 @@ def config_map(client: Client, namespace: str, name: str = "x") -> None:
 
 
 def end_namespace(control_plane: ControlPlane, name: str) -> None:
-    """Delete a namespace; beside the API server alone runs no controller that would do the rest of it."""
+    """Delete a namespace and its contents, since no namespace controller runs."""
     client = control_plane.client
     client.delete("v1", "Namespace", name)
     if control_plane.kind == "kube-apiserver":
@@ -81,19 +81,19 @@ def test_a_namespace_that_gets_the_label_is_added_and_one_that_loses_it_is_dropp
     label(client, later, mark=prefix)
     eventually(lambda: held(informer) == [f"{here}/x", f"{later}/x"])
     assert queue.get(10).namespace == later
-    # An index that was added before the namespace came finds its objects, too.
+    # An index added before the namespace appeared also finds its objects.
     assert [obj.key for obj in informer.indexer.by_index("data", later)] == [f"{later}/x"]
 
     label(client, here, mark=None)
     eventually(lambda: held(informer) == [f"{later}/x"])
     eventually(lambda: told == [("add", f"{here}/x"), ("add", f"{later}/x"), ("delete", f"{here}/x")])
-    # A key that was deleted is reconciled, as any other that was deleted.
+    # The keys of the dropped namespace are reconciled like deleted ones.
     queue.done_many([each.key for each in queue.snapshot().processing])
     assert queue.get(10).namespace == here
     assert informer.covers(later)
     assert not informer.covers(here)
 
-    # What happened meanwhile is caught up with once the namespace is back.
+    # The informer catches up once the namespace is labelled again.
     config_map(client, here, "y")
     label(client, here, mark=prefix)
     eventually(lambda: held(informer) == [f"{here}/x", f"{here}/y", f"{later}/x"])

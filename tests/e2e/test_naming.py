@@ -1,4 +1,4 @@
-"""The naming plugin beside the controller that an API server has of its own: same rules, same outcome."""
+"""The naming plugin beside the server's own naming controller: same rules, same outcome."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def spell(raw: dict[str, Any]) -> str:
 
 
 class Group:
-    """An API group of the test's own on a server, and the plugin that watches over it."""
+    """The test's own API group on a server, and the plugin that checks it."""
 
     def __init__(self, client: Client, kubeconfig: Any, **settings: Any) -> None:
         self.client = client
@@ -68,7 +68,7 @@ class Group:
         return context.metrics.get_sample_value("ctrlhost_naming_syncs_total", {"result": "written"}) or 0.0
 
     def create(self, *spelled: str) -> None:
-        """Create CRDs one after the other, each judged before the next."""
+        """Create CRDs one by one; wait for the decision on each."""
         for one in spelled:
             wanted = names(one)
             schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -81,18 +81,18 @@ class Group:
                     "spec": {"group": self.name, "scope": "Namespaced", "names": wanted, "versions": [version]},
                 }
             )
-            self.wait_until_judged(wanted["plural"])
+            self.wait_for_decision(wanted["plural"])
 
-    def wait_until_judged(self, plural: str) -> None:
+    def wait_for_decision(self, plural: str) -> None:
         eventually_equal(lambda: self.condition(plural, "NamesAccepted") is not None, True)
 
     def edit(self, plural: str, **changed: Any) -> None:
         self.client.patch(API, KIND, f"{plural}.{self.name}", None, {"spec": {"names": changed}})
 
     def delete(self, plural: str) -> None:
-        """Delete a CRD and wait until it is gone, which its names are only then."""
+        """Delete a CRD and wait until it is gone, which frees its names."""
         if (self.condition(plural, "Established") or {}).get("status") == "True":
-            # Where a kind is deleted before it can be listed, kube-apiserver tries again after ever longer waits.
+            # If a kind is deleted before it can be listed, kube-apiserver retries with growing delays.
             path = f"/apis/{self.name}/v1/{plural}"
             eventually_equal(lambda: self.client.transport.request("GET", path).status, 200)
         self.client.delete(API, KIND, f"{plural}.{self.name}")
@@ -106,7 +106,7 @@ class Group:
         return next((one for one in self.status(plural).get("conditions") or () if one["type"] == type_), None)
 
     def outcome(self, plural: str) -> tuple[str, str]:
-        """Give the accepted names, and reason and message of a conflict."""
+        """Return the accepted names, and reason and message of a conflict."""
         found = self.condition(plural, "NamesAccepted")
         conflict = "" if found is None or found["status"] == "True" else f"{found['reason']} {found['message']}"
         return spell(self.status(plural).get("acceptedNames") or {}), conflict
@@ -115,12 +115,12 @@ class Group:
         eventually_equal(lambda: self.outcome(plural), (accepted, conflict))
 
     def findings(self) -> dict[str, str]:
-        """Give what the plugin finds, by plural."""
+        """Return the plugin's findings by plural."""
         naming = self.naming
         return {one.crd.partition(".")[0]: one.kind.value for one in naming.ledger.report(naming._clock.now())}
 
     def expect_findings(self, **wanted: str) -> None:
-        """Wait until the plugin finds this and nothing else: it agrees with every judgement of the server."""
+        """Wait until the plugin has exactly these findings and agrees with every decision of the server."""
         eventually_equal(self.findings, wanted)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Group:
 
 @pytest.fixture
 def group(control_plane: ControlPlane) -> Iterator[Group]:
-    """A group on each server, which the plugin observes."""
+    """Return a group on each server that the plugin observes."""
     observed = Group(control_plane.client, control_plane.kubeconfig).start()
     yield observed
     observed.close()
@@ -280,12 +280,12 @@ def test_enforce_by_force_agrees_with_kube_apiserver_s_own_controller(kube_apise
                 group.delete(alive.pop(chance.randrange(len(alive))))
 
         def odd() -> dict[str, str]:
-            # Two that decide at the same time may each give a freed name to another CRD, as two kube-apiservers may.
+            # Two concurrent controllers may give a freed name to different CRDs, like two kube-apiservers.
             return {k: v for k, v in group.findings().items() if v in {"drift", "pending"}}
 
         eventually_equal(odd, {})
         assert not group.naming.guard.has_given_up(group.name)
-        # Whatever is not said to be in conflict has the names that it asks for.
+        # CRDs without a conflict have the requested names.
         in_conflict = {one.partition(".")[0] for one in group.findings()}
         for plural in alive:
             if plural not in in_conflict:

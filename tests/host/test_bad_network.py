@@ -1,4 +1,4 @@
-"""A plugin under a bad network, as docs/how-to/faults.md shows it."""
+"""A plugin on a bad network; docs/how-to/faults.md shows these tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_network_outage_is_survived(ctrlhost_host, faults, sandbox):
     proxy.cut()
     host.client.create(config_map("ann", labels={"greet": "yes"}, data={"name": "Ann"}))
     proxy.restore()
-    proxy.next(Fault.cut_headers(), verb="apply")  # the write is done, but the plugin never hears so
+    proxy.next(Fault.cut_headers(), verb="apply")  # the write succeeds, but the plugin gets no answer
     host.wait_for(lambda: host.client.find("v1", "ConfigMap", "ann-greeting", "default"))
 
 

@@ -1,4 +1,4 @@
-"""What plugins read: transforms, selectors, namespaces, indexes, and informers that come and go."""
+"""The cache of plugins: transforms, selectors, namespaces, indexes, and the life of informers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 
 class Cluster:
-    """A sandbox with config maps in two namespaces, and a factory on it."""
+    """A sandbox with ConfigMaps in two namespaces, and an informer factory."""
 
     def __init__(self, sandbox: Any) -> None:
         self.client = Client.load(sandbox.kubeconfig)
@@ -56,7 +56,7 @@ def test_a_transform_selects_the_cached_fields(cluster: Cluster) -> None:
     (red,) = informer.lister.list(label_selector="color=red")
     assert "data" not in red
     assert red.annotations == {"slim": "yes"}
-    # By default only what nobody reads is dropped.
+    # By default only managed fields are dropped.
     cluster.client.patch("v1", "ConfigMap", "red-one", "one", {"data": {"b": "1"}})
     plain = cluster.informer(namespaces=["one"], label_selector="color")
     assert plain.lister.get("red-one", "one")["data"] == {"a": "red", "b": "1"}
@@ -109,7 +109,7 @@ def test_cached_objects_cannot_be_changed_and_are_not_copied(cluster: Cluster) -
 
 @pytest.mark.behaviour("informers/CR4")
 def test_missing_and_unwatched_objects_are_none(cluster: Cluster) -> None:
-    # Upstream raises errors; a lister says None for what its cache does not hold, whatever the reason.
+    # Upstream raises errors; a lister returns None for every object outside its cache.
     lister = cluster.informer(namespaces=["one"]).lister
     assert lister.get("missing", "one") is None
     assert lister.get("red-two", "two") is None
@@ -167,7 +167,7 @@ def shared_cluster() -> Iterator[Cluster]:
 
 @pytest.mark.behaviour("informers/CR7")
 def test_starting_a_factory_again_starts_only_new_informers(cluster: Cluster) -> None:
-    # Upstream refuses a second start; here it is how informers that were asked for later begin.
+    # Upstream refuses a second start; here it starts the informers that were requested later.
     first = cluster.informer(namespaces=["one"])
     lists = first.parts[0].reflector.status.lists
     cluster.factory.start()
@@ -214,7 +214,7 @@ def test_an_index_finds_by_one_field_by_several_and_for_cluster_scoped_kinds(ctr
     host = ctrlhost_host(plugin_of(lambda plugin: plugin.add_controller("c", look, maps, spaces)))
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "shop"}}}
     host.client.create(space)
-    # Nobody is woken by a Namespace, so it has to be there before the rest.
+    # No source watches Namespaces, so create this one first.
     host.run_until_idle()
     host.client.create(config_map("a", labels={"mine": "1"}, color="red", shape="round"))
     host.client.create(config_map("b", labels={"mine": "1"}, color="red", shape="flat"))

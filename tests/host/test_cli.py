@@ -1,4 +1,4 @@
-"""The commands that end by themselves, as processes."""
+"""Commands that exit by themselves, as processes."""
 
 from __future__ import annotations
 

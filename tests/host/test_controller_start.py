@@ -1,4 +1,4 @@
-"""From the declaration of a controller to its first reconcile, and to its end."""
+"""The start of a controller, from declaration to first reconcile, and its shutdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MISSING = For("example.com/v1", "Widget")
 
 
 class ClusterBench(Bench):
-    """Controllers on informers of a sandbox, without a host around them."""
+    """Controllers on informers of a sandbox, without a host."""
 
     def __init__(self, sandbox: Any) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ def test_attaching_from_many_threads_attaches_once(bench: ClusterBench) -> None:
         thread.join()
     (informer,) = bench.factory.informers()
     assert informer.users == 1
-    # Whoever comes second waits for the first.
+    # Later callers wait for the first one.
     assert attached == [(informer,)] * 5
 
 

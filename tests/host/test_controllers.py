@@ -1,4 +1,4 @@
-"""Controllers of plugins on a real API server: what wakes them, what they see, what they may do."""
+"""Controllers of plugins on a real API server: their triggers, reads and writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import Seen, controller
 
 
-# What wakes a controller.
+# Triggers of a controller.
 @pytest.mark.behaviour("workqueue/K52")
 @pytest.mark.behaviour("workqueue/K27")
 def test_changes_of_an_object_and_its_children_are_reconciled(ctrlhost_host) -> None:
@@ -164,7 +164,7 @@ def test_the_operator_can_narrow_the_namespaces(ctrlhost_host) -> None:
     assert host.controllers["demo/c"].status().workers == 3
 
 
-# What a controller sees.
+# Reads of a controller.
 def test_an_undeclared_kind_cannot_be_read(ctrlhost_host) -> None:
     errors: list[Exception] = []
 
@@ -213,7 +213,7 @@ def test_a_source_that_reads_metadata_gets_only_metadata(ctrlhost_host) -> None:
         got[0].to_dict()
 
 
-# Failures stay where they are.
+# Failures are isolated.
 def test_a_plugin_that_fails_every_reconcile_does_not_affect_others(ctrlhost_host, manual_clock: ManualClock) -> None:
     seen = Seen()
 

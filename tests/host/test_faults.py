@@ -1,4 +1,4 @@
-"""What goes wrong with one plugin, or around the host: it is named, the exit code is right, the others run on."""
+"""Failures of a plugin or around the host: the message, the exit code, and the other plugins."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_port_in_use_fails_only_its_plugin(distributions, start_host):
         assert host.stop() == 0
 
 
-# What the operator got wrong: one line, a hint, exit code 2, and nothing is started.
+# Invalid options: one line, a hint, exit code 2, and nothing starts.
 
 
 def refused(run, *messages: str, hint: str | None = None) -> None:

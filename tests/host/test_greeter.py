@@ -1,4 +1,4 @@
-"""The plugin of the design page, and its test as that page has it."""
+"""The plugin of the documentation and its tests, quoted there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts that elect a leader: one at a time acts, the others stand by."""
+"""Leader election: one host acts, the others are on standby."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STAMPER = """
 
 
 def stamper(seen: list[str], name: str = "stamper", during=lambda _: None) -> types.ModuleType:
-    """Give a plugin that notes in `seen` what it reconciles, after `during(ctx)`."""
+    """Return a plugin that appends reconciled names to `seen`, after `during(ctx)`."""
 
     def reconcile(ctx, request):
         during(ctx)

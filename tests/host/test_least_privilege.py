@@ -1,4 +1,4 @@
-"""Hosts that may do only what `ctrlhost manifests` would let them do."""
+"""Hosts with only the permissions from `ctrlhost manifests`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CREATE = Permission("", ["configmaps"], ["create", "delete"])
 
 
 def copier(caught: list[str], *permissions: Permission) -> Any:
-    """A plugin that copies each of its ConfigMaps, and keeps what the server says if it may not."""
+    """Return a plugin that copies each of its ConfigMaps, and records the error if that is forbidden."""
 
     def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> None:
         try:
@@ -74,7 +74,7 @@ def test_a_sandbox_without_rbac_cannot_limit_a_host(ctrlhost_host, sandbox) -> N
 
 
 class TestWithTheFixtureOverridden:
-    """As a conftest.py of an author would."""
+    """Override the fixture as in an author's conftest.py."""
 
     @pytest.fixture
     def ctrlhost_least_privilege(self) -> bool:

@@ -1,4 +1,4 @@
-"""Plugins that are installed as distributions: which are imported, and what is said of those that can not be."""
+"""Plugins installed as distributions: imports, and errors of those that cannot be imported."""
 
 from __future__ import annotations
 

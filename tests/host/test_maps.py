@@ -1,4 +1,4 @@
-"""What wakes a controller by label and by index, and what functions in Python cost, on a real API server."""
+"""Triggers by label and by index, and the cost of Python functions, on a real API server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LABEL = "demo.test/of"
 
 
 class Seen(list[str]):
-    """A reconciler that notes the keys it gets."""
+    """A reconciler that records its keys."""
 
     def __call__(self, ctx: ctrlhost.Context, request: Request) -> None:
         self.append(f"{request.namespace}/{request.name}")
@@ -59,7 +59,7 @@ def test_an_index_finds_the_users_of_a_changed_object(ctrlhost_host, namespaces:
         label_selector="mine",
         indexes={"secret": lambda obj: [f"{obj.namespace}/{obj['data']['secret']}"]},
     )
-    # The source that looks into the index may stand before the one that has it.
+    # The source that uses the index may precede the one that declares it.
     host = ctrlhost_host(controller(seen, Watches("v1", "Secret", map=ByIndex("secret")), users))
     for name, used in (("ann", "x"), ("bob", "x"), ("eve", "y")):
         host.client.create(config_map(name, labels={"mine": "1"}, secret=used))

@@ -1,4 +1,4 @@
-"""Hosts and controllers that are limited to namespaces, on a real API server."""
+"""Hosts and controllers limited to namespaces, on a real API server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def namespace(name: str, **labels: str) -> dict[str, Any]:
 
 
 class Seen(list[str]):
-    """A reconciler that notes the keys it gets, and whether the object is there."""
+    """A reconciler that records its keys, and whether the object exists."""
 
     def __call__(self, ctx: ctrlhost.Context, request: Request) -> None:
         sign = "" if ctx.get(request) is not None else "no "
@@ -49,7 +49,7 @@ def test_a_controller_follows_the_namespaces_that_have_the_label(ctrlhost_host, 
     host.client.patch("v1", "Namespace", "one", None, {"metadata": {"labels": {"team": None}}})
     host.run_until_idle()
     assert seen == ["one/x", "two/x", "no one/x"]
-    # The controller does not hear of a namespace that is not its own.
+    # The controller gets no events of other namespaces.
     host.client.create(config_map("y", "one", labels={"mine": "1"}))
     host.run_until_idle()
     assert len(seen) == 3
@@ -88,7 +88,7 @@ def test_a_namespace_limit_adds_no_informer_of_a_cluster_scoped_custom_kind(
 
     host = ctrlhost_host(plugin_of(setup, **hooks), namespaces=("default", "kube-system"))
     if not known:
-        # Nobody can tell beforehand that a kind of somebody else's has no namespaces.
+        # The host cannot know in advance that another vendor's kind is cluster-scoped.
         host.client.create(CRD)
     eventually(lambda: all(one.has_synced() for one in host.controllers.values()))
     host.client.create(zone("a"))

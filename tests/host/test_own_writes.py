@@ -1,4 +1,4 @@
-"""What a reconciler wrote itself: it sees it before its cache does, and need not be woken by it."""
+"""A reconciler's own writes: reads before the cache has them, and suppressed self-events."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_list_waits_for_own_writes_and_is_retried_after_a_timeout(
 
 
 def count_up(ctx: ctrlhost.Context, request: Request) -> None:
-    """Write something into the object itself, once."""
+    """Annotate the reconciled object once."""
     obj = ctx.get(request)
     if obj is not None and "seen" not in obj.annotations:
         ctx.client.patch(

@@ -1,4 +1,4 @@
-"""Rights on a real kube-apiserver: a plugin that lacks one waits, and what `ctrlhost manifests` grants is enough."""
+"""Permissions on a real kube-apiserver: plugins wait for missing ones, and `ctrlhost manifests` grants enough."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _accounts = itertools.count(1)
 
 
 class Account:
-    """A service account without rights, and a kubeconfig that uses it."""
+    """A service account without permissions, and its kubeconfig."""
 
     def __init__(self, server: KubeApiserver, folder: Path) -> None:
         self.client = server.client

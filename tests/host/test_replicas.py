@@ -1,4 +1,4 @@
-"""Two replicas of which one leads, whatever happens to it: told from the audit logs of both servers."""
+"""Two replicas with one leader through all failures, checked with the audit logs of both servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def replicas(control_plane, namespace, start_host, distributions):
     return Replicas(control_plane, namespace, start_host)
 
 
-def stands_by(host, leader):
+def wait_for_standby(host, leader):
     eventually(lambda: f"standing by for {leader}_" in host.get("/healthz?verbose")[1], LIMIT)
 
 
@@ -27,7 +27,7 @@ def leader_and_standby(replicas, times):
     replicas.wait_for_writes("a")
     standby = replicas.start("b", times)
     standby.line("plugin hammer running")
-    stands_by(standby, "a")
+    wait_for_standby(standby, "a")
     return leader, standby
 
 
@@ -42,7 +42,7 @@ def test_a_standby_takes_over_from_a_killed_leader(replicas):
     assert replicas.lease()["leaseTransitions"] == 1
     taken = replicas.acquired("b", killed)
     last = max(at for at, holder in replicas.terms() if holder == "a")
-    assert taken - last >= SHORT.lease_duration - ON_THE_WAY, "not before the lease had run out"
+    assert taken - last >= SHORT.lease_duration - ON_THE_WAY, "took over before the lease expired"
     assert taken - killed <= SHORT.lease_duration + ON_THE_WAY
     assert second.metric("leader_election_master_status", name="ctrlhost") == 1
     assert second.stop() == 0
@@ -52,12 +52,12 @@ def test_a_standby_takes_over_from_a_killed_leader(replicas):
 
 def test_a_paused_leader_detects_that_it_is_deposed_and_starts_no_write(replicas):
     first, second = leader_and_standby(replicas, SHORT)
-    told = len(first.lines)
+    logged = len(first.lines)
     first.signal(signal.SIGSTOP)
     replicas.wait_for_writes("b")
     first.signal(signal.SIGCONT)
-    first.line("stopped leading", after=told)
-    first.line("deposed", after=told)
+    first.line("stopped leading", after=logged)
+    first.line("deposed", after=logged)
     replicas.wait_for_writes("b")
     assert replicas.holder() == "b"
     assert second.stop() == 0
@@ -86,21 +86,21 @@ def test_a_disconnected_leader_stops_before_another_starts(replicas, control_pla
         replicas.wait_for_writes("a")
         second = replicas.start("b", SHORT)
         second.line("plugin hammer running")
-        stands_by(second, "a")
-        # On a busy machine it may have lost the lease before, and got it back.
-        told = len(first.lines)
+        wait_for_standby(second, "a")
+        # On a busy machine it may have lost and regained the lease before.
+        logged = len(first.lines)
         network.cut(silent=silent)
         cut = time.time()
-        first.line("stopped leading", after=told)
+        first.line("stopped leading", after=logged)
         assert first.metric("leader_election_master_status", name="ctrlhost") == 0
         replicas.wait_for_writes("b")
         network.restore()
-        stands_by(first, "b")
+        wait_for_standby(first, "b")
         assert replicas.acquired("b", cut) - cut <= SHORT.lease_duration + ON_THE_WAY
         assert second.stop() == 0
         replicas.wait_for_writes("a")
         assert first.stop() == 0
-    # What was on its way when nothing arrived any more arrives in the end.
+    # Requests in flight during the cut arrive at the end.
     replicas.check(SHORT, paused=["a"] if silent else [])
 
 
@@ -108,13 +108,13 @@ def test_a_deleted_lease_stays_with_its_holder_and_a_manually_taken_one_must_exp
     first, second = leader_and_standby(replicas, SHORT)
 
     replicas.client.delete("coordination.k8s.io/v1", "Lease", "ctrlhost", replicas.namespace)
-    eventually(lambda: replicas.holder() == "a", LIMIT, "its holder makes it anew")
+    eventually(lambda: replicas.holder() == "a", LIMIT, "its holder creates it again")
     assert second.metric("leader_election_master_status", name="ctrlhost") == 0
 
-    stolen, told = time.time(), len(first.lines)
+    stolen, logged = time.time(), len(first.lines)
     replicas.edit(holderIdentity="gone_pod", leaseDurationSeconds=3, renewTime="2099-01-01T00:00:00.000000Z")
-    first.line("stopped leading", after=told)
-    eventually(lambda: replicas.holder() in ("a", "b"), LIMIT, "a lease of nobody's is taken when it has run out")
+    first.line("stopped leading", after=logged)
+    eventually(lambda: replicas.holder() in ("a", "b"), LIMIT, "an expired lease without a living holder is taken")
     taken = min(at for at, holder in replicas.terms() if holder in ("a", "b") and at > stolen)
     assert taken - stolen >= 3 - ON_THE_WAY
     replicas.wait_for_writes(replicas.holder())
@@ -134,9 +134,9 @@ def test_two_plugins_may_have_their_leaders_in_different_replicas(control_plane,
     replicas.client.create(lease)
     first = replicas.start("a", SHORT, own)
     replicas.wait_for_writes("a", "left")
-    stands_by(first, "b")
+    wait_for_standby(first, "b")
     second = replicas.start("b", SHORT, own)
-    stands_by(second, "a")
+    wait_for_standby(second, "a")
     replicas.client.delete("coordination.k8s.io/v1", "Lease", "ctrlhost-right", namespace)
     replicas.client.create({**lease, "spec": {}})
     eventually(lambda: replicas.holder("ctrlhost-right") in ("a", "b"), LIMIT)

@@ -1,4 +1,4 @@
-"""`ctrlhost run` as a process: what it does, and how it ends."""
+"""`ctrlhost run` as a process: its work and its shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in the command line of `ctrlhost run`: one clear line, code 2, and nothing has been started."""
+"""Invalid options of `ctrlhost run`: one clear line, exit code 2, and nothing starts."""
 
 from __future__ import annotations
 

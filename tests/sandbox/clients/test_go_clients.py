@@ -1,4 +1,4 @@
-"""client-go and controller-runtime: the program tests/go/clients takes the same steps on both servers."""
+"""client-go and controller-runtime: tests/go/clients runs the same steps on both servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMIT = 110.0
 
 @pytest.fixture(autouse=True)
 def built() -> None:
-    """Skip where the program was not built; in CI a missing one is a failure."""
+    """Skip if the program is not built; fail in CI."""
     if not CLIENTS.exists():
         reason = "the Go clients are not built; `make controlplane-build` builds them"
         if os.environ.get("CI"):
@@ -30,7 +30,7 @@ def built() -> None:
 
 
 def run(server: Server, *words: str, kubeconfig: Path | None = None, **environment: str) -> list[dict[str, Any]]:
-    """Run one program of tests/go/clients; gives its steps."""
+    """Run one program of tests/go/clients and return its steps."""
     command = [str(CLIENTS), words[0], str(kubeconfig or server.kubeconfig), server.namespace, *words[1:]]
     env = {**os.environ, **environment}
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=env)
@@ -40,7 +40,7 @@ def run(server: Server, *words: str, kubeconfig: Path | None = None, **environme
 
 
 def steps_of(*words: str, **environment: str) -> Any:
-    """Give a function that takes the steps of a program and notes each."""
+    """Return a function that runs a program and records its steps."""
 
     def steps(server: Server) -> None:
         for step in run(server, *words, **environment):

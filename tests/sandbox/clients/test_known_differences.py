@@ -1,4 +1,4 @@
-"""The table of differences in docs/sandbox.md holds nothing that is not there any more."""
+"""The table of differences in docs/sandbox.md has no obsolete rows."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def test_every_listed_difference_occurs(
     chosen = {item.path.name for item in request.session.items}
     beside = {path.name for path in request.path.parent.glob("test_*.py")}
     if not beside <= chosen or request.config.getoption("-k") or request.session.testsfailed:
-        pytest.skip("only the whole directory meets every difference")
+        pytest.skip("only a run of the whole directory uses every difference")
     assert [row for row in differences if row not in used_differences] == []

@@ -65,7 +65,7 @@ def test_a_kopf_operator_with_finalizers_and_timers(compare: Comparison, tmp_pat
             client.patch(api, "Part", "p", namespace, {"spec": {"size": 2}})
             eventually(lambda: _get(server, api)["status"].get("seen") == 2, 60, "the update is handled")
             client.patch(api, "Part", "p", namespace, {"metadata": {"labels": {"timed": "yes"}}})
-            eventually(lambda: _said(log).count("timer") >= 2, 60, "the timer has run twice")
+            eventually(lambda: _records(log).count("timer") >= 2, 60, "the timer has run twice")
             client.delete(api, "Part", "p", namespace)
             eventually(lambda: client.find(api, "Part", "p", namespace) is None, 60, "the object is gone")
         finally:
@@ -76,7 +76,7 @@ def test_a_kopf_operator_with_finalizers_and_timers(compare: Comparison, tmp_pat
         events = client.list("v1", "Event", namespace)
         about = {(event["reason"], event["type"]) for event in events if event["involvedObject"]["kind"] == "Part"}
         server.note("events", sorted(about))
-        assert [word for word in _said(log) if word != "timer"] == ["create", "update", "delete"]
+        assert [word for word in _records(log) if word != "timer"] == ["create", "update", "delete"]
 
     compare("kopf", steps)
 
@@ -92,7 +92,7 @@ def _get(server: Server, api: str) -> dict[str, Any]:
     return server.client.get(api, "Part", "p", server.namespace)
 
 
-def _said(log: Path) -> list[str]:
+def _records(log: Path) -> list[str]:
     return [json.loads(line)["handler"] for line in log.read_text(encoding="utf-8").splitlines()]
 
 
@@ -125,7 +125,7 @@ def test_lightkube(compare: Comparison) -> None:
         except ApiError as error:
             server.note("get what is gone", error.status.to_dict())
 
-    # One after the other: lightkube's decoder builds its types anew in each thread, and two at once end the process.
+    # One at a time: lightkube's decoder builds its types in each thread, and two at once crash the process.
     compare("lightkube", steps, at_once=False)
 
 
