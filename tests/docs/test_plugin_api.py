@@ -42,8 +42,8 @@ def public(kind: type) -> set[str]:
 
 def mentioned(names: set[str], page: str) -> None:
     prose = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
-    spoken = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`[^`]+`", prose))))
-    assert sorted(names - spoken) == []
+    words = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`[^`]+`", prose))))
+    assert sorted(names - words) == []
 
 
 def test_everything_that_a_plugin_gets_is_described() -> None:

@@ -43,11 +43,11 @@ class Account:
         """Return a token that is valid while this Secret exists."""
         made = self.admin.create(self._meta("v1", "Secret", secret))
         bound = {"apiVersion": "v1", "kind": "Secret", "name": secret, "uid": made["metadata"]["uid"]}
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}}
         answer = self.admin.transport.request(
             "POST",
             f"/api/v1/namespaces/{self.namespace}/serviceaccounts/reader/token",
-            body=json.dumps(asked).encode(),
+            body=json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
         assert answer.status == 201, answer.body

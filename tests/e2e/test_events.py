@@ -40,7 +40,7 @@ def kubectl(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Kube
 def test_kubectl_shows_events_with_their_counts_once_a_host_has_stopped(
     control_plane: ControlPlane, namespace: str, kubectl: Kubectl
 ) -> None:
-    told: list[str] = []
+    reconciled: list[str] = []
 
     def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> None:
         found = ctx.get(request)
@@ -50,7 +50,7 @@ def test_kubectl_shows_events_with_their_counts_once_a_host_has_stopped(
         ctx.events.normal(found, "Placed", "the rest was placed")
         for number in range(BURST):
             ctx.events.normal(found, f"Chatter{number:02}", "nobody needs to know")
-        told.append(request.name)
+        reconciled.append(request.name)
 
     source = For("v1", "ConfigMap", namespaces=[namespace], label_selector="mine")
     module = plugin_of(lambda plugin: plugin.add_controller("teller", reconcile, source))
@@ -58,7 +58,7 @@ def test_kubectl_shows_events_with_their_counts_once_a_host_has_stopped(
     host = Host(HostSettings(listen=""), [module], client=client)
     host.start()
     control_plane.client.create(config_map("web", namespace, labels={"mine": "1"}))
-    eventually(lambda: told, LIMIT)
+    eventually(lambda: reconciled, LIMIT)
     assert host.stop(10)
     client.close()
 

@@ -91,11 +91,11 @@ def test_an_informer_equals_the_server_once_it_is_quiet(
     queue, owners = WorkQueue(), WorkQueue()
     maps.enqueue_to(queue)
     maps.enqueue_to(owners, Owner("v1", "ConfigMap"))
-    heard: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     maps.add_handler(
-        lambda obj, initial: heard.append(("add", obj.name)),
-        lambda old, new: heard.append(("update", new.name)),
-        lambda obj: heard.append(("delete", obj.name)),
+        lambda obj, initial: events.append(("add", obj.name)),
+        lambda old, new: events.append(("update", new.name)),
+        lambda obj: events.append(("delete", obj.name)),
     )
     with factory:
         assert factory.wait_for_sync(60)
@@ -107,10 +107,10 @@ def test_an_informer_equals_the_server_once_it_is_quiet(
         for number in range(1, 30, 3):
             client.delete("v1", "ConfigMap", f"first-{number}", namespace)
         eventually(lambda: cached(maps) == versions(client.list("v1", "ConfigMap", namespace)), 30)
-        eventually(lambda: heard.count(("delete", "first-28")) == 1)
+        eventually(lambda: events.count(("delete", "first-28")) == 1)
         assert maps.lister.get("first-3", namespace)["data"] == {"n": "changed"}
-        assert {kind for kind, _ in heard} == {"add", "update", "delete"}
-        assert len(queue) == len({name for _, name in heard})
+        assert {kind for kind, _ in events} == {"add", "update", "delete"}
+        assert len(queue) == len({name for _, name in events})
         assert owners.get(timeout=0) == Request("owner", namespace)
         assert maps.status().errors == 0
 

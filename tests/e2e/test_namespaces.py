@@ -64,9 +64,9 @@ def test_a_namespace_that_gets_the_label_is_added_and_one_that_loses_it_is_dropp
     config_map(client, here)
     config_map(client, later)
     informer = factory.informer("v1", "ConfigMap", namespaces=[f"label:mark={prefix}"], label_selector="followed=1")
-    told: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     handle = informer.add_handler(
-        on_add=lambda obj, _: told.append(("add", obj.key)), on_delete=lambda obj: told.append(("delete", obj.key))
+        on_add=lambda obj, _: events.append(("add", obj.key)), on_delete=lambda obj: events.append(("delete", obj.key))
     )
     queue = WorkQueue()
     informer.enqueue_to(queue)
@@ -86,7 +86,7 @@ def test_a_namespace_that_gets_the_label_is_added_and_one_that_loses_it_is_dropp
 
     label(client, here, mark=None)
     eventually(lambda: held(informer) == [f"{later}/x"])
-    eventually(lambda: told == [("add", f"{here}/x"), ("add", f"{later}/x"), ("delete", f"{here}/x")])
+    eventually(lambda: events == [("add", f"{here}/x"), ("add", f"{later}/x"), ("delete", f"{here}/x")])
     # The keys of the dropped namespace are reconciled like deleted ones.
     queue.done_many([each.key for each in queue.snapshot().processing])
     assert queue.get(10).namespace == here

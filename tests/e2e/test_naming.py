@@ -26,15 +26,15 @@ LIMIT = 60.0
 _groups = itertools.count(1)
 
 
-def names(spelled: str) -> dict[str, Any]:
+def names(short_form: str) -> dict[str, Any]:
     """Read `as/a/A/AList[x, y]`."""
-    single, _, short = spelled.partition("[")
+    single, _, short = short_form.partition("[")
     plural, singular, kind, list_kind = single.split("/")
     listed = [one.strip() for one in short.rstrip("]").split(",") if one.strip()]
     return {"plural": plural, "singular": singular, "kind": kind, "listKind": list_kind, "shortNames": listed}
 
 
-def spell(raw: dict[str, Any]) -> str:
+def shorten(raw: dict[str, Any]) -> str:
     text = "/".join(raw.get(key) or "" for key in ("plural", "singular", "kind", "listKind"))
     return text + (f"[{', '.join(raw['shortNames'])}]" if raw.get("shortNames") else "")
 
@@ -67,9 +67,9 @@ class Group:
         assert context is not None
         return context.metrics.get_sample_value("ctrlhost_naming_syncs_total", {"result": "written"}) or 0.0
 
-    def create(self, *spelled: str) -> None:
+    def create(self, *short_form: str) -> None:
         """Create CRDs one by one; wait for the decision on each."""
-        for one in spelled:
+        for one in short_form:
             wanted = names(one)
             schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
             version = {"name": "v1", "served": True, "storage": True, "schema": schema}
@@ -109,7 +109,7 @@ class Group:
         """Return the accepted names, and reason and message of a conflict."""
         found = self.condition(plural, "NamesAccepted")
         conflict = "" if found is None or found["status"] == "True" else f"{found['reason']} {found['message']}"
-        return spell(self.status(plural).get("acceptedNames") or {}), conflict
+        return shorten(self.status(plural).get("acceptedNames") or {}), conflict
 
     def expect(self, plural: str, accepted: str, conflict: str = "") -> None:
         eventually_equal(lambda: self.outcome(plural), (accepted, conflict))
@@ -290,6 +290,6 @@ def test_enforce_by_force_agrees_with_kube_apiserver_s_own_controller(kube_apise
         for plural in alive:
             if plural not in in_conflict:
                 crd = group.client.get(API, KIND, f"{plural}.{group.name}")
-                assert spell(crd["status"]["acceptedNames"]) == spell(crd["spec"]["names"])
+                assert shorten(crd["status"]["acceptedNames"]) == shorten(crd["spec"]["names"])
     finally:
         group.close()

@@ -98,13 +98,13 @@ def test_a_plugin_installed_with_pip_works_beside_ours(
     process, kubeconfig = sandbox_run
     client = Client.load(kubeconfig)
 
-    def said() -> str:
+    def log() -> str:
         text: str = (tmp_path / "log").read_text(encoding="utf-8")
         return text
 
     def created() -> bool:
         # The server serves the kind once its CRD is established.
-        assert process.poll() is None, said()
+        assert process.poll() is None, log()
         try:
             client.create(FOO)
         except (NotFound, TransportError):
@@ -113,7 +113,7 @@ def test_a_plugin_installed_with_pip_works_beside_ours(
 
     def made() -> dict[str, Any] | None:
         # The plugin creates the Deployment once it has seen the Foo.
-        assert process.poll() is None, said()
+        assert process.poll() is None, log()
         return client.find("apps/v1", "Deployment", "example-foo", "default")
 
     eventually(created, 60, "the kind Foo")
@@ -123,7 +123,7 @@ def test_a_plugin_installed_with_pip_works_beside_ours(
     assert deployment["spec"]["replicas"] == 2
     assert deployment["metadata"]["ownerReferences"][0]["kind"] == "Foo"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0, said()
+    assert process.wait(30) == 0, log()
 
 
 def test_the_sample_imports_only_public_names() -> None:

@@ -68,11 +68,11 @@ def test_a_paused_leader_detects_that_it_is_deposed_and_starts_no_write(replicas
 
 def test_a_leader_that_shuts_down_hands_over_at_once(replicas):
     first, second = leader_and_standby(replicas, LONG)
-    asked = time.time()
+    sent_at = time.time()
     assert first.stop() == 0
     assert "released lease" in first.text
     replicas.wait_for_writes("b")
-    released, taken = replicas.released(asked), replicas.acquired("b", asked)
+    released, taken = replicas.released(sent_at), replicas.acquired("b", sent_at)
     assert 0 <= taken - released <= 1.0
     assert not [one for one in replicas.writes() if one.body["data"]["by"] == "a" and one.at > released]
     assert second.stop() == 0

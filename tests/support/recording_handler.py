@@ -29,8 +29,8 @@ class RecordingHandler:
         return pods.add_handler(self.on_add, self.on_update, self.on_delete, **options)
 
 
-def names(heard: RecordingHandler) -> list[str]:
-    return sorted(name for _, name in heard.events)
+def names(handler: RecordingHandler) -> list[str]:
+    return sorted(name for _, name in handler.events)
 
 
 TWO = [Json(pod_list(2, pod("pod1", 1), pod("pod2", 2)))]

@@ -171,7 +171,7 @@ class Computed(Answer):
         self._make = make
 
     def send(self, handler: Handler) -> None:
-        self._make(handler.asked).send(handler)
+        self._make(handler.received).send(handler)
 
 
 class StubApiServer:
@@ -233,14 +233,14 @@ class StubApiServer:
         with self._lock:
             self._answers[method, path] = flat
 
-    def next_answer(self, asked: ReceivedRequest, raw_path: str) -> Answer:
+    def next_answer(self, request: ReceivedRequest, raw_path: str) -> Answer:
         with self._asked:
-            self.requests.append(asked)
+            self.requests.append(request)
             self._asked.notify_all()
             # The path on the wire takes precedence over the decoded one.
-            found = self._answers.get((asked.method, raw_path)) or self._answers.get((asked.method, asked.path))
+            found = self._answers.get((request.method, raw_path)) or self._answers.get((request.method, request.path))
             if not found:
-                return Failure(404, "NotFound", f"nothing is scripted for {asked.method} {asked.path}")
+                return Failure(404, "NotFound", f"no scripted answer for {request.method} {request.path}")
             return found.pop(0) if len(found) > 1 else found[0]
 
     def received(self, *, watch: bool | None = None) -> list[ReceivedRequest]:
@@ -310,8 +310,8 @@ def error_event(
 def serve(server: StubApiServer, path: str, lists: list[Answer], watches: list[Answer]) -> None:
     """Answer lists and watches of one path from two scripts; the last answer of each is repeated."""
 
-    def answer(asked: ReceivedRequest) -> Answer:
-        script = watches if asked.query.get("watch") else lists
+    def answer(request: ReceivedRequest) -> Answer:
+        script = watches if request.query.get("watch") else lists
         return script.pop(0) if len(script) > 1 else script[0]
 
     server.on("GET", path, Computed(answer))

@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
     wbufsize = 0
     disable_nagle_algorithm = True
     stub: StubApiServer
-    asked: ReceivedRequest
+    received: ReceivedRequest
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         return
@@ -57,8 +57,8 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        self.asked = ReceivedRequest(self.command, unquote(parts.path), query, headers, self.rfile.read(length))
-        self.stub.next_answer(self.asked, parts.path).send(self)
+        self.received = ReceivedRequest(self.command, unquote(parts.path), query, headers, self.rfile.read(length))
+        self.stub.next_answer(self.received, parts.path).send(self)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any  # noqa: N815 - names that http.server calls
 

@@ -39,8 +39,8 @@ def test_a_disconnected_informer_delivers_every_write_once(compare: Comparison) 
                 server.note("cached", [name for name in names if name != "kube-root-ca.crt"])
             client.close()
         # Simultaneous events are merged per object, so compare only the order within each object.
-        heard = sorted((item for item in seen if item[1] != "kube-root-ca.crt"), key=lambda item: item[1])
-        server.note("heard", heard)
+        events = sorted((item for item in seen if item[1] != "kube-root-ca.crt"), key=lambda item: item[1])
+        server.note("events", events)
 
     compare("resume", steps)
     # The informer did not list again: a list would miss the object that was created and deleted.
