@@ -11,7 +11,7 @@ import ctrlhost
 from ctrlhost import cache, workqueue
 
 
-def test_the_list_is_sorted_and_without_doubles():
+def test_the_list_is_sorted_and_without_duplicates():
     assert ctrlhost.__all__ == sorted(set(ctrlhost.__all__))
 
 

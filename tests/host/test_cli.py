@@ -55,7 +55,7 @@ def test_crds_are_printed_as_yaml(ctrlhost, distributions):
     assert crd["metadata"]["name"] == "widgets.host.test"
 
 
-def test_manifests_have_the_rights_of_exactly_the_plugins(ctrlhost, distributions):
+def test_manifests_grant_exactly_the_rights_of_the_plugins(ctrlhost, distributions):
     distributions.add("widgets", WIDGETS)
     distributions.add("greeter", GREETER)
     result = ctrlhost(
