@@ -61,11 +61,11 @@ def test_no_reconcile_is_lost_in_a_storm(control_plane: ControlPlane, namespace:
         assert host.wait_ready(30)
         proxy.storm(0.4, within=0.02, silence=0.05)
 
-        def going() -> bool:
+        def write_until_enough() -> bool:
             write(rng, control_plane.client, namespace)
             return proxy.total >= FAULTS
 
-        eventually(going, 60 + FAULTS / 10, "the storm's faults", pause=0.005)
+        eventually(write_until_enough, 60 + FAULTS / 10, "the storm's faults", pause=0.005)
         proxy.calm()
         proxy.drop()
         wanted = sources(control_plane.client, namespace)

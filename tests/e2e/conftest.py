@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +12,7 @@ from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
 from examples.bitcoind.kubelet import ToyKubelet
 from tests.support.bitcoin_cluster import Cluster
-from tests.support.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
+from tests.support.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver, skip_or_fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,9 +44,7 @@ def bitcoind() -> Path:
     try:
         return find_bitcoind()
     except FileNotFoundError as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        skip_or_fail(str(error))
 
 
 @pytest.fixture(scope="session")

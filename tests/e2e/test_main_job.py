@@ -44,6 +44,13 @@ def namespaces_of_routes(client: ctrlhost.Client) -> dict[str, str]:
     return {one["metadata"]["name"]: one["metadata"]["namespace"] for one in routes}
 
 
+def connect(host: HostProcess, client: ctrlhost.Client) -> None:
+    host.line("plugin hostname running")
+    apply(client, "01-leases.yaml")
+    apply(client, "02-connect.yaml")
+    eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
+
+
 def release_everything(client: ctrlhost.Client) -> None:
     for one in client.list("akash.network/v2beta2", "ProviderHost", "lease"):
         client.delete("akash.network/v2beta2", "ProviderHost", one["metadata"]["name"], "lease")
@@ -52,10 +59,7 @@ def release_everything(client: ctrlhost.Client) -> None:
 def test_hostnames_are_connected_swapped_and_released(control_plane: ControlPlane) -> None:
     client = control_plane.client
     with HostProcess(f"--kubeconfig={control_plane.kubeconfig}", *OPTIONS) as host:
-        host.line("plugin hostname running")
-        apply(client, "01-leases.yaml")
-        apply(client, "02-connect.yaml")
-        eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
+        connect(host, client)
         before = namespaces_of_routes(client)["shop.example.com"]
 
         apply(client, "03-swap.yaml")
@@ -90,10 +94,7 @@ def test_a_host_that_starts_before_its_server_waits_for_it(server: KubeApiserver
 def test_a_host_survives_an_outage_of_its_server_and_catches_up(server: KubeApiserver) -> None:
     client = server.client
     with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:
-        host.line("plugin hostname running")
-        apply(client, "01-leases.yaml")
-        apply(client, "02-connect.yaml")
-        eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
+        connect(host, client)
 
         server.kill()
         eventually(lambda: host.get("/readyz")[0] == 503, LIMIT, "the host without its server is not ready")
@@ -125,10 +126,7 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
             if one["kind"].endswith("Binding"):
                 one["subjects"] = [{"kind": "User", "name": "limited", "apiGroup": "rbac.authorization.k8s.io"}]
             client.apply(one, field_manager="test")
-        host.line("plugin hostname running")
-        apply(client, "01-leases.yaml")
-        apply(client, "02-connect.yaml")
-        eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
+        connect(host, client)
         assert "forbidden" not in str(host.lines).rpartition("plugin hostname running")[2].lower()
 
 

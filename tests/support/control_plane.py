@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 import pytest
 
@@ -213,9 +213,12 @@ class KubeApiserver:
 
 
 def require_kube_apiserver() -> None:
-    """Skip if the control plane is not built (`make test` builds it); fail in CI."""
     if not BINARY.exists():
-        reason = "the real control plane is not built; `make controlplane-build` builds it"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_or_fail("the real control plane is not built; `make controlplane-build` builds it")
+
+
+def skip_or_fail(reason: str) -> NoReturn:
+    """Skip the test; fail it in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)

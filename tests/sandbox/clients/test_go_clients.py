@@ -13,7 +13,7 @@ import pytest
 
 from ctrlhost.testing.fault_proxy import FaultProxy
 from tests.sandbox.clients.comparison import Comparison, Server
-from tests.support.control_plane import BINARY
+from tests.support.control_plane import BINARY, skip_or_fail
 
 CLIENTS = BINARY.with_name("clients")
 LIMIT = 110.0
@@ -23,10 +23,7 @@ LIMIT = 110.0
 def built() -> None:
     """Skip if the program is not built; fail in CI."""
     if not CLIENTS.exists():
-        reason = "the Go clients are not built; `make controlplane-build` builds them"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_or_fail("the Go clients are not built; `make controlplane-build` builds them")
 
 
 def run(server: Server, *words: str, kubeconfig: Path | None = None, **environment: str) -> list[dict[str, Any]]:

@@ -21,26 +21,16 @@ from lightkube.resources.core_v1 import ConfigMap
 
 import ctrlhost
 from tests.sandbox.clients.comparison import Comparison, Server
+from tests.support.objects import crd
 from tests.support.waiting import eventually
 
 OPERATOR = Path(__file__).with_name("kopf_operator.py")
 
 
 def parts_crd(group: str) -> dict[str, Any]:
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"parts.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": "parts", "kind": "Part"},
-            "versions": [{**version, "subresources": {"status": {}}}],
-        },
-    }
+    made = crd(group, "Part")
+    made["spec"]["versions"][0]["subresources"] = {"status": {}}
+    return made
 
 
 @pytest.mark.behaviour("sandbox/EE-08")
