@@ -70,7 +70,7 @@ demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves
 test: test-rust test-python ## Every test, the real kube-apiserver included
 
 test-rust:
-	cargo test --quiet --locked --package ctrlhost-core
+	cargo test --quiet --locked --package ctrlhost-core --package ctrlhost-schema
 
 loom: ## Explore the interleavings of the queue's core, up to a bound
 	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom

@@ -1,6 +1,6 @@
 """Informers, work queues and a plugin host for Kubernetes controllers.
 
-The names below are the public API. Each is imported when it is first used, so that `import ctrlhost` stays cheap.
+The names below are the public API. Each is imported on first use, so that `import ctrlhost` stays cheap.
 """
 
 from __future__ import annotations
@@ -114,56 +114,28 @@ __all__ = [
     "predicates",
 ]
 
-# Where each name lives; a module that is itself public stands for itself.
+# The modules of the names that are not errors; a public module is its own value.
 _HOMES = {
-    "AlreadyExists": "ctrlhost.errors",
-    "ApiError": "ctrlhost.errors",
     "AsyncClient": "ctrlhost.client",
-    "BadRequest": "ctrlhost.errors",
     "ByIndex": "ctrlhost.informers.mappings",
     "ByLabel": "ctrlhost.informers.mappings",
     "Client": "ctrlhost.client",
     "Clock": "ctrlhost.clock",
-    "ConfigError": "ctrlhost.errors",
-    "Conflict": "ctrlhost.errors",
     "Context": "ctrlhost.controller.context",
     "ControllerHandle": "ctrlhost.controller.handle",
-    "CtrlhostError": "ctrlhost.errors",
     "Duration": "ctrlhost.duration",
     "Every": "ctrlhost.controller.sources",
     "Expectations": "ctrlhost.own_writes.expectations",
-    "Expired": "ctrlhost.errors",
     "For": "ctrlhost.controller.sources",
-    "Forbidden": "ctrlhost.errors",
     "Informer": "ctrlhost.informers",
     "InformerFactory": "ctrlhost.informers",
-    "Invalid": "ctrlhost.errors",
-    "MethodNotAllowed": "ctrlhost.errors",
-    "NotAcceptable": "ctrlhost.errors",
-    "NotFound": "ctrlhost.errors",
-    "NotLeading": "ctrlhost.errors",
-    "NotSynced": "ctrlhost.errors",
     "Object": "ctrlhost.cache",
-    "PartialObject": "ctrlhost.errors",
     "Owner": "ctrlhost.informers",
     "Owns": "ctrlhost.controller.sources",
     "Permission": "ctrlhost.permissions",
     "PluginContext": "ctrlhost.plugin.context",
-    "PluginError": "ctrlhost.errors",
-    "PluginLoadError": "ctrlhost.errors",
-    "PluginNotFound": "ctrlhost.errors",
     "Request": "ctrlhost.request",
-    "RequestTooLarge": "ctrlhost.errors",
     "Result": "ctrlhost.request",
-    "RetryAfter": "ctrlhost.errors",
-    "ServerError": "ctrlhost.errors",
-    "Stale": "ctrlhost.errors",
-    "TerminalError": "ctrlhost.errors",
-    "TooManyRequests": "ctrlhost.errors",
-    "TransportError": "ctrlhost.errors",
-    "Unauthorized": "ctrlhost.errors",
-    "UndeclaredRead": "ctrlhost.errors",
-    "UnsupportedMediaType": "ctrlhost.errors",
     "Watches": "ctrlhost.controller.sources",
     "conditions": "ctrlhost.conditions",
     "finalizers": "ctrlhost.finalizers",
@@ -173,10 +145,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
-    home = _HOMES.get(name)
-    if home is None:
+    """Import a public name on first use."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOMES.get(name, "ctrlhost.errors")
     module = import_module(home)
     value = module if home.rpartition(".")[2] == name else getattr(module, name)
     globals()[name] = value

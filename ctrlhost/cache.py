@@ -1,7 +1,7 @@
-"""The cache: objects, delta FIFO, indexed store, and the engine that an informer is made of.
+"""The cache: objects, delta FIFO, indexed store, and the core of an informer.
 
-Everything here is thread-safe, and what is cached can not be changed. An *object* handed to a FIFO or a store is an
-`Object`, a mapping as `json.loads` gives it, or JSON bytes; what comes out is always an `Object`.
+Everything here is thread-safe, and cached objects are immutable. A FIFO or a store accepts an object as an `Object`, a
+mapping as `json.loads` returns it, or JSON bytes, and always returns an `Object`.
 """
 
 from __future__ import annotations

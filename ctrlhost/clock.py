@@ -1,10 +1,8 @@
-"""Time as an argument: the machine's clock in production, a clock that is stepped by hand in tests.
-
-The manual clock is `ctrlhost.testing.ManualClock`.
-"""
+"""Time as an argument: the system clock in production, `ctrlhost.testing.ManualClock` in tests."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from ctrlhost import _core
@@ -12,28 +10,33 @@ from ctrlhost import _core
 if TYPE_CHECKING:
     import threading
 
-__all__ = ["Clock", "SystemClock"]
+__all__ = ["Clock", "SystemClock", "micro_time"]
 
 
 class Clock(Protocol):
-    """What tells the time and waits for it. All methods may be called from any thread."""
+    """A source of time. All methods may be called from any thread."""
 
     def now(self) -> float:
-        """Give monotonic seconds; only differences mean anything."""
+        """Return monotonic seconds; only differences are meaningful."""
         ...
 
     def time(self) -> float:
-        """Give seconds since the epoch, for timestamps in objects."""
+        """Return seconds since the epoch, for timestamps in objects."""
         ...
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        """Wait until `event` is set or `timeout` seconds passed on this clock; tell whether the event is set."""
+        """Wait for `event`, at most `timeout` seconds of this clock; return whether the event is set."""
         ...
 
 
 class SystemClock(_core.SystemClock):
-    """The machine's clock: monotonic for `now` and `wait`, so that setting the wall clock moves no deadline."""
+    """The system clock: monotonic for `now` and `wait`, so that setting the wall clock moves no deadline."""
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        """Wait until `event` is set or `timeout` seconds passed; tell whether the event is set."""
+        """Wait for `event`, at most `timeout` seconds; return whether the event is set."""
         return event.wait(timeout)
+
+
+def micro_time(seconds: float) -> str:
+    """Return seconds since the epoch as the API's MicroTime, which has exactly six digits after the point."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,4 +1,4 @@
-"""Status conditions as the API conventions have them: one per type, times that move only when the status does."""
+"""Status conditions by the API conventions: one per type, with a time that changes only when the status does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ctrlhost.clock import Clock
 
@@ -21,21 +21,19 @@ def set(  # noqa: A001 - the contract's name; it is used as `conditions.set`
     *,
     observed_generation: int | None = None,
 ) -> bool:
-    """Set one entry of `obj`'s `status.conditions` in place, and say whether anything changed.
+    """Set one entry of `status.conditions` of `obj` in place; return whether anything changed.
 
-    `status` is `True`, `False`, None for Unknown, or the API's word. `lastTransitionTime` is the clock's time when
-    the condition is new or its status differs, else it stays. `observedGeneration` is written when given, else kept.
-    `obj` is a dict of one's own, as `Object.to_dict()` gives it; writing it to the server is the caller's business.
+    `status` is True, False, None for Unknown, or the API's word; any other is ValueError. `lastTransitionTime` becomes
+    the clock's time when the condition is new or its status differs. `observedGeneration` is kept unless given. `obj`
+    is the caller's own dict, as `Object.to_dict()` returns it; the caller writes it to the server.
     """
     if not isinstance(obj, dict):
-        raise TypeError(f"conditions.set changes a dict in place; take obj.to_dict(), not a {obj.__class__.__name__}")
-    word = (
-        {True: "True", False: "False", None: "Unknown"}.get(status, status) if not isinstance(status, str) else status
-    )
+        raise TypeError(f"conditions.set changes a dict in place; pass obj.to_dict(), not a {obj.__class__.__name__}")
+    word = status if isinstance(status, str) else "Unknown" if status is None else str(status)
     if word not in ("True", "False", "Unknown"):
-        raise ValueError(f"the status of a condition is True, False or Unknown, not {status!r}")
+        raise ValueError(f"the status of a condition must be True, False or Unknown, got {status!r}")
     if not type or not reason:
-        raise ValueError("a condition needs a type and a reason; the server refuses it without")
+        raise ValueError("a condition needs a type and a reason; the server rejects it otherwise")
     section = obj.setdefault("status", {})
     conditions: list[dict[str, Any]] = section.setdefault("conditions", [])
     wanted: dict[str, Any] = {"type": type, "status": word, "reason": reason, "message": message}
@@ -54,20 +52,17 @@ def set(  # noqa: A001 - the contract's name; it is used as `conditions.set`
 
 
 def get(obj: Mapping[str, Any], type: str) -> Mapping[str, Any] | None:  # noqa: A002 - the name of the API field
-    """Give the condition of that type, or None."""
-    for condition in (obj.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == type:
-            found: Mapping[str, Any] = condition
-            return found
-    return None
+    """Return the condition of that type, None if it is not set."""
+    conditions: Sequence[Mapping[str, Any]] = (obj.get("status") or {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition.get("type") == type), None)
 
 
 def is_true(obj: Mapping[str, Any], type: str) -> bool:  # noqa: A002 - the name of the API field
-    """Say whether the condition of that type is there and True."""
+    """Return whether the condition of that type is set and True."""
     condition = get(obj, type)
     return condition is not None and condition.get("status") == "True"
 
 
 def timestamp(clock: Clock) -> str:
-    """Give the clock's time as the API writes it, in whole seconds."""
+    """Return the clock's time as the API writes it, in whole seconds."""
     return datetime.fromtimestamp(clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

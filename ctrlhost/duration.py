@@ -14,21 +14,23 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 class Duration(float):
     """A length of time in seconds, for settings of the host and of plugins.
 
-    Takes a number of seconds, or a text of numbers with the units `ms`, `s`, `m`, `h` and `d`. Negative, endless
-    and undefined durations, and texts without a unit, are ValueError.
+    Accepts a number of seconds, or a text of numbers with the units `ms`, `s`, `m`, `h` and `d`. A negative, infinite
+    or NaN duration, and a text without a unit, is ValueError.
     """
 
     def __new__(cls, value: float | str = 0.0) -> Self:
-        """Read the duration; a `bool` is TypeError."""
+        """Parse the duration; TypeError for a `bool` and other types."""
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise TypeError(f"a duration is a text such as `30s` or a number of seconds, not {type(value).__name__}")
+            raise TypeError(
+                f"a duration must be a text such as `30s` or a number of seconds, got {type(value).__name__}"
+            )
         seconds = _parse(value) if isinstance(value, str) else float(value)
         if not math.isfinite(seconds) or seconds < 0:
-            raise ValueError(f"a duration is finite and not negative, not {value}")
+            raise ValueError(f"a duration must be finite and not negative, got {value}")
         return super().__new__(cls, seconds)
 
     def __str__(self) -> str:
-        """Write the duration as settings take it: `90.0` is `1m30s`."""
+        """Return the duration as settings accept it: `90.0` is `1m30s`."""
         left = round(float(self) * 1000)
         if left == 0:
             return f"{float(self) * 1000:g}ms" if self else "0s"
@@ -40,7 +42,7 @@ class Duration(float):
         return "".join(parts)
 
     def __repr__(self) -> str:
-        """Show the duration as it would be written."""
+        """Return the expression that creates the duration."""
         return f"Duration('{self}')"
 
 
@@ -49,5 +51,5 @@ def _parse(text: str) -> float:
     if stripped == "0":
         return 0.0
     if not _WHOLE.fullmatch(stripped):
-        raise ValueError(f"`{text}` is no duration; write a number with a unit, such as `30s`, `1m30s` or `250ms`")
+        raise ValueError(f"invalid duration `{text}`: write a number with a unit, such as `30s`, `1m30s` or `250ms`")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(stripped))

@@ -1,37 +1,37 @@
 """Every error that ctrlhost raises, in one tree.
 
 CtrlhostError
-├── ConfigError            the configuration file, the environment or a flag; exit code 2
-├── PluginError            one plugin; the others keep running
+├── ConfigError            an invalid configuration file, environment or flag; exit code 2
+├── PluginError            a failure of one plugin; the others keep running
 │   ├── PluginNotFound     no entry point of that name is installed
-│   ├── PluginLoadError    the plugin could not be imported, configured or set up
-│   └── UndeclaredRead     a reconciler asked for a lister that its controller did not declare
-├── TransportError         no answer: connection refused, TLS, time-out, a cut stream
-├── ApiError               the API server answered with a failure
+│   ├── PluginLoadError    the plugin cannot be imported, configured or set up
+│   └── UndeclaredRead     a reconciler reads a kind that its controller does not declare
+├── TransportError         no response: connection refused, TLS failure, timeout, cut stream
+├── ApiError               a failure that the API server answers with
 │   ├── BadRequest         400
 │   ├── Unauthorized       401
 │   ├── Forbidden          403
 │   ├── NotFound           404
 │   ├── MethodNotAllowed   405
 │   ├── NotAcceptable      406
-│   ├── AlreadyExists      409, reason AlreadyExists
-│   ├── Conflict           409
-│   ├── Expired            410: the resource version is gone; list again
+│   ├── AlreadyExists      409 with the reason AlreadyExists
+│   ├── Conflict           409, other reasons
+│   ├── Expired            410: the resource version is too old; list again
 │   ├── RequestTooLarge    413
-│   ├── UnsupportedMediaType 415
+│   ├── UnsupportedMediaType  415
 │   ├── Invalid            422
 │   ├── TooManyRequests    429
 │   └── ServerError        5xx
-├── ShutDown               a work queue was shut down and has nothing left to hand out
-├── CacheError             the cache and its parts
-│   ├── DecodeError        what the server sent is malformed, cut, or no list
-│   ├── PartialObject      only a part of the object is cached, so it can not be had as a whole
+├── ShutDown               the work queue is shut down and empty
+├── CacheError             a failure of the cache
+│   ├── DecodeError        the server sent malformed, cut or unexpected data
+│   ├── PartialObject      only a part of the object is cached
 │   ├── KeyFuncError       a key function failed; the cause is chained
 │   ├── TransactionError   some operations of a transaction failed; the others were applied
-│   └── Closed             a delta FIFO, listener or informer that was closed
-├── NotSynced              a lister was asked before its informer had its first list
-├── Stale                  the cache did not catch up with one's own write in time
-├── NotLeading             a write was refused since this replica does not lead
+│   └── Closed             the delta FIFO, listener or informer is closed
+├── NotSynced              a lister was read before its informer had its first list
+├── Stale                  the cache did not catch up with the plugin's own write in time
+├── NotLeading             a write was blocked because this replica does not lead
 ├── RetryAfter             raised by a reconciler: try again after so many seconds
 └── TerminalError          raised by a reconciler: do not retry; wait for the next event
 """
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
 
 
 class CtrlhostError(Exception):
-    """The base of all errors of ctrlhost; `hint` says what to do, where there is something to say."""
+    """The base of all errors of ctrlhost; `hint` is advice for the user, or None."""
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
-        """Keep the message and the advice."""
+        """Set the message and the advice."""
         super().__init__(message)
         self.message = message
         self.hint = hint
 
 
 class ConfigError(CtrlhostError):
-    """The configuration file, the environment or a flag is wrong; `message` names the setting's path."""
+    """The configuration file, the environment or a flag is invalid; `message` names the setting's path."""
 
 
 class PluginError(CtrlhostError):
@@ -72,21 +72,21 @@ class PluginNotFound(PluginError):
 
 
 class PluginLoadError(PluginError):
-    """The plugin could not be imported, configured or set up."""
+    """The plugin cannot be imported, configured or set up."""
 
 
 class UndeclaredRead(PluginError):
-    """A reconciler asked for a lister that its controller did not declare as a source."""
+    """A reconciler asked for a lister of a kind that its controller does not declare as a source."""
 
 
 class TransportError(CtrlhostError):
-    """The API server gave no answer: connection refused, TLS failure, time-out, a stream cut in the middle.
+    """The API server sent no response: connection refused, TLS failure, timeout, a stream cut in the middle.
 
-    `sent` is False where the request surely never reached the server, so that nothing can have come of it.
+    `sent` is False if the request certainly did not reach the server, so that it had no effect.
     """
 
     def __init__(self, message: str = "", *, sent: bool = True, hint: str | None = None) -> None:
-        """Keep the message and whether the request may have reached the server."""
+        """Set the message and whether the request may have reached the server."""
         super().__init__(message, hint=hint)
         self.sent = sent
 
@@ -94,7 +94,7 @@ class TransportError(CtrlhostError):
 class ApiError(CtrlhostError):
     """The API server answered with a failure `Status`.
 
-    `causes` are the entries of `details.causes`; `retry_after` is in seconds, None where the server gave none.
+    `causes` are the entries of `details.causes`; `retry_after` is in seconds, None unless the server sent it.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ApiError(CtrlhostError):
         *,
         hint: str | None = None,
     ) -> None:
-        """Keep what the server's `Status` says."""
+        """Set the fields of the server's `Status`."""
         super().__init__(message or f"the server answered {status} {reason}".rstrip(), hint=hint)
         self.status = status
         self.reason = reason
@@ -116,10 +116,10 @@ class ApiError(CtrlhostError):
 
 
 class _OneStatus(ApiError):
-    """An answer whose status is known from its class."""
+    """A failure whose class determines its status and its usual reason."""
 
-    _status = 0
-    _reason = ""
+    status = 0
+    reason = ""
 
     def __init__(
         self,
@@ -131,10 +131,10 @@ class _OneStatus(ApiError):
         retry_after: float | None = None,
         hint: str | None = None,
     ) -> None:
-        """Build the error as the server would send it; every part has the class's usual value."""
+        """Create the error as the server would send it; each part defaults to the usual value of the class."""
         super().__init__(
-            self._status if status is None else status,
-            self._reason if reason is None else reason,
+            self.status if status is None else status,
+            self.reason if reason is None else reason,
             message,
             causes,
             retry_after,
@@ -143,91 +143,91 @@ class _OneStatus(ApiError):
 
 
 class BadRequest(_OneStatus):
-    """400: the request makes no sense to the server."""
+    """400: the request is malformed."""
 
-    _status, _reason = 400, "BadRequest"
+    status, reason = 400, "BadRequest"
 
 
 class Unauthorized(_OneStatus):
-    """401: the credentials are missing, wrong or expired."""
+    """401: the credentials are missing, invalid or expired."""
 
-    _status, _reason = 401, "Unauthorized"
+    status, reason = 401, "Unauthorized"
 
 
 class Forbidden(_OneStatus):
-    """403: the credentials lack a right; the message names verb, resource and namespace."""
+    """403: the credentials lack a permission; the message names verb, resource and namespace."""
 
-    _status, _reason = 403, "Forbidden"
+    status, reason = 403, "Forbidden"
 
 
 class NotFound(_OneStatus):
     """404: no such object, or no such resource."""
 
-    _status, _reason = 404, "NotFound"
+    status, reason = 404, "NotFound"
 
 
 class MethodNotAllowed(_OneStatus):
-    """405: the resource does not have that verb."""
+    """405: the resource does not support that verb."""
 
-    _status, _reason = 405, "MethodNotAllowed"
+    status, reason = 405, "MethodNotAllowed"
 
 
 class NotAcceptable(_OneStatus):
-    """406: the server can not answer in an encoding that was asked for."""
+    """406: the server cannot answer in a requested encoding."""
 
-    _status, _reason = 406, "NotAcceptable"
+    status, reason = 406, "NotAcceptable"
 
 
 class Conflict(_OneStatus):
     """409: the object was changed since the version the write is based on, or a field has another manager."""
 
-    _status, _reason = 409, "Conflict"
+    status, reason = 409, "Conflict"
 
 
 class AlreadyExists(_OneStatus):
     """409: an object of that name exists."""
 
-    _status, _reason = 409, "AlreadyExists"
+    status, reason = 409, "AlreadyExists"
 
 
 class Expired(_OneStatus):
-    """410: the resource version, or the continue token, is gone; list again."""
+    """410: the resource version, or the continue token, is too old; list again."""
 
-    _status, _reason = 410, "Expired"
+    status, reason = 410, "Expired"
 
 
 class RequestTooLarge(_OneStatus):
-    """413: the body is larger than the server takes."""
+    """413: the body is larger than the server accepts."""
 
-    _status, _reason = 413, "RequestEntityTooLarge"
+    status, reason = 413, "RequestEntityTooLarge"
 
 
 class UnsupportedMediaType(_OneStatus):
-    """415: the server does not take that encoding or patch type."""
+    """415: the server does not accept that encoding or patch type."""
 
-    _status, _reason = 415, "UnsupportedMediaType"
+    status, reason = 415, "UnsupportedMediaType"
 
 
 class Invalid(_OneStatus):
-    """422: the object breaks a rule; `causes` says which field and why."""
+    """422: the object breaks a rule; `causes` name the fields and the reasons."""
 
-    _status, _reason = 422, "Invalid"
+    status, reason = 422, "Invalid"
 
 
 class TooManyRequests(_OneStatus):
-    """429: the server asks to slow down; `retry_after` says for how long."""
+    """429: the server asks to slow down, for `retry_after` seconds if set."""
 
-    _status, _reason = 429, "TooManyRequests"
+    status, reason = 429, "TooManyRequests"
 
 
 class ServerError(_OneStatus):
     """5xx: the server failed."""
 
-    _status, _reason = 500, "InternalError"
+    status, reason = 500, "InternalError"
 
 
 class ShutDown(CtrlhostError):
-    """The work queue was shut down and has nothing left to hand out; the worker that asked may go."""
+    """The work queue is shut down and empty; the worker that called `get` may end."""
 
 
 class CacheError(CtrlhostError):
@@ -235,16 +235,16 @@ class CacheError(CtrlhostError):
 
 
 class DecodeError(CacheError):
-    """What the API server sent is malformed, cut in the middle, or no list at all; nothing of it was half kept.
+    """The API server sent malformed data, cut data, or something else than a list; no part of it was kept.
 
-    `resource` says of what, `offset` at which byte of the body, `first_bytes` what the page or frame begins with;
-    `status` is the `Status` object that came instead of a list, as a dict.
+    `resource` names the kind, `offset` the byte of the body, `first_bytes` the start of the page or frame; `status` is
+    the `Status` object that the server sent instead of a list, as a dict.
     """
 
     def __init__(
         self, resource: str, offset: int, what: str, first_bytes: bytes = b"", status: dict[str, Any] | None = None
     ) -> None:
-        """Say where in which body decoding failed."""
+        """Name the body and the place where decoding failed."""
         shown = first_bytes.decode("ascii", "backslashreplace").encode("unicode_escape").decode()
         super().__init__(f"{resource}: byte {offset}: {what}; it begins with `{shown}`")
         self.resource = resource
@@ -255,18 +255,18 @@ class DecodeError(CacheError):
 
 
 class PartialObject(CacheError):
-    """Only a part of the object is cached (its metadata, or what was declared with `reads=`)."""
+    """Only a part of the object is cached (its metadata, or the fields declared with `reads=`)."""
 
 
 class KeyFuncError(CacheError):
-    """A key function failed; nothing was changed. `__cause__` is what it raised."""
+    """A key function failed; nothing was changed. `__cause__` is its exception."""
 
 
 class TransactionError(CacheError):
     """Some operations of a transaction failed; the others, at the positions in `successful`, were applied."""
 
     def __init__(self, successful: Sequence[int], total: int, errors: Sequence[BaseException]) -> None:
-        """Count what failed."""
+        """Set the results of the operations."""
         super().__init__(f"failed to execute ({len(errors)}/{total}) transactions: {'; '.join(map(str, errors))}")
         self.successful = tuple(successful)
         self.total = total
@@ -274,11 +274,11 @@ class TransactionError(CacheError):
 
 
 class Closed(CacheError):
-    """The delta FIFO, listener or informer was closed and has nothing left."""
+    """The delta FIFO, listener or informer is closed and empty."""
 
 
 class NotSynced(CtrlhostError):
-    """A lister was asked before its informer had its first list."""
+    """A lister was read before its informer had its first list."""
 
 
 class Stale(CtrlhostError):
@@ -286,39 +286,27 @@ class Stale(CtrlhostError):
 
 
 class NotLeading(CtrlhostError):
-    """A controller that needs to lead wanted to write while this replica does not lead."""
+    """A controller that requires leadership tried to write while this replica does not lead."""
 
 
 class RetryAfter(CtrlhostError):
-    """Raise it in a reconciler to be called again after `seconds`, without counting as a failure of the back-off.
+    """Raise it in a reconciler to run again after `seconds`, without counting as a failure for the back-off.
 
-    A time that is over already means the soonest that there is, 5 ms.
+    The shortest delay is 5 ms; shorter and negative ones count as that.
     """
 
     def __init__(self, seconds: float, message: str = "") -> None:
-        """Keep the delay, in seconds."""
+        """Set the delay, in seconds."""
         super().__init__(message or f"retry after {seconds:g} s")
         self.seconds = seconds
 
 
 class TerminalError(CtrlhostError):
-    """Raise it in a reconciler when only a change of the object can help; there is no retry until the next event."""
+    """Raise it in a reconciler when only a change of the object can help: it does not run until the next event."""
 
 
-_BY_STATUS: dict[int, type[_OneStatus]] = {
-    400: BadRequest,
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    405: MethodNotAllowed,
-    406: NotAcceptable,
-    409: Conflict,
-    410: Expired,
-    413: RequestTooLarge,
-    415: UnsupportedMediaType,
-    422: Invalid,
-    429: TooManyRequests,
-}
+# 409 has two classes; the reason decides.
+_BY_STATUS = {kind.status: kind for kind in _OneStatus.__subclasses__() if kind is not AlreadyExists}
 
 
 def from_status(
@@ -328,10 +316,9 @@ def from_status(
     causes: Sequence[dict[str, Any]] = (),
     retry_after: float | None = None,
 ) -> ApiError:
-    """Give the error class that stands for an HTTP status and the reason of the server's `Status` object."""
-    kind: type[_OneStatus] | None = AlreadyExists if reason == "AlreadyExists" else _BY_STATUS.get(status)
-    if kind is None and status >= 500:
-        kind = ServerError
+    """Return the error for an HTTP status and the fields of the server's `Status` object."""
+    usual = ServerError if status >= 500 else None
+    kind = AlreadyExists if reason == "AlreadyExists" else _BY_STATUS.get(status, usual)
     if kind is None:
         return ApiError(status, reason, message, causes, retry_after)
     return kind(message, status=status, reason=reason, causes=causes, retry_after=retry_after)

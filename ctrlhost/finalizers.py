@@ -1,4 +1,4 @@
-"""Add and remove finalizers without stepping on other writers' ones."""
+"""Add and remove finalizers without losing those of other writers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def add(client: Client, obj: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    """Put the finalizer on the object; give the server's object, None where it has it already or is being deleted.
+    """Add the finalizer; return the server's object, None if `obj` has it already or is being deleted.
 
-    The write carries the resourceVersion of `obj`: raises Conflict if the object has changed since, so that no
-    finalizer that somebody else added meanwhile is lost.
+    The write carries the resourceVersion of `obj`. Raises Conflict if the object has changed since `obj` was read, so
+    that no finalizer of another writer is lost, and ValueError for a name without a domain.
     """
     if "/" not in name:
-        raise ValueError(f"a finalizer is named like example.com/name, not {name!r}; the server refuses it otherwise")
+        raise ValueError(f"invalid finalizer {name!r}: the server requires a name like example.com/name")
     metadata = obj["metadata"]
     present = tuple(metadata.get("finalizers") or ())
     if name in present or metadata.get("deletionTimestamp"):
@@ -28,7 +28,7 @@ def add(client: Client, obj: Mapping[str, Any], name: str) -> dict[str, Any] | N
 
 
 def remove(client: Client, obj: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    """Take the finalizer off the object; give the server's object, None if it had none or the object is gone.
+    """Remove the finalizer; return the server's object, None if `obj` does not have it or the object is gone.
 
     Raises Conflict if the object has changed since `obj` was read.
     """

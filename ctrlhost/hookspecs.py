@@ -1,8 +1,8 @@
-"""What a plugin may implement: the whole contract between the host and a plugin.
+"""The hooks that a plugin may implement: the whole contract between the host and a plugin.
 
-A plugin is a module, or an object, with functions of these names that `@ctrlhost.hookimpl` marks; each is optional.
-A function may leave out the parameters that it does not need. The host calls the hooks of one plugin at a time, and
-what a hook raises is reported under that plugin's name and stops that plugin only.
+A plugin is a module, or an object, with functions of these names that are marked with `@ctrlhost.hookimpl`; each is
+optional. A function may omit parameters. The host calls the hooks of one plugin one at a time; an exception from a hook
+is reported under the plugin's name and stops only that plugin.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def ctrlhost_settings() -> type[msgspec.Struct]:  # type: ignore[empty-body]
-    """Give the struct of the plugin's settings, which `[plugins.NAME]`, the environment and `--set` fill."""
+    """Return the struct of the plugin's settings, which `[plugins.NAME]`, the environment and `--set` fill."""
 
 
 @hookspec
 def ctrlhost_crds() -> Iterable[dict[str, Any]]:  # type: ignore[empty-body]
-    """Give the CustomResourceDefinitions that the plugin owns."""
+    """Return the CustomResourceDefinitions that the plugin owns."""
 
 
 @hookspec
 def ctrlhost_permissions(settings: Any) -> Iterable[Permission]:  # type: ignore[empty-body]
-    """Give the rights that the plugin needs beyond reading what its sources watch."""
+    """Return the permissions that the plugin needs beyond those for reading its sources."""
 
 
 @hookspec
 def ctrlhost_setup(plugin: PluginContext) -> None:
-    """Register controllers, tasks, pages and checks; without the network, as `ctrlhost manifests` works offline."""
+    """Register controllers, tasks, pages and checks. Must not use the network: `ctrlhost manifests` works offline."""
 
 
 @hookspec
 def ctrlhost_synced(plugin: PluginContext) -> None:
-    """Prepare from full caches: each holds its first list, and no worker of the plugin runs yet; on every replica."""
+    """Prepare from the synced caches, before the plugin's workers start; called on every replica."""
 
 
 @hookspec
 def ctrlhost_elected(plugin: PluginContext) -> None:
-    """Hear that this replica leads from now on; without leader election that is so from the start."""
+    """Called when this replica becomes the leader; without leader election once, after `ctrlhost_synced`."""
 
 
 @hookspec
 def ctrlhost_deposed(plugin: PluginContext) -> None:
-    """Hear that this replica leads no more."""
+    """Called when this replica loses leadership."""
 
 
 @hookspec
 def ctrlhost_stopping(plugin: PluginContext) -> None:
-    """Prepare for the end: the host takes no new work and drains what is running after this."""
+    """Prepare for the shutdown: the host then accepts no new work and drains running reconciles."""
 
 
 @hookspec
 def ctrlhost_commands(group: click.Group) -> None:
-    """Add commands of the plugin's own to `group`, which is `ctrlhost NAME`."""
+    """Add the plugin's own commands to `group`, which is `ctrlhost NAME`."""

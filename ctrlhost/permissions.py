@@ -1,4 +1,4 @@
-"""Rights that a plugin needs, as RBAC rules are made from them."""
+"""Permissions of a plugin, from which RBAC rules are generated."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The right to use `verbs` on `resources` (plurals, `deployments/status` for a subresource) of one API group.
+    """The permission to use `verbs` on `resources` (plurals, `deployments/status` for a subresource) of one API group.
 
-    `group` is empty for the core group. `resource_names` narrows it to objects of these names; `namespace` makes it a
-    Role in that namespace, None a ClusterRole.
+    `group` is empty for the core group. `resource_names` restricts it to objects of these names. It becomes part of a
+    Role in `namespace`, or of a ClusterRole for None.
     """
 
     group: str
@@ -24,15 +24,15 @@ class Permission:
     namespace: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a bare string where a sequence is meant, since it would be taken letter by letter."""
+        """Raise TypeError for a bare string in place of a sequence, which would be read letter by letter."""
         for field in ("resources", "verbs", "resource_names"):
             value = getattr(self, field)
             if isinstance(value, str):
-                raise TypeError(f"Permission.{field} is a sequence of strings, not the string {value!r}")
+                raise TypeError(f"Permission.{field} must be a sequence of strings, not the string {value!r}")
             object.__setattr__(self, field, tuple(value))
 
     def rule(self) -> dict[str, list[str]]:
-        """Give the `rules` entry of a Role or ClusterRole."""
+        """Return the `rules` entry of a Role or ClusterRole."""
         rule = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
         if self.resource_names:
             rule["resourceNames"] = list(self.resource_names)

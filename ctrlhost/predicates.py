@@ -1,8 +1,8 @@
-"""Predicates that run in the core: whether a change wakes a controller, decided without entering Python.
+"""Predicates that run in the core: whether a change enqueues a reconcile, decided without entering Python.
 
-Each says yes to what has only one side (an object that appears or vanishes). They combine with `and_`, `or_` and
-`not_`. A function `(old, new) -> bool` serves as well, where None stands for the side that does not exist; it costs a
-call per change, and what it raises counts as yes, since a needless reconcile does no harm and a lost one does.
+Each passes a change with only one side (an object that appears or disappears). They combine with `and_`, `or_` and
+`not_`. A function `(old, new) -> bool` is a predicate, too, with None for the missing side. It costs a call per change
+on the dispatching thread, and its exceptions pass the change: a needless reconcile is harmless, a lost one is not.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A ready-made predicate, as the core knows it: a name and, for combinations, its parts."""
+    """A built-in predicate of the core: a name and, for combinations, its parts."""
 
     name: str
     parts: tuple[AnyPredicate, ...] = ()
 
     def __call__(self, old: Object | None, new: Object | None) -> bool:
-        """Decide in Python, for use inside a function or a combination with one."""
+        """Return whether the change passes; for a Python function, or a combination with one."""
         if self.name == "not":
             return not self.parts[0](old, new)
         if self.name == "and":
@@ -37,7 +37,7 @@ class Ready:
 
     @property
     def in_core(self) -> bool:
-        """Say whether no part of it is a Python function."""
+        """Whether no part is a Python function."""
         return all(isinstance(part, Ready) and part.in_core for part in self.parts)
 
 
@@ -50,9 +50,9 @@ _FIELDS = {
     "annotations_changed": "annotations",
 }
 
-#: Drops resyncs: updates whose old and new object are the same version.
+#: Drops resyncs: updates whose old and new object have the same version.
 resource_version_changed = Ready("resource_version_changed")
-#: Only changes of the desired state: the server counts `generation` up for those, not for status and most metadata.
+#: Only changes of the desired state: the server increments `generation` for those, not for status and most metadata.
 generation_changed = Ready("generation_changed")
 #: Only changes of labels.
 labels_changed = Ready("labels_changed")
@@ -61,15 +61,15 @@ annotations_changed = Ready("annotations_changed")
 
 
 def and_(*predicates: AnyPredicate) -> Ready:
-    """Wake when all of them say yes."""
+    """Pass what all of them pass."""
     return Ready("and", predicates)
 
 
 def or_(*predicates: AnyPredicate) -> Ready:
-    """Wake when one of them says yes."""
+    """Pass what at least one of them passes."""
     return Ready("or", predicates)
 
 
 def not_(predicate: AnyPredicate) -> Ready:
-    """Wake when it says no; of what has only one side too."""
+    """Pass what the predicate drops, also for changes with only one side."""
     return Ready("not", (predicate,))

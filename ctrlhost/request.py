@@ -1,4 +1,4 @@
-"""What a reconciler is asked to bring in order."""
+"""A reconciler's request and its result."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["Request", "Result"]
 
 
 class Request(NamedTuple):
-    """The object to reconcile, and so the work queue's key: two events of one object are one request.
+    """The object to reconcile. It is the work queue's key, so two events of one object are one request.
 
-    A controller whose unit of work is not an object, a host name say, uses `name` alone.
+    A controller whose unit of work is not an object, but a host name for example, uses `name` alone.
     """
 
     name: str
@@ -21,16 +21,15 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a reconciler wants next; returning `None` or `Result()` is the usual answer: wait for the next event.
+    """What a reconciler wants next; usually it returns `None` or `Result()`: wait for the next event.
 
-    `requeue_after` is in seconds, and at least 5 ms; zero, a negative number and None mean that no run is asked for.
-    `priority` replaces the priority that the next run of the key would otherwise keep. It says nothing where no further
-    run is asked for.
+    `requeue_after` is in seconds, and at least 5 ms; zero, a negative number and None request no further run.
+    `priority` replaces the priority that the next run of the key would otherwise keep; it has no effect without one.
     """
 
     requeue_after: float | None = None
     priority: int | None = None
 
     def is_zero(self) -> bool:
-        """Say whether no further run is asked for."""
+        """Return whether no further run is requested."""
         return self.requeue_after is None or self.requeue_after <= 0

@@ -1,4 +1,4 @@
-"""Decoding into types that several threads may meet for the first time at once."""
+"""Decoding of JSON into msgspec types, safe on the first use of a type by several threads."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _known: set[Any] = set()
 
 
 def decode(text: bytes, kind: Any) -> Any:
-    """Decode JSON as `kind`. Any thread may call it; errors are msgspec's.
+    """Decode JSON as `kind`, from any thread; errors are msgspec's.
 
-    msgspec looks a type over when it is first used, and crashes when two threads do that at once.
+    msgspec inspects a type on first use, and crashes when two threads do that at once.
     """
     learn(kind)
     return msgspec.json.decode(text, type=kind)
 
 
 def learn(*kinds: Any) -> None:
-    """Have msgspec look these types over, one thread at a time."""
+    """Let msgspec inspect these types, one thread at a time."""
     for kind in kinds:
         try:
             if kind in _known:
                 continue
-        except TypeError:  # Not hashable, like some annotations: looked over each time.
+        except TypeError:  # Not hashable, like some annotations: inspected each time.
             with _lock:
                 msgspec.json.Decoder(kind)
             continue

@@ -1,11 +1,11 @@
 """The work queue and its rate limiters.
 
-A key is queued once however often it is added, is never handed out twice at a time, and runs once more if it was added
-while it ran. Delays, back-off, priorities and fairness are options of the one `WorkQueue`. Keys are exact `str`, exact
-`int`, or tuples (NamedTuples too) of keys; equal keys are one item. Everything may be called from any thread; a thread
-that waits lets the others run, and a signal ends the wait of the main thread.
+A key is queued once however often it is added, is processed by one worker at a time, and is processed again if it was
+added meanwhile. Delays, back-off, priorities and fairness are options of the one `WorkQueue`. Keys are exact `str`,
+exact `int`, or tuples (NamedTuples too) of keys; equal keys are one item. Everything may be called from any thread. A
+waiting thread does not block the others, and a signal ends the wait of the main thread.
 
-A thread that waits in `get` keeps the interpreter from ending unless it is a daemon: shut the queue down first.
+A thread that waits in `get` keeps the interpreter from exiting unless it is a daemon: shut the queue down first.
 """
 
 from __future__ import annotations
@@ -41,67 +41,67 @@ __all__ = [
 ]
 
 Key: TypeAlias = str | int | tuple[Any, ...]
-"""What a queue takes: an exact `str` or `int`, or a tuple of keys."""
+"""A key: an exact `str` or `int`, or a tuple of keys."""
 
 
 class RateLimiter(Protocol):
-    """What says how long a failed key has to wait; the limiters of this module, or one of your own.
+    """Decides how long a failed key waits; a limiter of this module, or one of your own.
 
-    Called from the thread that calls `add_rate_limited`, `forget` or `num_requeues`, without the queue's lock.
+    Called on the thread that calls `add_rate_limited`, `forget` or `num_requeues`, without the queue's lock.
     """
 
     def when(self, key: Any, /) -> float:
-        """Say how many seconds `key` has to wait this time; infinity is for ever."""
+        """Return the seconds for which `key` waits this time; infinity is forever."""
         ...
 
     def forget(self, key: Any, /) -> None:
-        """Start over with `key`: it is fine, or given up."""
+        """Reset `key`: it succeeded, or is given up."""
         ...
 
     def num_requeues(self, key: Any, /) -> int:
-        """Count how often `key` was asked about since it was last forgotten."""
+        """Return the number of calls of `when` for `key` since it was last forgotten."""
         ...
 
 
 class QueuedKey(NamedTuple):
-    """A key in line."""
+    """A queued key."""
 
     key: Any
     priority: int
     age: float
-    """Seconds in line."""
+    """Seconds in the queue."""
     failures: int
-    """How often the rate limiter was asked about it."""
+    """The rate limiter's count of requeues."""
 
 
 class ProcessingKey(NamedTuple):
-    """A key that was handed out."""
+    """A key that a worker holds."""
 
     key: Any
     running: float
-    """Seconds since it was handed out."""
+    """Seconds since the worker got it."""
     again: int | None
-    """The priority it will be queued with once it is done, None if it was not added again meanwhile."""
+    """The priority for the queue once it is done, None if it was not added again meanwhile."""
     failures: int
 
 
 class DelayedKey(NamedTuple):
-    """A key that waits for its time; it may be queued or processed at the same time."""
+    """A key added with a delay; it may be queued or processed at the same time."""
 
     key: Any
     due_in: float
     """Seconds to wait."""
     priority: int | None
     back_off: bool
-    """Whether the wait is the rate limiter's."""
+    """Whether the rate limiter set the delay."""
     failures: int
 
 
 class QueueSnapshot(NamedTuple):
-    """What was in a queue at one instant."""
+    """The content of a queue at one instant."""
 
     queued: list[QueuedKey]
-    """By falling priority, then by age."""
+    """By descending priority, then by age."""
     processing: list[ProcessingKey]
     """The longest running first."""
     delayed: list[DelayedKey]

@@ -1,4 +1,4 @@
-"""Tools for authors of plugins: typed models from CRDs.
+"""Tools for plugin authors: typed models from CRDs.
 
-Imports nothing of the host. Public: nothing; the command line uses it.
+Imports only `errors`. Public: nothing; the command line uses it.
 """

@@ -1,7 +1,7 @@
-"""The command line: the host's own commands, one module each, and those of plugins under `ctrlhost NAME`.
+"""The command line: the host's own commands, one module each, and those of plugins as `ctrlhost NAME`.
 
-Data goes to stdout, everything else to stderr. Exit codes: 0 done or asked to stop, 1 failure, 2 usage or
-configuration.
+Data goes to stdout, everything else to stderr. Exit codes: 0 success or shut down by a signal, 1 failure, 2 invalid
+usage or configuration. Imports all other rooms, inside functions, so that a command starts quickly. Public: nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     if threading.active_count() > 1:
-        # A thread that is stuck in a plugin's code must not keep the process, or trip over the end of the interpreter.
+        # A thread that is blocked in a plugin's code must not keep the process, or crash while the interpreter ends.
         os._exit(code)
     sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit code; errors are printed as one line and a hint, never as a traceback."""
+    """Run the command line and return the exit code; errors are printed as one line and a hint, without traceback."""
     import click
 
     try:
@@ -41,18 +41,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return 2
     except click.ClickException as error:
-        return print_error(error.format_message(), hint=_usage_hint(error), code=error.exit_code)
+        context = getattr(error, "ctx", None)
+        hint = f"see `{context.command_path} --help`" if context is not None else None
+        return print_error(error.format_message(), hint=hint, code=error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return 1
     except BrokenPipeError:
-        # The reader of our output has gone, as in `ctrlhost crds | head -1`.
+        # The reader closed the pipe, as in `ctrlhost crds | head -1`.
         sys.stderr.close()
         return 0
-    except Exception as error:  # noqa: BLE001 - the last resort; a traceback helps nobody at a prompt
+    except Exception as error:  # noqa: BLE001 - the last resort; a traceback does not help at a prompt
         return print_error(error)
     return code if isinstance(code, int) else 0
-
-
-def _usage_hint(error: Exception) -> str | None:
-    context = getattr(error, "ctx", None)
-    return f"see `{context.command_path} --help`" if context is not None else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from ctrlhost.cli.messages import print_yaml
 from ctrlhost.cli.options import CONFIG, PLUGINS, SET, gather, names
-from ctrlhost.cli.output import print_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 def command(plugins: tuple[str, ...], config: Path | None, assignments: tuple[str, ...]) -> None:
     """Print the CustomResourceDefinitions of plugins as YAML, for `kubectl apply -f -`.
 
-    Without --plugins those of all plugins that are installed.
+    Without --plugins, those of all installed plugins.
     """
-    from ctrlhost.supervisor.loader import PluginManager, installed_plugins
+    from ctrlhost.supervisor.loader import PluginManager, installed_plugins, owned_crds
 
     settings = gather(config, assignments, plugins=names(plugins)).host()
-    manager = PluginManager()
-    found: dict[str, dict[str, Any]] = {}
-    for name in settings.plugins or installed_plugins():
-        for crd in manager.load(name).crds():
-            found.setdefault(crd["metadata"]["name"], crd)
-    print_yaml(found.values())
+    print_yaml(owned_crds(map(PluginManager().load, settings.plugins or installed_plugins())))

@@ -1,4 +1,4 @@
-"""`ctrlhost manifests`: what a cluster needs to run plugins."""
+"""`ctrlhost manifests`: the manifests that run plugins in a cluster."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ctrlhost.cli.messages import print_yaml
 from ctrlhost.cli.options import CONFIG, NAMESPACE, PLUGINS, SET, gather, names
-from ctrlhost.cli.output import print_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @click.command("manifests")
 @PLUGINS
 @NAMESPACE
-@click.option("--name", default="ctrlhost", show_default=True, help="Name of the Deployment and its account.")
-@click.option("--deploy-namespace", default="ctrlhost-system", show_default=True, help="Where the Deployment goes.")
-@click.option("--image", help="Image that has ctrlhost and the plugins, with `ctrlhost` as its entry point.")
-@click.option("--leader-elect", is_flag=True, default=None, help="Two replicas, of which one acts at a time.")
+@click.option("--name", default="ctrlhost", show_default=True, help="Name of the Deployment and its ServiceAccount.")
+@click.option("--deploy-namespace", default="ctrlhost-system", show_default=True, help="Namespace of the Deployment.")
+@click.option("--image", help="Image with ctrlhost and the plugins; its entry point must be `ctrlhost`.")
+@click.option("--leader-elect", is_flag=True, default=None, help="Run two replicas, of which only the leader acts.")
 @CONFIG
 @SET
 def command(
@@ -34,22 +34,17 @@ def command(
 ) -> None:
     """Print the Deployment, ServiceAccount, RBAC and CRDs of exactly these plugins as YAML.
 
-    The rights are those to watch what the plugins' sources name, those that the plugins ask for, and that to record
-    events. Nothing is asked of a cluster.
+    The permissions are those to watch the plugins' sources, those that the plugins request, and those to record events.
+    The command does not contact a cluster.
     """
     from ctrlhost import __version__
     from ctrlhost.manifests.manifests import Deployed, load_plugins, manifests
 
-    configuration = gather(
-        config,
-        assignments,
-        plugins=names(plugins),
-        namespaces=names(namespaces),
-        leader_elect=leader_elect,
-    )
+    chosen, limit = names(plugins), names(namespaces)
+    configuration = gather(config, assignments, plugins=chosen, namespaces=limit, leader_elect=leader_elect)
     settings = configuration.host()
     if not settings.plugins:
-        raise click.UsageError("no plugin is named; say which with `--plugins NAME,NAME`")
+        raise click.UsageError("no plugins selected; select some with `--plugins NAME,NAME`")
     loaded = load_plugins(settings.plugins, configuration)
     text = config.read_text(encoding="utf-8") if config else ""
     deployed = Deployed(name, deploy_namespace, image or f"ctrlhost:{__version__}", text, assignments)

@@ -1,26 +1,27 @@
-"""Errors as people at a prompt and in logs of a job want them: one line that says what, one that says what to do."""
+"""What commands print: data as YAML on stdout; errors on stderr, as one line with the error and one with a hint."""
 
 from __future__ import annotations
 
 import os
 import sys
 import traceback
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginError, PluginNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FAILURE = 1
 USAGE = 2
 
 
-def exit_code(error: BaseException) -> int:
-    """Give 2 for what the command line or the configuration got wrong, 1 for every other failure."""
-    return USAGE if isinstance(error, (ConfigError, PluginNotFound)) else FAILURE
-
-
 def print_error(error: BaseException | str, *, hint: str | None = None, code: int | None = None) -> int:
-    """Write `error: …` and perhaps `hint: …` to stderr and give the exit code.
+    """Print `error: …`, and `hint: …` if there is a hint, to stderr; return `code`, by default that of the error.
 
-    With CTRLHOST_DEBUG set the traceback comes first.
+    If CTRLHOST_DEBUG is set, the traceback comes first.
     """
     if isinstance(error, BaseException) and os.environ.get("CTRLHOST_DEBUG"):
         traceback.print_exception(error)
@@ -31,20 +32,35 @@ def print_error(error: BaseException | str, *, hint: str | None = None, code: in
     sys.stderr.flush()
     if code is not None:
         return code
-    return exit_code(error) if isinstance(error, BaseException) else FAILURE
+    return USAGE if isinstance(error, (ConfigError, PluginNotFound)) else FAILURE
 
 
 def describe(error: BaseException | str) -> str:
-    """Give the error as one line."""
+    """Return the error as one line."""
     if isinstance(error, str):
         return " ".join(error.split())
     text = " ".join(str(error).split())
-    if isinstance(error, PluginNotFound):
-        return text
-    if isinstance(error, PluginError):
+    if isinstance(error, PluginError) and not isinstance(error, PluginNotFound):
         return f"plugin `{error.plugin}`: {text}"
     if isinstance(error, CtrlhostError):
         return text
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def print_yaml(documents: Iterable[Any]) -> None:
+    """Print each document as YAML on stdout, after a line `---`."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+    class Plain(dumper):  # type: ignore[misc,valid-type]
+        """Repeats objects that occur twice instead of writing aliases."""
+
+        def ignore_aliases(self, _data: Any) -> bool:
+            return True
+
+    for document in documents:
+        click.echo("---")
+        click.echo(yaml.dump(document, Dumper=Plain, sort_keys=False, width=120, allow_unicode=True), nl=False)

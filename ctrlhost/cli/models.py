@@ -9,12 +9,12 @@ import click
 
 @click.command("models")
 @click.argument("crd", type=click.File("r", encoding="utf-8"))
-@click.option("--version", "version", help="Version of the CRD; without it the one that is stored.")
+@click.option("--version", "version", help="Version of the CRD (default: the stored one).")
 def command(crd: IO[str], version: str | None) -> None:
     """Print a Python module of typed models for a CustomResourceDefinition.
 
-    CRD is a YAML or JSON file with one CustomResourceDefinition, `-` for standard input. The structs take what
-    `Object.decode` gives: `obj.decode(Foo)`.
+    CRD is a YAML or JSON file with one CustomResourceDefinition, or `-` for standard input. Use the models with
+    `Object.decode`: `obj.decode(Foo)`.
     """
     import yaml
 
@@ -26,13 +26,13 @@ def command(crd: IO[str], version: str | None) -> None:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{crd.name} is neither YAML nor JSON: {' '.join(str(error).split())}") from None
     if len(documents) != 1 or not isinstance(documents[0], dict):
-        raise ConfigError(f"{crd.name} has to hold one CustomResourceDefinition, and holds {len(documents)} documents")
+        raise ConfigError(f"{crd.name} must contain one CustomResourceDefinition, got {len(documents)} documents")
     try:
         text = models_of(documents[0], version)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, KeyError) else "a field of it is not of its type"
+        why = f"missing field {error}" if isinstance(error, KeyError) else "a field has the wrong type"
         raise ConfigError(
-            f"{crd.name} is no complete CustomResourceDefinition: {why}",
-            hint="`kubectl apply --dry-run=server` says more",
+            f"{crd.name}: invalid CustomResourceDefinition: {why}",
+            hint="validate it with `kubectl apply --dry-run=server`",
         ) from None
     click.echo(text, nl=False)

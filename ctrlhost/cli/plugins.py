@@ -1,4 +1,4 @@
-"""`ctrlhost plugins`: what is installed, without importing it."""
+"""`ctrlhost plugins`: list the installed plugins without importing them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import click
 
 
 @click.command("plugins")
-@click.option("--check", is_flag=True, help="Import each plugin and say which fail; exit code 1 if any does.")
+@click.option("--check", is_flag=True, help="Import each plugin and report failures; exit code 1 if any fails.")
 def command(check: bool) -> int:
-    """List the plugins that are installed: name, version, distribution.
+    """List the installed plugins: name, version, distribution.
 
-    Nothing is imported unless --check asks for it.
+    Plugins are imported only with --check.
     """
     from ctrlhost.supervisor.loader import installed_plugins
 

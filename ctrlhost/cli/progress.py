@@ -1,4 +1,4 @@
-"""Bars on the terminal for first lists that take their time; elsewhere the log says how far they are."""
+"""Progress bars for first lists that take long, on a terminal; otherwise the log reports their progress."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ if TYPE_CHECKING:
 
     from ctrlhost.informers import InformerStatus
 
-#: A list that is quicker than this, in seconds, needs no bar.
+#: Seconds that the lists must take before bars are shown.
 _PATIENCE = 1.0
 _LOOK_EVERY = 0.2
 
 
 class CurrentStderr:
-    """Writes to whatever `sys.stderr` is at the moment, so that log lines stand above the bars and not in them."""
+    """Writes to the current `sys.stderr`, which the bars replace, so that log lines do not disturb them."""
 
     def write(self, text: str) -> int:
-        """Write a piece of a line."""
+        """Write to stderr."""
         return sys.stderr.write(text)
 
     def flush(self) -> None:
-        """Let it be seen."""
+        """Flush stderr."""
         sys.stderr.flush()
 
     def isatty(self) -> bool:
-        """Say whether somebody is looking."""
+        """Return whether stderr is a terminal."""
         return sys.stderr.isatty()
 
 
 def can_draw(stream: TextIO) -> bool:
-    """Say whether bars can be shown: on a terminal, where `rich` is installed (`pip install ctrlhost[progress]`)."""
+    """Return whether `stream` is a terminal and `rich` is installed (`pip install ctrlhost[progress]`)."""
     return stream.isatty() and importlib.util.find_spec("rich") is not None
 
 
 class ListBars:
-    """A bar for each list that is under way, kept by a thread of its own until every first list is there."""
+    """A bar for each first list in progress, updated by a thread of its own."""
 
     def __init__(self, statuses: Callable[[], Iterable[InformerStatus]], console: Any = None) -> None:
-        """Ask `statuses` how far the informers are; draw on `console`, a `rich` one of stderr by default."""
+        """Show the lists of `statuses` on `console`, by default a `rich` console of stderr."""
         self._statuses = statuses
         self._console = console
         self._stop = threading.Event()
         self._bars: Any = None
         self._tasks: dict[str, Any] = {}
-        #: When each was seen first, and how much of it was there.
+        #: When each list was first seen, and its length then.
         self._begun: dict[str, tuple[float, int]] = {}
         self._since: float | None = None
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the bars away, and look no more."""
+        """Stop the thread and remove the bars."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(1.0)
@@ -67,10 +67,10 @@ class ListBars:
 
     def _run(self) -> None:
         while not self._stop.wait(_LOOK_EVERY):
-            self.look()
+            self.update()
 
-    def look(self, now: float | None = None) -> None:
-        """Bring the bars up to date; those of lists that have ended go."""
+    def update(self, now: float | None = None) -> None:
+        """Update the bars, and remove those of finished lists."""
         now = time.monotonic() if now is None else now
         listing = {one.key: one for one in self._statuses() if one.listing and not one.has_synced}
         if not listing:
@@ -102,7 +102,7 @@ class ListBars:
 
 
 def _new_bars(console: Any) -> Any:
-    # 0.2 s to import, so only once there is something to draw.
+    # Importing takes 0.2 s, so only when there is something to show.
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

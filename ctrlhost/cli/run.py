@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 from click.core import ParameterSource
 
-from ctrlhost.cli.options import CONFIG, NAMESPACE, PLUGINS, SET, gather, names, sandbox_options
+from ctrlhost.cli.options import CONFIG, NAMESPACE, PLUGINS, SET, gather, make_sandbox, names, sandbox_options
 from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
 
 if TYPE_CHECKING:
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @PLUGINS
-@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig; else $KUBECONFIG, the pod's account, ~/.kube/config.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one.")
+@click.option(
+    "--kubeconfig", metavar="FILE", help="Kubeconfig (default: $KUBECONFIG, the pod's service account, ~/.kube/config)."
+)
+@click.option("--context", metavar="NAME", help="Kubeconfig context (default: current).")
 @NAMESPACE
-@click.option("--sandbox", is_flag=True, default=None, help="Run against an embedded API server of this process.")
+@click.option("--sandbox", is_flag=True, default=None, help="Run against an embedded API server in this process.")
 @click.option("--install-crds", is_flag=True, default=None, help="Install the plugins' CRDs first.")
-@click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease, else stand by.")
-@click.option("--listen", metavar="HOST:PORT", help="Where probes, metrics and plugins' pages are served.")
+@click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease.")
+@click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics and the pages of plugins.")
 @CONFIG
 @SET
 @sandbox_options
@@ -36,76 +38,45 @@ def command(
     namespaces: tuple[str, ...],
     config: Path | None,
     assignments: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    sandbox: bool | None,
-    install_crds: bool | None,
-    leader_elect: bool | None,
-    listen: str | None,
-    **sandbox_chosen: Any,
+    **chosen: Any,
 ) -> int:
-    """Run plugins until asked to stop.
+    """Run plugins until a signal arrives.
 
     SIGTERM and SIGINT let running reconciles finish within the setting `drain_timeout` and exit with code 0; a second
-    signal ends the process at once, with code 1. Exit code 2 is a mistake in the command line or in the settings.
+    signal ends the process at once, with code 1. Exit code 2 means an invalid command line or invalid settings.
     """
-    configuration = gather(
-        config,
-        assignments,
-        plugins=names(plugins),
-        namespaces=names(namespaces),
-        kubeconfig=kubeconfig,
-        context=context,
-        sandbox=sandbox,
-        install_crds=install_crds,
-        leader_elect=leader_elect,
-        listen=listen,
-    )
-    settings = configuration.host()
-    _check_sandbox(settings.sandbox, kubeconfig, context)
-    if not settings.plugins:
-        from ctrlhost.supervisor.loader import installed_plugins
+    from ctrlhost.supervisor.loader import check_installed, installed_plugins
 
+    flags = {name: value for name, value in chosen.items() if not name.startswith("sandbox_")}
+    configuration = gather(config, assignments, plugins=names(plugins), namespaces=names(namespaces), **flags)
+    settings = configuration.host()
+    _check_sandbox(settings.sandbox, flags)
+    if not settings.plugins:
         known = ", ".join(installed_plugins()) or "none"
-        raise click.UsageError(f"no plugin is named; say which with `--plugins NAME,NAME` (installed: {known})")
-    _check_installed(settings.plugins)
+        raise click.UsageError(f"no plugins selected; select some with `--plugins NAME,NAME` (installed: {known})")
+    for name in settings.plugins:
+        check_installed(name)
 
     from ctrlhost.host import logs
 
-    if can_draw(sys.stderr) and settings.log_format != "json":
-        logs.configure(settings.log_level, settings.log_format, cast("TextIO", CurrentStderr()))
-    else:
-        logs.configure(settings.log_level, settings.log_format)
-    if not settings.sandbox:
-        return _run(configuration, None)
-
-    from ctrlhost.cli.options import make_sandbox
-
-    return _run(configuration, make_sandbox(sandbox_chosen))
+    bars = can_draw(sys.stderr) and settings.log_format != "json"
+    stream = cast("TextIO", CurrentStderr()) if bars else None
+    logs.configure(settings.log_level, settings.log_format, stream)
+    return _run(configuration, make_sandbox(chosen) if settings.sandbox else None)
 
 
-def _check_sandbox(wanted: bool, kubeconfig: str | None, context: str | None) -> None:
-    """Refuse options that would be without effect, since whoever gives them expects one."""
+def _check_sandbox(wanted: bool, flags: dict[str, Any]) -> None:
+    """Reject options that would have no effect."""
     if wanted:
-        for flag, value in (("--kubeconfig", kubeconfig), ("--context", context)):
-            if value is not None:
-                raise click.UsageError(
-                    f"{flag} and --sandbox exclude each other: the sandbox writes a kubeconfig of its own, to the file "
-                    "that --sandbox-kubeconfig names"
-                )
+        for flag in ("kubeconfig", "context"):
+            if flags[flag] is not None:
+                reason = "the sandbox writes its own kubeconfig, to the file of --sandbox-kubeconfig"
+                raise click.UsageError(f"--{flag} and --sandbox are mutually exclusive: {reason}")
         return
-    asking = click.get_current_context()
-    for name in asking.params:
-        if name.startswith("sandbox_") and asking.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+    current = click.get_current_context()
+    for name in current.params:
+        if name.startswith("sandbox_") and current.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name.replace('_', '-')} has no effect without --sandbox")
-
-
-def _check_installed(names: tuple[str, ...]) -> None:
-    """Refuse a plugin that is not installed before anything is imported or started."""
-    from ctrlhost.supervisor.loader import check_installed
-
-    for name in names:
-        check_installed(name)
 
 
 def _run(configuration: Configuration, sandbox: Sandbox | None) -> int:
@@ -116,7 +87,7 @@ def _run(configuration: Configuration, sandbox: Sandbox | None) -> int:
         if sandbox is not None:
             from ctrlhost.cli.sandbox import announced
 
-            # Only what can be run is announced: who reads the kubeconfig's path may use it at once.
+            # Announced only after all checks: the reader of the kubeconfig's path may use it at once.
             try:
                 host.prepare()
                 stack.enter_context(announced(sandbox))

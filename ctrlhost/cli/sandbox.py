@@ -1,4 +1,4 @@
-"""`ctrlhost sandbox`: the embedded API server alone."""
+"""`ctrlhost sandbox`: run only the embedded API server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
     from ctrlhost.sandbox import Sandbox
 
@@ -23,23 +22,20 @@ if TYPE_CHECKING:
 @click.command("sandbox")
 @sandbox_options
 def command(**chosen: Any) -> int:
-    """Run the embedded API server until asked to stop.
+    """Run the embedded API server until a signal arrives.
 
-    It is for trying, developing and testing, not for production. One line `kubeconfig: PATH` on stdout says that it
-    can be used, and how.
+    It is for experiments, development and tests, not for production. When it is ready it prints the line
+    `kubeconfig: PATH` on stdout.
     """
     from ctrlhost.host import logs
 
     logs.configure()
     stop = threading.Event()
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
+        signal.signal(number, lambda *_: stop.set())
     with announced(make_sandbox(chosen)):
-        # A signal that comes just before a wait is seen only after it.
+        # A signal just before a wait is noticed only after it.
         while not stop.wait(0.5):
             pass
     return 0
@@ -47,18 +43,18 @@ def command(**chosen: Any) -> int:
 
 @contextmanager
 def announced(sandbox: Sandbox) -> Iterator[Sandbox]:
-    """Run a sandbox, and say on stdout where its kubeconfig is and on stderr what to do with it."""
+    """Run a sandbox; print the path of its kubeconfig on stdout, and how to use it on stderr."""
     try:
         sandbox.start()
     except OSError as error:
-        # A file that takes another one's place is named after it.
+        # Replacing a file reports the replaced file second.
         if (name := error.filename2 or error.filename) is not None:
             raise ConfigError(f"{name}: {error.strerror}") from None
-        raise ConfigError(f"--sandbox-addr: can not listen there: {error.strerror or error}") from None
+        raise ConfigError(f"--sandbox-addr: cannot listen: {error.strerror or error}") from None
     try:
         print(f"kubeconfig: {sandbox.kubeconfig}", flush=True)
         print(
-            f"the sandbox at {sandbox.url} is for trying, developing and testing; in another terminal:\n"
+            f"the sandbox at {sandbox.url} is for experiments, development and tests; in another terminal:\n"
             f"  export KUBECONFIG={sandbox.kubeconfig}\n  kubectl get namespaces",
             file=sys.stderr,
             flush=True,

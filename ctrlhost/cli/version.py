@@ -7,7 +7,7 @@ import click
 
 @click.command("version")
 def command() -> None:
-    """Print the version of ctrlhost and of the Python that runs it."""
+    """Print the versions of ctrlhost and Python."""
     import platform
 
     from ctrlhost import __version__

@@ -1,4 +1,7 @@
-"""Talk to an API server: configuration, transport, single objects."""
+"""Reads and writes of single objects and lists on the API server.
+
+Imports `transport`, `kubeconfig` and below. Public: `Client` and `AsyncClient`; the other names are for rooms above.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's verbs as coroutines: each runs the synchronous one in a thread, so there is one implementation."""
+"""The client's verbs as coroutines. Each runs the synchronous verb in a thread, so there is one implementation."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def _async_pages(
 class AsyncClient:
     """The verbs of a `Client` for `async def` reconcilers; safe to use from several event loops.
 
-    Cancelling a call stops the waiting, not the request: a write that was sent may still be carried out.
+    Cancelling a call stops the waiting, not the request: the server may still execute a write.
     """
 
     def __init__(self, client: Client, *, max_workers: int = 32) -> None:
-        """Run the client's calls in up to `max_workers` threads, which start when they are needed."""
+        """Run the client's calls in up to `max_workers` threads, which start on demand."""
         self.client = client
         self._executor = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="ctrlhost-client")
 
@@ -56,7 +56,7 @@ class AsyncClient:
         return await asyncio.get_running_loop().run_in_executor(self._executor, functools.partial(context.run, call))
 
     def close(self) -> None:
-        """Let the threads end; calls under way are finished."""
+        """End the threads after their running calls; does not wait for them."""
         self._executor.shutdown(wait=False)
 
     resource = _coroutine(Client.resource)

@@ -1,7 +1,7 @@
-"""Plural and scope of the kinds that every API server has, so that the usual case costs no discovery.
+"""Plural and scope of the kinds that every API server has, so that the usual case needs no discovery.
 
-A kind stands as `Kind` where its plural is the lower-case name with an `s`, else as `Kind=plural`; a `/` before it
-means that it is cluster-scoped.
+A kind is written as `Kind` if its plural is the lower-case name with an `s`, else as `Kind=plural`; a leading `/`
+means cluster-scoped.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ BUILTIN_KINDS: dict[str, str] = {
 
 
 def builtin_plural(api_version: str, kind: str) -> tuple[str, bool] | None:
-    """Give the plural of a built-in kind and whether it is namespaced; None for any other kind."""
+    """Return the plural of a built-in kind and whether it is namespaced; None for any other kind."""
     for word in BUILTIN_KINDS.get(api_version, "").split():
         name, _, plural = word.lstrip("/").partition("=")
         if name == kind:

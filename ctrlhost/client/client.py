@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from ctrlhost.client.requests import Calls, OnWrite
-from ctrlhost.client.retry import Caller
+from ctrlhost.client.requests import OnWrite, Requests
+from ctrlhost.client.retry import Retry
 from ctrlhost.client.target import content_of, delete_options
 from ctrlhost.errors import NotFound
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
@@ -32,16 +32,16 @@ _PATCH_TYPES = {
 _APPLY_TYPE = "application/apply-patch+yaml"
 
 
-class Client(Calls):
+class Client(Requests):
     """Reads and writes objects of one API server. Safe to use from any thread.
 
-    Every call takes `timeout` in seconds (30 where none is given) and raises ApiError for what the server refuses,
-    TransportError where it gives no usable answer. Every write returns the object as the server now has it.
-    A namespaced kind without a namespace means the namespace of the kubeconfig's context, in lists all namespaces.
+    Every call takes `timeout` in seconds (default: 30) and raises ApiError if the server rejects it, TransportError if
+    there is no usable response. Every write returns the object as the server now has it. For a namespaced kind without
+    a namespace, the namespace of the kubeconfig's context is used; lists read all namespaces.
     """
 
     def __init__(self, url: str, token: str | None = None, ca: str | None = None, verify: bool = True) -> None:
-        """Talk to the server at `url`; `ca` is a PEM text or the path of one."""
+        """Connect to the server at `url`; `ca` is a PEM text or the path of one. ConfigError if one is unusable."""
         connection = from_url(url, token, ca, verify)
         connection.check()
         self._set_up(Urllib3Transport(connection), connection.namespace)
@@ -50,20 +50,20 @@ class Client(Calls):
     def load(cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> Client:
         """Find the cluster: `kubeconfig`, else $KUBECONFIG, else the pod's service account, else ~/.kube/config.
 
-        Says in the log which it was; ConfigError names the file and what is wrong with it.
+        Logs the source; ConfigError names the file and the problem.
         """
         return cls._connected(load_connection(kubeconfig, context))
 
     @classmethod
     def from_configuration(cls, configuration: Any) -> Client:
-        """Use a `kubernetes.client.Configuration` that was loaded by other means, with its hook for fresh tokens."""
+        """Use a loaded `kubernetes.client.Configuration`, with its hook that refreshes tokens."""
         connection = from_configuration(configuration)
         connection.check()
         return cls._connected(connection)
 
     @classmethod
     def over(cls, transport: Transport, *, namespace: str = "default") -> Client:
-        """Use any transport: one that injects faults, or one of another library."""
+        """Use another transport, such as one that injects faults."""
         client = cls.__new__(cls)
         client._set_up(transport, namespace)  # noqa: SLF001 - the same class
         return client
@@ -75,36 +75,36 @@ class Client(Calls):
     def derive(
         self, *, field_manager: str | None = None, on_write: OnWrite | None = None, transport: Transport | None = None
     ) -> Client:
-        """Give a client that shares this one's connections and known kinds but writes under another name.
+        """Return a client that shares this one's connections and known kinds but writes under another name.
 
-        `on_write` is called in the writing thread after each successful write, before the write returns; not for
-        `delete_collection`, whose answer names no object.
+        `on_write` is called on the writing thread after each successful write, before the write returns; not for
+        `delete_collection`, whose response names no object.
         """
         client = copy.copy(self)
         client.field_manager = field_manager or self.field_manager
         client._on_write = on_write or self._on_write  # noqa: SLF001 - the same class
         if transport is not None:
             client.transport = transport
-            client._caller = Caller(transport)  # noqa: SLF001 - the same class
+            client._retry = Retry(transport)  # noqa: SLF001 - the same class
         return client
 
     @property
     def metrics(self) -> ClientMetrics | None:
-        """Requests and durations so far, a collector for prometheus-client; None for a transport that counts none."""
+        """Requests and durations so far, a collector for prometheus-client; None for a transport without metrics."""
         found = getattr(self.transport, "metrics", None)
         return found if isinstance(found, ClientMetrics) else None
 
     def get(
         self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
     ) -> dict[str, Any]:
-        """Give one object; NotFound if there is none."""
+        """Return one object; NotFound if it does not exist."""
         target = self._target(api_version, kind, namespace, name, timeout=timeout)
         return self._call("GET", target.path(), timeout=timeout)
 
     def find(
         self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
     ) -> dict[str, Any] | None:
-        """Give one object, None if there is none or its kind is not served, which `resource` tells apart."""
+        """Return one object, None if it does not exist or its kind is not served, which `resource` distinguishes."""
         try:
             return self.get(api_version, kind, name, namespace, timeout=timeout)
         except NotFound:
@@ -121,9 +121,9 @@ class Client(Calls):
         page_size: int = _PAGE,
         timeout: float | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Give the objects one by one, fetched in pages; `timeout` is for each page.
+        """Return the objects one by one, requested in pages; `timeout` applies to each page.
 
-        Expired if the server dropped the snapshot between two pages, which takes minutes.
+        Raises Expired if the server drops the snapshot between two pages, which takes minutes.
         """
         pages = self.list_pages(
             api_version,
@@ -148,7 +148,7 @@ class Client(Calls):
         page_size: int = _PAGE,
         timeout: float | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Give the list's pages as the server sent them, each item with its apiVersion and kind."""
+        """Return the pages of the list as the server sends them, each item with its apiVersion and kind."""
         resource = self.resource(api_version, kind, timeout=timeout)
         query: dict[str, str | int | bool | None] = {
             "labelSelector": label_selector,
@@ -171,9 +171,9 @@ class Client(Calls):
         subresource: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Create an object, controlled by `owner` where one is given; AlreadyExists if there is one of that name.
+        """Create an object, with `owner` as its controller if given; AlreadyExists if the name is taken.
 
-        With `subresource`, post to that of the object named in it: an Eviction to a pod's `eviction`, for one.
+        With `subresource`, post to that of the object named in it, such as an Eviction to a pod's `eviction`.
         """
         content = content_of(obj, owner)
         target = self._target_of(content, subresource, timeout, generated=subresource is None)
@@ -182,7 +182,7 @@ class Client(Calls):
     def replace(
         self, obj: Mapping[str, Any], subresource: str | None = None, *, timeout: float | None = None
     ) -> dict[str, Any]:
-        """Replace an object; Conflict if it carries a resourceVersion that is not the server's."""
+        """Replace an object; Conflict if its resourceVersion is set and not the server's."""
         content = content_of(obj)
         target = self._target_of(content, subresource, timeout)
         return self._write("replace", target, {"fieldManager": self.field_manager}, content, timeout=timeout)
@@ -197,7 +197,7 @@ class Client(Calls):
         subresource: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Server-side apply: make the fields in `obj` so, drop those applied before and named no more."""
+        """Server-side apply: set the fields in `obj`, remove those that were applied before and are missing now."""
         content = content_of(obj, owner)
         target = self._target_of(content, subresource, timeout)
         query: Query = {"fieldManager": field_manager or self.field_manager, "force": force}
@@ -217,7 +217,7 @@ class Client(Calls):
     ) -> dict[str, Any]:
         """Patch an object: RFC 7386, RFC 6902, or the strategic merge of built-in kinds."""
         if type not in _PATCH_TYPES:
-            raise ValueError(f"patch type {type!r} is none of {', '.join(_PATCH_TYPES)}")
+            raise ValueError(f"invalid patch type {type!r}: must be one of {', '.join(_PATCH_TYPES)}")
         target = self._target(api_version, kind, namespace, name, subresource, timeout=timeout)
         query = {"fieldManager": self.field_manager}
         return self._write("patch", target, query, patch, content_type=_PATCH_TYPES[type], timeout=timeout)
@@ -234,9 +234,9 @@ class Client(Calls):
         grace_period_seconds: int | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Delete an object; `preconditions` may name the `uid` and `resourceVersion` it must have, else Conflict.
+        """Delete an object; Conflict unless it has the `uid` and `resourceVersion` in `preconditions`, if given.
 
-        Returns the object if finalizers or a grace period keep it for now, else the server's `Status`.
+        Returns the object if finalizers or a grace period delay the deletion, else the server's `Status`.
         """
         target = self._target(api_version, kind, namespace, name, timeout=timeout)
         options = delete_options(propagation, preconditions, grace_period_seconds)
@@ -253,16 +253,16 @@ class Client(Calls):
         propagation: Propagation | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Delete all objects that the selectors choose, in one namespace (the context's where none is given)."""
+        """Delete all objects that the selectors choose, in one namespace (default: the context's)."""
         target = self._collection(api_version, kind, namespace, timeout)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        # Not reported to `on_write`: the answer is a list, or a Status that names no object.
+        # Not reported to `on_write`: the response is a list, or a Status that names no object.
         return self._call("DELETE", target.path(), query, delete_options(propagation, None, None), timeout=timeout)
 
     def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:
-        """Learn the kinds of CustomResourceDefinitions, so that using them needs no discovery."""
+        """Add the kinds of CustomResourceDefinitions, so that they need no discovery."""
         self.resources.add_crds(crds)
 
     def close(self) -> None:
-        """Drop idle connections; a later call opens new ones."""
+        """Drop the idle connections; a later call opens new ones."""
         self.transport.close()

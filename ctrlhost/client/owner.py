@@ -1,4 +1,4 @@
-"""The owner reference that makes one object the controller of another, so that the garbage collector follows."""
+"""Owner references that make one object the controller of another, for the garbage collector."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 
 
 def with_owner(obj: dict[str, Any], owner: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a copy of `obj` that `owner` controls; ValueError if another one does or the owner can not own it.
+    """Return a copy of `obj` that `owner` controls; ValueError if another one does or the owner cannot own it.
 
-    The namespace of a namespaced owner is taken over where the object names none.
+    An object without a namespace gets that of a namespaced owner.
     """
     reference = owner_reference(owner)
     metadata = dict(obj.get("metadata") or {})
     namespace = _metadata(owner).get("namespace")
     what = f"{obj.get('kind')} {metadata.get('name') or metadata.get('generateName')}"
     if namespace and metadata.setdefault("namespace", namespace) != namespace:
-        raise ValueError(f"{what} in namespace {metadata['namespace']} can not be owned from namespace {namespace}")
+        raise ValueError(f"{what} in namespace {metadata['namespace']} cannot be owned from namespace {namespace}")
     references = []
     for present in metadata.get("ownerReferences") or ():
         if present.get("uid") == reference["uid"]:
             continue
         if present.get("controller"):
-            raise ValueError(f"{what} is controlled by {present.get('kind')} {present.get('name')} already")
+            raise ValueError(f"{what} already has the controller {present.get('kind')} {present.get('name')}")
         references.append(present)
     metadata["ownerReferences"] = [*references, reference]
     return {**obj, "metadata": metadata}
 
 
 def owner_reference(owner: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the controller reference to `owner`, a dict or a cached object that has a uid."""
+    """Return the controller reference to `owner`, a dict or a cached object with a uid."""
     metadata = _metadata(owner)
     reference = {
         "apiVersion": owner.get("apiVersion") or getattr(owner, "api_version", None),
@@ -39,7 +39,7 @@ def owner_reference(owner: Mapping[str, Any]) -> dict[str, Any]:
     }
     missing = [name for name, value in reference.items() if not value]
     if missing:
-        raise ValueError(f"an owner needs {', '.join(missing)}; give the object as the server sent it")
+        raise ValueError(f"an owner needs {', '.join(missing)}; pass the object as the server sent it")
     return {**reference, "controller": True, "blockOwnerDeletion": True}
 
 

@@ -1,4 +1,4 @@
-"""What every verb of the client goes through: from a target to a request, from the answer to an object."""
+"""From a target to a request, and from its response to an object: the path of every verb of the client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.client.resources import Resource, Resources
-from ctrlhost.client.retry import Caller
+from ctrlhost.client.retry import Retry
 from ctrlhost.client.target import Target, Write, WriteVerb, parent_of, target_of
 from ctrlhost.transport.responses import decode_object
 from ctrlhost.transport.urllib3_transport import DEFAULT_TIMEOUT
@@ -22,19 +22,19 @@ OnWrite = Callable[[Write], None]
 _METHODS = {"create": "POST", "replace": "PUT", "apply": "PATCH", "patch": "PATCH", "delete": "DELETE"}
 
 
-class Calls:
-    """The client without its verbs: one server, a namespace, a name to write under."""
+class Requests:
+    """The requests to one server, with the default namespace and the field manager of writes."""
 
     def _set_up(self, transport: Transport, namespace: str) -> None:
         self.transport = transport
         self.namespace = namespace
         self.field_manager = "ctrlhost"
         self.resources = Resources(transport)
-        self._caller = Caller(transport)
+        self._retry = Retry(transport)
         self._on_write: OnWrite | None = None
 
     def resource(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
-        """Give plural, scope and verbs of a kind; NotFound if the server does not serve it."""
+        """Return plural, scope and verbs of a kind; NotFound if the server does not serve it."""
         return self.resources.get(api_version, kind, timeout=timeout)
 
     def _target(
@@ -48,8 +48,8 @@ class Calls:
         timeout: float | None,
     ) -> Target:
         if not isinstance(name, str):
-            # None would be the collection: a get would be a list, and a delete that of all there is.
-            raise TypeError(f"the name of a {kind} is a text, not {name!r}")
+            # None would be the collection: a get would list, and a delete would delete all objects.
+            raise TypeError(f"the name of a {kind} must be a text, not {name!r}")
         return replace(self._collection(api_version, kind, namespace, timeout), name=name, subresource=subresource)
 
     def _collection(self, api_version: str, kind: str, namespace: str | None, timeout: float | None) -> Target:
@@ -84,7 +84,7 @@ class Calls:
         content_type: str,
         timeout: float | None,
     ) -> tuple[dict[str, Any], bytes]:
-        """Write, and give the answer as a dict and as the server sent it."""
+        """Write, and return the response as a dict and as the server sent it."""
         method, path = _METHODS[verb], target.path(collection=verb == "create" and target.subresource is None)
         response = self._ask(method, path, query, content, content_type=content_type, timeout=timeout)
         written = decode_object(response, f"{method} {path}")
@@ -110,4 +110,4 @@ class Calls:
         body = None if content is None else msgspec.json.encode(content)
         headers = {} if body is None else {"Content-Type": content_type}
         limit = DEFAULT_TIMEOUT if timeout is None else timeout
-        return self._caller.call(method, path, query, body, headers, limit)
+        return self._retry.call(method, path, query, body, headers, limit)

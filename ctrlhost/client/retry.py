@@ -1,13 +1,12 @@
-"""Send a request again where that is safe and short; everything else is the work queue's business."""
+"""Repeat a request if that is safe and short; longer retries are for the work queue."""
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING
 
 from ctrlhost.errors import TransportError
-from ctrlhost.transport.responses import error_from_answer
+from ctrlhost.transport.responses import error_from_response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,13 +15,13 @@ if TYPE_CHECKING:
 
 _TRIES = 4
 _LONGEST_WAIT = 1.0
-"""Seconds that a call waits in line: rather than sleep longer a worker should do another key, so the error goes up."""
+"""Seconds that a call may sleep before a retry; for a longer delay it raises, so that the worker takes another key."""
 
 _BUSY_FOR_READS = frozenset({429, 500, 502, 503, 504})
 
 
-class Caller:
-    """Repeats requests of one transport."""
+class Retry:
+    """Repeats the requests of one transport."""
 
     def __init__(self, transport: Transport) -> None:
         """Send through `transport`."""
@@ -37,14 +36,14 @@ class Caller:
         headers: Mapping[str, str],
         timeout: float,
     ) -> Response:
-        """Give the answer within `timeout` seconds, all tries together.
+        """Return the response within `timeout` seconds, all tries together.
 
-        A server that asks to come back in a second or less is asked again: for 429, which it says before it did
-        anything, with every verb, for 5xx with reads only. A read whose connection broke is sent once more; a write
-        never, since it may have been carried out.
+        If the server asks for a retry within a second, the request is repeated: for 429, which it answers before any
+        effect, with every verb, for 5xx with reads only. A read whose connection broke is repeated once; a write never,
+        since the server may have executed it.
         """
         if not timeout >= 0:
-            raise ValueError(f"timeout is a number of seconds from 0 on, not {timeout!r}")
+            raise ValueError(f"timeout must be a number of seconds, not negative, got {timeout!r}")
         deadline = time.monotonic() + timeout
         broken = False
         for left in range(_TRIES - 1, -1, -1):
@@ -59,13 +58,13 @@ class Caller:
             wait = _wait(method, response, f"{method} {path}")
             if wait is None or not left or time.monotonic() + wait >= deadline:
                 return response
-            threading.Event().wait(wait)
-        raise AssertionError("the last try returns or raises")
+            time.sleep(wait)
+        raise AssertionError("unreachable: the last try returns or raises")
 
 
 def _wait(method: str, response: Response, what: str) -> float | None:
-    """Give the seconds after which to ask again, None for never."""
+    """Return the seconds before the next try, None for none."""
     if response.status != 429 and not (method == "GET" and response.status in _BUSY_FOR_READS):
         return None
-    asked = error_from_answer(response, what).retry_after
+    asked = error_from_response(response, what).retry_after
     return asked if asked is not None and asked <= _LONGEST_WAIT else None

@@ -1,4 +1,4 @@
-"""What a call is about: which object or collection of which resource."""
+"""The target of a call: an object or a collection of a resource."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WriteVerb = Literal["create", "replace", "apply", "patch", "delete"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An object, or the collection where `name` is None. A namespaced kind has a namespace here, others have none."""
+    """An object, or the collection if `name` is None. `namespace` is empty for cluster-scoped kinds only."""
 
     resource: Resource
     namespace: str
@@ -24,7 +24,7 @@ class Target:
     subresource: str | None = None
 
     def path(self, *, collection: bool = False) -> str:
-        """Give the URL's path; of the collection that the object stands in, where asked for."""
+        """Return the path of the URL, or with `collection` the path of the object's collection."""
         if collection:
             return self.resource.path(self.namespace)
         return self.resource.path(self.namespace, self.name, self.subresource)
@@ -32,14 +32,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One successful write; `object` is the server's answer, for a deletion carried out at once its `Status`."""
+    """One successful write; `object` is the server's response, the `Status` for an immediate deletion."""
 
     verb: WriteVerb
     target: Target
     object: dict[str, Any]
 
 
-#: What is written to a subresource of another kind than its own, and that kind: the body alone does not say where to.
+#: Kinds that are written to a subresource of another kind, and that kind: the body does not contain it.
 _WRITTEN_TO = {
     ("policy/v1", "Eviction", "eviction"): ("v1", "Pod"),
     ("v1", "Binding", "binding"): ("v1", "Pod"),
@@ -48,30 +48,24 @@ _WRITTEN_TO = {
 
 
 def parent_of(content: Mapping[str, Any], subresource: str | None) -> tuple[str, str]:
-    """Give apiVersion and kind of the object that is written to, or to whose subresource; ValueError if missing."""
-    api_version, kind = kind_of(content)
+    """Return apiVersion and kind of the object, or of the owner of the subresource; ValueError if one is missing."""
+    api_version, kind = content.get("apiVersion"), content.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        raise ValueError("an object needs apiVersion and kind")
     return _WRITTEN_TO.get((api_version, kind, subresource or ""), (api_version, kind))
 
 
 def content_of(obj: Mapping[str, Any], owner: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Give an object's content as a dict that can be sent; PartialObject for one of which only a part is cached."""
+    """Return an object's content as a dict to send; PartialObject if only a part of it is cached."""
     to_dict = getattr(obj, "to_dict", None)
     content: dict[str, Any] = to_dict() if callable(to_dict) else dict(obj)
     return content if owner is None else with_owner(content, owner)
 
 
-def kind_of(content: Mapping[str, Any]) -> tuple[str, str]:
-    """Give apiVersion and kind; ValueError if one is missing."""
-    api_version, kind = content.get("apiVersion"), content.get("kind")
-    if not isinstance(api_version, str) or not isinstance(kind, str):
-        raise ValueError("an object needs apiVersion and kind")
-    return api_version, kind
-
-
 def target_of(
     content: Mapping[str, Any], resource: Resource, namespace: str, subresource: str | None, *, generated: bool = False
 ) -> Target:
-    """Find the target in the object's metadata; `generated` allows `generateName` in place of the name."""
+    """Return the target that the metadata names; `generated` allows `generateName` in place of the name."""
     metadata = content.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     name = metadata.get("name")
@@ -84,12 +78,8 @@ def target_of(
 def delete_options(
     propagation: str | None, preconditions: Mapping[str, str] | None, grace: int | None
 ) -> dict[str, Any] | None:
-    """Give what a deletion carries: a `DeleteOptions`, None where nothing was asked for."""
-    options: dict[str, Any] = {}
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    if preconditions:
-        options["preconditions"] = dict(preconditions)
-    if grace is not None:
-        options["gracePeriodSeconds"] = grace
-    return {"apiVersion": "v1", "kind": "DeleteOptions", **options} if options else None
+    """Return the `DeleteOptions` of a deletion, None without options."""
+    conditions = dict(preconditions) if preconditions else None
+    options = {"propagationPolicy": propagation, "preconditions": conditions, "gracePeriodSeconds": grace}
+    given = {name: value for name, value in options.items() if value is not None}
+    return {"apiVersion": "v1", "kind": "DeleteOptions", **given} if given else None

@@ -1,9 +1,9 @@
-"""Settings from the TOML file, the environment and flags, in this order of increasing force.
+"""Settings from the TOML file, the environment and flags, in order of increasing precedence.
 
 A setting has one path wherever it comes from: `host.listen`, `plugins.naming.mode`,
 `controllers.naming/names.workers`. The environment writes it `CTRLHOST_PLUGINS__NAMING__MODE`, the command line
-`--set naming.mode=enforce` (`plugins.` may be left out). `-` and `_` are the same in the name of a setting. Whatever
-does not fit is a ConfigError that names the path and where the value came from.
+`--set naming.mode=enforce` (`plugins.` may be omitted). `-` and `_` are the same in the name of a setting. An invalid
+value is a ConfigError with the path and the origin of the value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from ctrlhost.config.settings import ControllerOverrides, HostSettings
-from ctrlhost.config.types import Text, canonical, fit, suggest
+from ctrlhost.config.types import RawValue, canonical, fit, suggest
 from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SECTIONS = ("host", "plugins", "controllers")
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """All settings as given, not yet held against their types; `source` names the file, if there is one."""
+    """All settings as given, not yet checked against their types; `source` names the file, if any."""
 
     tree: dict[str, dict[str, Any]]
     source: str
@@ -43,7 +43,7 @@ class Configuration:
         assignments: Sequence[str] = (),
         flags: Mapping[str, Any] | None = None,
     ) -> Configuration:
-        """Read the file, then lay the environment, the `--set` assignments and the host's flags over it."""
+        """Read the file, then apply the environment, the `--set` assignments and the host's flags."""
         tree = _read(file) if file else {}
         for section in tree:
             if section not in _SECTIONS:
@@ -54,7 +54,7 @@ class Configuration:
         for name, value in sorted((environ or {}).items()):
             path = _environment_path(name)
             if path:
-                configuration._put(path, Text(value, name))
+                configuration._put(path, RawValue(value, name))
         for assignment in assignments:
             configuration._put(*_assignment(assignment))
         for name, value in (flags or {}).items():
@@ -63,28 +63,28 @@ class Configuration:
         return configuration
 
     def host(self) -> HostSettings:
-        """Give the host's own settings."""
-        return self._fit(self.tree["host"], HostSettings, "host")
+        """Return the host's own settings."""
+        return fit(self.tree["host"], HostSettings, "host", self.source)
 
     def plugin(self, name: str, kind: type[T] | None) -> T | None:
-        """Give the settings of the plugin `name`, whose struct is `kind`; None for a plugin that has none."""
+        """Return the settings of the plugin `name`, whose struct is `kind`; None for a plugin without settings."""
         given = self._section("plugins", name)
         if kind is None:
             if given:
                 origin = self._origin(given)
                 raise ConfigError(f"plugins.{name}.{next(iter(given))}: the plugin `{name}` has no settings{origin}")
             return None
-        return self._fit(given, kind, f"plugins.{name}")
+        return fit(given, kind, f"plugins.{name}", self.source)
 
     def controllers(self) -> dict[str, ControllerOverrides]:
-        """Give what the operator overrides, by `plugin/controller`."""
+        """Return the operator's overrides by `plugin/controller`."""
         return {
-            name: self._fit(self._section("controllers", name), ControllerOverrides, f"controllers.{name}")
+            name: fit(self._section("controllers", name), ControllerOverrides, f"controllers.{name}", self.source)
             for name in self.tree["controllers"]
         }
 
     def check_names(self, plugins: Iterable[str]) -> None:
-        """Refuse settings for plugins that do not exist; `plugins` are those that are installed or loaded."""
+        """Reject settings for plugins that do not exist; `plugins` are those installed or loaded."""
         known = {canonical(name): name for name in plugins}
         for section in ("plugins", "controllers"):
             for name in self.tree[section]:
@@ -104,23 +104,20 @@ class Configuration:
             raise ConfigError(f"{section}.{name}: expected a table{self._origin(given)}")
         return given
 
-    def _fit(self, given: dict[str, Any], kind: type[T], path: str) -> T:
-        return fit(given, kind, path, self.source)
-
     def _origin(self, value: Any) -> str:
-        text = _first_text(value)
-        origin = text.origin if text else self.source
+        raw = _first_raw(value)
+        origin = raw.origin if raw else self.source
         return f" (in {origin})" if origin else ""
 
-    def _put(self, path: tuple[str, ...], text: Text) -> None:
+    def _put(self, path: tuple[str, ...], raw: RawValue) -> None:
         table: dict[str, Any] = self.tree[path[0]]
         for step in path[1:-1]:
             key = _existing(table, step)
             below = table.get(key)
-            # A copy, since the file's tables must stay as they were read.
+            # A copy: the tables of the file must not change.
             table[key] = dict(below) if isinstance(below, dict) else {}
             table = table[key]
-        table[_existing(table, path[-1])] = text
+        table[_existing(table, path[-1])] = raw
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -129,26 +126,26 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}", hint="--config takes a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not TOML: {error}") from None
+        raise ConfigError(f"{file}: invalid TOML: {error}") from None
 
 
 def _environment_path(name: str) -> tuple[str, ...] | None:
-    # Kubernetes sets CTRLHOST_SERVICE_HOST and the like in pods beside a Service called ctrlhost, so only names
-    # with a section of ours and a double underline are taken.
+    # Kubernetes sets CTRLHOST_SERVICE_HOST and the like in pods next to a Service called ctrlhost, so only names
+    # with one of the sections and a double underscore are read.
     section, *rest = name.removeprefix(_PREFIX).lower().split("__")
     if not name.startswith(_PREFIX) or section not in _SECTIONS or not rest:
         return None
     return _path(section, rest, name)
 
 
-def _assignment(assignment: str) -> tuple[tuple[str, ...], Text]:
+def _assignment(assignment: str) -> tuple[tuple[str, ...], RawValue]:
     name, equals, value = assignment.partition("=")
     origin = f"--set {name.strip()}"
     steps = [step.strip().strip('"') for step in name.split(".")]
     if not equals or len(steps) < 2 or not all(steps):
         raise ConfigError(f"--set {assignment}: expected NAME.key=value", hint="as in `--set naming.mode=enforce`")
     section, rest = (steps[0], steps[1:]) if steps[0] in _SECTIONS else ("plugins", steps)
-    return _path(section, rest, origin), Text(value, origin)
+    return _path(section, rest, origin), RawValue(value, origin)
 
 
 def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
@@ -161,13 +158,13 @@ def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
 
 
 def _existing(table: Mapping[str, Any], name: str) -> str:
-    """Give the key of `table` that means `name`, which may be spelt with `-` where the other has `_`."""
+    """Return the key of `table` that equals `name`, where `-` and `_` are the same."""
     return next((key for key in table if canonical(key) == canonical(name)), name)
 
 
-def _first_text(value: Any) -> Text | None:
-    if isinstance(value, Text):
+def _first_raw(value: Any) -> RawValue | None:
+    if isinstance(value, RawValue):
         return value
     if isinstance(value, dict):
-        return next((text for text in map(_first_text, value.values()) if text), None)
+        return next(filter(None, map(_first_raw, value.values())), None)
     return None

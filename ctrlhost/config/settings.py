@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
-from ctrlhost.config.leader_election import LeaderElectionConfig
 from ctrlhost.duration import Duration
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
+JITTER_FACTOR = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionConfig:
+    """The times of an election in seconds; ValueError for times that cannot work together."""
+
+    #: How long after its last renewal no other replica takes a lease.
+    lease_duration: float = 15.0
+    #: How long after its last renewal a leader stops leading.
+    renew_deadline: float = 10.0
+    #: How often a leader renews, and the minimum between two attempts of a candidate.
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Reject times with which two replicas could lead, or none for long."""
+        for name in ("lease_duration", "renew_deadline", "retry_period"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be greater than zero")
+        if self.lease_duration <= self.renew_deadline:
+            raise ValueError("lease_duration must be greater than renew_deadline")
+        if self.renew_deadline <= self.retry_period * JITTER_FACTOR:
+            raise ValueError(f"renew_deadline must be greater than {JITTER_FACTOR} * retry_period")
+
+    @property
+    def request_timeout(self) -> float:
+        """Timeout of one request for the Lease: half the renew deadline, so that there is time for another."""
+        return max(1.0, self.renew_deadline / 2)
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The table `[host]` of the settings file; what has no flag of its own is set with `--set host.NAME=…`."""
+    """The table `[host]` of the settings file; settings without a flag are set with `--set host.NAME=…`."""
 
     plugins: tuple[str, ...] = ()
     """Names of the plugins to run; no other plugin is imported."""
 
     kubeconfig: str | None = None
-    """Path of the kubeconfig; without it $KUBECONFIG, the pod's service account, then ~/.kube/config."""
+    """Path of the kubeconfig (default: $KUBECONFIG, the pod's service account, then ~/.kube/config)."""
 
     context: str | None = None
-    """Context of the kubeconfig; without it the current one."""
+    """Kubeconfig context (default: current)."""
 
     namespaces: tuple[str, ...] = ()
-    """Namespaces that controllers are limited to, by name, glob or `label:SELECTOR`; none means all."""
+    """Namespaces that controllers are limited to, by name, glob or `label:SELECTOR` (default: all)."""
 
     sandbox: bool = False
     """Start the embedded API server in this process and run against it."""
@@ -34,65 +62,69 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Install the plugins' CRDs before their controllers start; the sandbox always does."""
 
     listen: str = DEFAULT_LISTEN
-    """Address of the host's HTTP server, `HOST:PORT`; port 0 takes a free one, an empty text means no server."""
+    """Address of the host's HTTP server, `HOST:PORT`; port 0 takes a free one, an empty string disables it."""
 
     drain_timeout: Duration = Duration("30s")
-    """How long a stopping host waits for reconciles that are running."""
+    """How long a host that shuts down waits for running reconciles."""
 
     leader_elect: bool = False
-    """Act only while this replica holds a Lease; the others have full caches and wait for it."""
+    """Act only while this replica holds a Lease; standbys keep their caches up to date and wait for it."""
 
     leader_elect_lease_duration: Duration = Duration("15s")
-    """How long after its last renewal nobody else takes a lease."""
+    """How long after its last renewal no other replica takes a lease."""
 
     leader_elect_renew_deadline: Duration = Duration("10s")
-    """A leader that could not renew its lease for so long leads no more; less than the lease's duration."""
+    """How long after its last renewal a leader stops leading; less than the lease duration."""
 
     leader_elect_retry_period: Duration = Duration("2s")
-    """How often a leader renews, and at least how long a candidate waits between two tries."""
+    """How often a leader renews, and the minimum between two attempts of a candidate."""
 
     leader_elect_resource_name: str = "ctrlhost"
     """Name of the Lease."""
 
     leader_elect_resource_namespace: str | None = None
-    """Namespace of the Lease; without it that of the kubeconfig's context, or of the pod."""
+    """Namespace of the Lease (default: that of the kubeconfig's context, or of the pod)."""
 
     leader_elect_plugins: tuple[str, ...] = ()
-    """Plugins with a Lease of their own, called `NAME-PLUGIN`, so that replicas can share the plugins among them."""
+    """Plugins with a Lease of their own, called `NAME-PLUGIN`, so that replicas can divide the plugins among them."""
 
     resync: Duration | None = None
-    """Hand every cached object to its handlers again after this time; without it never."""
+    """Deliver every cached object to its handlers again after this time (default: never)."""
 
     switch_interval: Duration = Duration("0.5ms")
-    """How long a thread that only computes may keep all others waiting, each time that one of them wants to go on."""
+    """How long a computing thread may block another one that is ready to run."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least severity of log lines."""
+    """Minimum severity of log lines."""
 
     log_format: Literal["auto", "console", "json"] = "auto"
-    """How log lines look; `auto` is the console form on a terminal and JSON elsewhere."""
+    """Format of log lines; `auto` is `console` on a terminal and `json` elsewhere."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no namespace, and times that can not work, alone or together."""
+        """Reject invalid namespaces, and times that cannot work, alone or together."""
         if not self.switch_interval:
-            raise ValueError("`switch_interval` is longer than no time")
+            raise ValueError("`switch_interval` must be positive")
         check_namespaces(self.namespaces)
         check_namespaces(tuple(filter(None, [self.leader_elect_resource_namespace])), names=True)
-        lease, renew = self.leader_elect_lease_duration, self.leader_elect_renew_deadline
         try:
-            LeaderElectionConfig(float(lease), float(renew), float(self.leader_elect_retry_period))
+            self.leader_election()
         except ValueError as error:
             raise ValueError(f"leader election: {error}") from None
 
+    def leader_election(self) -> LeaderElectionConfig:
+        """Return the times of leader elections."""
+        times = (self.leader_elect_lease_duration, self.leader_elect_renew_deadline, self.leader_elect_retry_period)
+        return LeaderElectionConfig(*map(float, times))
+
 
 class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The table `[controllers."PLUGIN/NAME"]`: what the operator decides about a controller, over its plugin."""
+    """The table `[controllers."PLUGIN/NAME"]`: the operator's overrides of a controller's options."""
 
     workers: int | None = None
     """How many reconciles of this controller run at once."""
 
     timeout: Duration | None = None
-    """After this long a reconcile that still runs is reported."""
+    """How long a reconcile may run before it is reported."""
 
     namespaces: tuple[str, ...] | None = None
     """Namespaces that the controller is limited to, by name, glob or `label:SELECTOR`."""
@@ -104,20 +136,20 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """The longest delay of the back-off after a failure."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no namespace, and numbers that can not work."""
+        """Reject invalid namespaces and numbers."""
         check_namespaces(self.namespaces or ())
         if self.workers is not None and self.workers < 1:
-            raise ValueError(f"`workers` is at least 1, not {self.workers}")
+            raise ValueError(f"`workers` must be at least 1, got {self.workers}")
         for name in ("base_delay", "max_delay"):
-            # What fails would be tried again without a pause.
+            # Failures would be retried without a pause.
             if (delay := getattr(self, name)) is not None and not delay:
-                raise ValueError(f"`{name}` is longer than no time")
+                raise ValueError(f"`{name}` must be positive")
         if self.base_delay is not None and self.max_delay is not None and self.base_delay > self.max_delay:
-            raise ValueError(f"`base_delay` ({self.base_delay}) is no longer than `max_delay` ({self.max_delay})")
+            raise ValueError(f"`base_delay` ({self.base_delay}) must not be longer than `max_delay` ({self.max_delay})")
 
 
 def check_namespaces(entries: tuple[str, ...], *, names: bool = False) -> None:
-    """ValueError for the first entry that chooses no namespace, or that is none with `names`."""
+    """Raise ValueError for the first invalid entry; with `names`, entries must be names of namespaces."""
     from ctrlhost.selectors.namespaces import read
 
     if not isinstance(read(entries), tuple) and names:

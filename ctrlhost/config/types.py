@@ -1,4 +1,4 @@
-"""Holding settings against the types of a struct, with errors that name the setting's whole path."""
+"""Checks settings against the types of a struct; errors name the full path of the setting."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _AT = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A value from the environment or the command line, which becomes a TOML value when its type is known."""
+class RawValue:
+    """A string from the environment or the command line, parsed as TOML once the type is known."""
 
     raw: str
     origin: str
 
     def value_for(self, kind: Any) -> Any:
-        """Read the text: as it stands where a text is asked for, `a,b` where a list is, else as a TOML value."""
+        """Parse the string: unchanged for `str`, `a,b` for a list, otherwise as a TOML value."""
         kinds = _alternatives(kind)
         if str in kinds and not {int, float, bool} & set(kinds) and self.raw[:1] not in {'"', "'"}:
             return self.raw
@@ -40,7 +40,7 @@ class Text:
         return self._toml()
 
     def _toml(self) -> Any:
-        # A text that TOML would need quotes for is taken as if it had them.
+        # An unquoted string, which is invalid TOML, is read as if it were quoted.
         try:
             document = tomllib.loads(f"value = {self.raw}")
         except tomllib.TOMLDecodeError:
@@ -49,14 +49,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Setting:
     origin: str
     kind: Any
 
 
 def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
-    """Make a `kind` of `given`; ConfigError with the setting's path, and `source` or where else the value came from."""
-    seen: dict[str, _Seen] = {}
+    """Convert `given` to `kind`; ConfigError with the setting's path and its origin, by default `source`."""
+    seen: dict[str, _Setting] = {}
     plain = _plain(given, kind, path, source, seen)
     try:
         return msgspec.convert(plain, kind, dec_hook=_decode)
@@ -68,32 +68,32 @@ def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
         raise ConfigError(f"{full}: {_reason(error, place)}{_in(origin)}", hint=_choices(setting)) from None
 
 
-def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Seen]) -> dict[str, Any]:
-    """Resolve texts, spell keys as the struct does, and refuse keys that it has not."""
+def _plain(given: dict[str, Any], kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> dict[str, Any]:
+    """Parse strings, spell keys as the struct does, and reject unknown keys."""
     fields = {canonical(field.encode_name): field for field in msgspec.structs.fields(kind)}
     plain: dict[str, Any] = {}
     for key, value in given.items():
         field = fields.get(canonical(key))
         if field is None:
-            origin = value.origin if isinstance(value, Text) else source
+            origin = value.origin if isinstance(value, RawValue) else source
             names = [known.encode_name for known in fields.values()]
             raise ConfigError(f"{path}.{key}: unknown setting{_in(origin)}", hint=suggest(key, names))
         plain[field.encode_name] = _resolve(value, field.type, f"{path}.{field.encode_name}", source, seen)
     return plain
 
 
-def _resolve(value: Any, kind: Any, path: str, source: str, seen: dict[str, _Seen]) -> Any:
+def _resolve(value: Any, kind: Any, path: str, source: str, seen: dict[str, _Setting]) -> Any:
     if isinstance(value, dict):
         nested = [one for one in _alternatives(kind) if isinstance(one, type) and issubclass(one, msgspec.Struct)]
         if len(nested) == 1:
             return _plain(value, nested[0], path, source, seen)
         below = next((typing.get_args(one)[1] for one in _alternatives(kind) if typing.get_origin(one) is dict), Any)
         return {key: _resolve(part, below, f"{path}.{key}", source, seen) for key, part in value.items()}
-    seen[path] = _Seen(value.origin if isinstance(value, Text) else source, kind)
-    return value.value_for(kind) if isinstance(value, Text) else value
+    seen[path] = _Setting(value.origin if isinstance(value, RawValue) else source, kind)
+    return value.value_for(kind) if isinstance(value, RawValue) else value
 
 
-def _choices(setting: _Seen | None) -> str | None:
+def _choices(setting: _Setting | None) -> str | None:
     kinds = _alternatives(setting.kind) if setting else ()
     choices = [str(choice) for one in kinds if typing.get_origin(one) is Literal for choice in typing.get_args(one)]
     return f"one of: {', '.join(choices)}" if choices else None
@@ -110,8 +110,8 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 def _decode(kind: type, value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Duration):
         return kind(value)
-    # What msgspec asks of a hook that does not know a type.
-    raise NotImplementedError(f"settings can not be of the type {kind!r}")
+    # The protocol of msgspec for a hook that does not know a type.
+    raise NotImplementedError(f"settings cannot be of the type {kind!r}")
 
 
 def _reason(error: msgspec.ValidationError, place: re.Match[str] | None) -> str:
@@ -120,7 +120,7 @@ def _reason(error: msgspec.ValidationError, place: re.Match[str] | None) -> str:
 
 
 def canonical(name: str) -> str:
-    """Give the one spelling that stands for all: lower case with underlines."""
+    """Return the canonical spelling: lower case with underscores."""
     return name.lower().replace("-", "_")
 
 
@@ -129,7 +129,7 @@ def _in(origin: str) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str | None:
-    """Give a hint for a name that is not among `known`."""
+    """Return a hint for a name that is not among `known`."""
     names = sorted(known)
     close = difflib.get_close_matches(canonical(name), names, n=1)
     return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(names)}" if names else None

@@ -1,4 +1,4 @@
-"""What a reconciler gets beside its request."""
+"""The context of a reconcile: what a reconciler gets beside its request, and what its log lines carry."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from ctrlhost.errors import UndeclaredRead
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Iterator, Mapping
-    from threading import Event
+    from collections.abc import Iterator, Mapping
 
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
-    from ctrlhost.clock import Clock
+    from ctrlhost.controller.services import PluginScope
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.own_writes.overlay import PluginLister
     from ctrlhost.request import Request
@@ -26,41 +25,39 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class ControllerScope:
-    """What all runs of one controller have in common; made once, when the controller attaches to its informers."""
+    """What the contexts of one controller share; created once, when the workers start."""
 
-    plugin: str
+    plugin: PluginScope
     controller: str
     queue: WorkQueue
     client: Client
     async_client: AsyncClient
     events: PluginEvents
     log: logging.Logger
-    clock: Clock
-    leading: Callable[[], bool]
-    stopping: Event
     primary: PluginLister | None = None
     listers: Mapping[tuple[str, str], PluginLister] = field(default_factory=dict)
 
 
 class Context:
-    """One reconcile's view of the world. It is good for the length of the call only: a worker uses its own over again.
+    """Context of one reconcile. It is valid only during the call, and only on its thread or task: workers reuse it.
 
-    Reads come from the cache and see the plugin's own writes; writes go through `client` or `async_client`.
+    Reads come from the cache and include the plugin's own writes; writes go through `client` or `async_client`. Both
+    raise NotLeading for a write when the controller needs to lead and this replica does not.
     """
 
     __slots__ = ("_scope", "client", "clock", "events", "log", "number", "priority", "request", "started", "worker")
 
     def __init__(self, scope: ControllerScope, worker: int) -> None:
-        """Bind to a controller; the worker fills in the request of each run."""
+        """Prepare for a controller; the worker sets the request of each run."""
         self._scope = scope
         self.client = scope.client
-        self.clock = scope.clock
+        self.clock = scope.plugin.services.clock
         self.events = scope.events
         self.log = scope.log
         self.worker = worker
-        #: How many runs this worker has begun; with the worker's number it is the reconcile's id.
+        #: How many runs this worker has begun; part of the reconcile's id.
         self.number = 0
-        #: When the run began on the host's clock; None between runs.
+        #: Start of the run on the host's clock, in seconds; None between runs.
         self.started: float | None = None
         self.request: Request | None = None
         #: The priority that the key was queued with.
@@ -68,12 +65,12 @@ class Context:
 
     @property
     def async_client(self) -> AsyncClient:
-        """The client for `async def` reconcilers: the same methods, to be awaited."""
+        """The client for `async def` reconcilers: the same methods as `client`, to be awaited."""
         return self._scope.async_client
 
     @property
     def reconcile_id(self) -> str:
-        """What tells this run from all other runs of the controller in this process; it is on every log line."""
+        """The id of the run, unique among the controller's runs in this process; it is on every log line."""
         return f"{self.worker}-{self.number}"
 
     @property
@@ -83,40 +80,40 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """Which try this is since the key last succeeded, counted from 1."""
+        """The number of this attempt since the key last succeeded, from 1."""
         return 1 if self.request is None else self._scope.queue.num_requeues(self.request) + 1
 
     @property
     def leading(self) -> bool:
-        """Whether this replica leads now; without leader election always."""
-        return self._scope.leading()
+        """Whether this replica leads now; always true without leader election."""
+        return self._scope.plugin.services.leading()
 
     @property
     def stopping(self) -> bool:
-        """Whether the host has begun to stop; a long run should come to an end then."""
-        return self._scope.stopping.is_set()
+        """Whether the host is shutting down; a long run should return then."""
+        return self._scope.plugin.services.stopping.is_set()
 
     def get(self, request: Request) -> Object | None:
-        """Give the object of `For`'s kind that the request names, or None; the plugin's own last write at least.
+        """Return the cached object of `For`'s kind that the request names, or None.
 
-        Raises UndeclaredRead in a controller that has no `For`.
+        It is never older than the plugin's own last write. UndeclaredRead in a controller without a `For`.
         """
         primary = self._scope.primary
         if primary is None:
             raise UndeclaredRead(
-                self._scope.plugin,
-                f"controller `{self._scope.controller}` has no `For`, so `ctx.get` has nothing to look in",
+                self._scope.plugin.name,
+                f"controller `{self._scope.controller}` has no `For`, which `ctx.get` reads",
                 hint="add a `ctrlhost.For(…)` to its sources, or use `ctx.lister(api_version, kind)`",
             )
         return primary.get(request.name, request.namespace)
 
     def lister(self, api_version: str, kind: str) -> PluginLister:
-        """Give the cached objects of a kind that this controller declared as a source; UndeclaredRead for any other."""
+        """Return the cached objects of a kind that is a source of this controller; UndeclaredRead for others."""
         lister = self._scope.listers.get((api_version, kind))
         if lister is None:
             declared = ", ".join(f"{one} ({version})" for version, one in self._scope.listers) or "nothing"
             raise UndeclaredRead(
-                self._scope.plugin,
+                self._scope.plugin.name,
                 f"controller `{self._scope.controller}` reads {kind} ({api_version}) without declaring it; "
                 f"it declares {declared}",
                 hint=f'add `ctrlhost.Watches("{api_version}", "{kind}")` to its sources',
@@ -124,19 +121,19 @@ class Context:
         return lister
 
 
-#: The context of the reconcile that runs in this thread or task. A worker's thread sets it once, so that a log line can
-#: name its reconcile while a reconcile that logs nothing pays nothing.
+#: The context of the reconcile that runs in this thread or task, for log lines. A worker's thread sets it only once, so
+#: that a reconcile without log lines pays nothing.
 current: ContextVar[Context | None] = ContextVar("ctrlhost_reconcile", default=None)
 
 
 def log_fields() -> dict[str, Any]:
-    """Give the controller, key and reconcile id of the run that is under way here, for a log line; else nothing."""
+    """Return the controller, key and reconcile id of the run in this thread or task; empty outside of a run."""
     context = current.get()
     if context is None or context.request is None:
         return {}
     request: Any = context.request
     fields = {"controller": context.controller, "reconcile_id": context.reconcile_id}
-    # A plugin may have enqueued a key of its own make.
+    # A plugin may enqueue keys of other types.
     fields["name"] = getattr(request, "name", str(request))
     for part in ("namespace", "cluster"):
         if value := getattr(request, part, ""):
@@ -149,7 +146,7 @@ _bound: ContextVar[Mapping[str, Any]] = ContextVar("ctrlhost_log", default=Mappi
 
 @contextmanager
 def bound(**values: Any) -> Iterator[None]:
-    """Put `values` on each log line that this thread or task writes in the block."""
+    """Add `values` to each log line that this thread or task writes in the block."""
     token = _bound.set({**_bound.get(), **values})
     try:
         yield
@@ -158,5 +155,5 @@ def bound(**values: Any) -> Iterator[None]:
 
 
 def bound_values() -> Mapping[str, Any]:
-    """Give what is bound right now."""
+    """Return the currently bound values."""
     return _bound.get()

@@ -16,10 +16,10 @@ log = logging.getLogger("ctrlhost.host")
 
 
 class PluginLoop:
-    """An asyncio loop on a thread of its own, so that one plugin's blocking call stalls no other plugin."""
+    """An asyncio loop on its own thread, so that a plugin's blocking call does not delay other plugins."""
 
     def __init__(self, plugin: str) -> None:
-        """Name the plugin; nothing is started yet."""
+        """Prepare; the first use starts the thread."""
         self._plugin = plugin
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -27,15 +27,15 @@ class PluginLoop:
         self._ending = threading.Event()
 
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Run a coroutine on the loop; from any thread."""
+        """Run a coroutine on the loop; callable from any thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._started())
 
     def call(self, function: Callable[..., Any], *args: Any) -> None:
-        """Call a function on the loop's thread, soon; from any thread."""
+        """Schedule a call on the loop's thread; callable from any thread."""
         self._started().call_soon_threadsafe(function, *args)
 
     def stop(self, timeout: float) -> bool:
-        """Cancel what still runs, and end the thread; say whether it ended within `timeout` real seconds."""
+        """Cancel all tasks and end the thread; return whether it ended within `timeout` real seconds."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
@@ -50,28 +50,26 @@ class PluginLoop:
         with self._lock:
             if self._loop is None:
                 self._loop, self._ending = asyncio.new_event_loop(), threading.Event()
-                self._thread = threading.Thread(
-                    target=_run,
-                    args=(self._plugin, self._loop, self._ending),
-                    name=f"{self._plugin} event loop",
-                    daemon=True,
-                )
+                name, arguments = f"{self._plugin} event loop", (self._plugin, self._loop, self._ending)
+                self._thread = threading.Thread(target=_run, args=arguments, name=name, daemon=True)
                 self._thread.start()
             return self._loop
 
 
 def _run(plugin: str, loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
-    """Be the loop's thread: run until the end, then let what is left end by cancellation."""
+    """Run the loop until `ending` is set, then cancel the remaining tasks."""
     asyncio.set_event_loop(loop)
     while not ending.is_set():
         try:
             loop.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
-            # asyncio lets these out of the loop. Whoever awaits the task gets it, too; all other tasks have to go on.
-            log.error("plugin %s: %s in its event loop, which goes on", plugin, type(error).__name__, exc_info=error)
+            # asyncio raises these out of the loop. The task's awaiter gets the error too; all other tasks continue.
+            log.error(
+                "plugin %s: %s in its event loop; the loop continues", plugin, type(error).__name__, exc_info=error
+            )
         else:
             if not ending.is_set():
-                log.error("plugin %s stopped its event loop, which goes on", plugin)
+                log.error("plugin %s stopped its event loop; the loop continues", plugin)
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

@@ -1,4 +1,4 @@
-"""What a plugin holds of its controller."""
+"""The plugin's handle of its controller."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class ControllerHandle:
-    """What a plugin holds of its controller: a way to wake it."""
+    """The plugin's handle of its controller, to enqueue requests. All methods may be called from any thread."""
 
     def __init__(self, controller: Controller) -> None:
-        """Stand for a controller."""
+        """Wrap `controller`."""
         self._controller = controller
 
     @property
@@ -25,13 +25,13 @@ class ControllerHandle:
 
     @property
     def workers(self) -> int:
-        """How many reconciles run at once: what the plugin asked for, or what the operator set instead."""
+        """The number of concurrent reconciles: as declared by the plugin, or as overridden by the operator."""
         return self._controller.options.workers
 
     def enqueue(self, request: Request, priority: int | None = None) -> None:
-        """Have the request reconciled; from any thread, and before the workers run too."""
+        """Enqueue the request, also before the workers run; `priority` None keeps the request's own, or 0."""
         self._controller.queue.add(request, priority=priority)
 
     def enqueue_many(self, requests: Iterable[Request], priority: int | None = None) -> None:
-        """Have each of the requests reconciled: one step for the queue, however many there are."""
+        """Enqueue all the requests in one step of the queue."""
         self._controller.queue.add_many(list(requests), priority=priority)

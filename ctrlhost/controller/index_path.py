@@ -14,41 +14,41 @@ _STEP = re.compile(r"(?P<name>[^.\[\]\"]+)|\[\"(?P<quoted>[^\"]+)\"\]|\[(?P<list
 
 
 def index_function(by: str | Callable[[Object], Iterable[str] | None]) -> Callable[[Object], Iterable[str] | None]:
-    """Give the function that finds an object's values; ValueError for a path that can not be read.
+    """Return the function that finds an object's values; ValueError for an invalid path.
 
-    `[*]` goes through a list, `["a.b/c"]` names a key with dots. Values that are no strings are left out, as is what is
-    missing on the way.
+    `[*]` iterates over a list, `["a.b/c"]` names a key with dots. Missing fields and values other than strings are
+    skipped.
     """
     if callable(by):
         return by
     first, *steps = parse(by)
     if first is None:
-        raise ValueError(f"index path `{by}` begins with a list; it begins with a field of the object")
+        raise ValueError(f"invalid index path `{by}`: it must begin with a field of the object, not with a list")
 
     def values(obj: Object) -> list[str]:
         found = _walk(obj.get(first), steps)
-        # An object stands under each of its values once.
+        # An object is indexed once under each of its values.
         return list(dict.fromkeys(value for value in found if isinstance(value, str)))
 
     return values
 
 
 def parse(path: str) -> list[str | None]:
-    """Take a path apart: field names, and None for a list to go through."""
+    """Split a path into field names, and None for each list to iterate over."""
     steps: list[str | None] = []
     at = 0
     while at < len(path):
         match = _STEP.match(path, at)
-        # A dot stands between two fields, never at an end or beside another.
+        # A dot separates two fields: never at an end or next to another dot.
         if match is None or (match["dot"] and (at == 0 or path[at + 1 : at + 2] in ("", "."))):
-            raise ValueError(f"index path `{path}` can not be read from position {at}")
+            raise ValueError(f"invalid index path `{path}`: unexpected character at position {at}")
         if match["list"]:
             steps.append(None)
         elif name := match["name"] or match["quoted"]:
             steps.append(name)
         at = match.end()
     if not steps:
-        raise ValueError("an index path needs a field")
+        raise ValueError("invalid index path: it needs at least one field")
     return steps
 
 

@@ -1,12 +1,13 @@
-"""Counts of reconciles under the names that controller-runtime uses, collected when they are scraped.
+"""Metrics of reconciles, under the names of controller-runtime.
 
-Each worker counts in plain fields of its own, so that a run takes no lock; a scrape adds them up.
+Each worker counts in its own plain fields, so that a run takes no lock; a scrape adds them up.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-#: Upper bounds of the duration histogram in seconds, as upstream has them.
+#: Upper bounds of the duration histogram in seconds, as upstream.
 BUCKETS: tuple[float, ...] = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
@@ -26,27 +27,27 @@ RESULTS = ("success", "error", "requeue", "requeue_after")
 
 
 class WorkerCounts:
-    """What one worker did. Only its own thread writes; a scrape on another thread may see a run half counted."""
+    """The counts of one worker. Only its thread writes; a scrape on another thread may see a run half counted."""
 
     __slots__ = ("active", "buckets", "errors", "panics", "requeue_after", "runs", "seconds", "terminal", "timeouts")
 
     def __init__(self) -> None:
-        """Start at nothing."""
+        """Start at zero."""
         self.runs = self.errors = self.terminal = self.panics = self.timeouts = self.requeue_after = 0
-        #: Runs that are under way now.
+        #: Runs in progress.
         self.active = 0
         self.seconds = 0.0
         self.buckets = [0] * (len(BUCKETS) + 1)
 
     def observe(self, seconds: float) -> None:
-        """Count a run that took so long."""
+        """Count a run that took `seconds`."""
         self.runs += 1
         self.seconds += seconds
         self.buckets[bisect_left(BUCKETS, seconds)] += 1
 
     @property
     def successes(self) -> int:
-        """Runs after which nothing more was wanted."""
+        """The runs that neither failed nor asked for another run."""
         return self.runs - self.errors - self.requeue_after
 
 
@@ -54,19 +55,19 @@ class ControllerCounts:
     """The counts of one controller, over all its workers."""
 
     def __init__(self, name: str, workers: int) -> None:
-        """Begin with every series at zero, so that they exist before the first event."""
+        """Start without workers; `workers` is the configured number."""
         self.name = name
         self.workers = workers
         self._counts: list[WorkerCounts] = []
 
     def worker(self) -> WorkerCounts:
-        """Add a worker."""
+        """Return the counts of a new worker."""
         counts = WorkerCounts()
         self._counts.append(counts)
         return counts
 
     def total(self) -> WorkerCounts:
-        """Add up what all workers have counted."""
+        """Return the sums over all workers."""
         total = WorkerCounts()
         for counts in tuple(self._counts):
             for field in ("runs", "errors", "terminal", "panics", "timeouts", "requeue_after", "active", "seconds"):
@@ -76,33 +77,31 @@ class ControllerCounts:
 
 
 class ReconcileMetrics:
-    """A prometheus-client collector of the reconciles of all controllers of one host."""
+    """A prometheus-client collector for the reconciles of all controllers of one host."""
 
     def __init__(self) -> None:
-        """Know no controller yet."""
+        """Start without controllers."""
         self._lock = threading.Lock()
         self._controllers: dict[str, ControllerCounts] = {}
 
     def controller(self, name: str, workers: int) -> ControllerCounts:
-        """Add a controller; one of the same name that stopped before is replaced."""
-        counts = ControllerCounts(name, workers)
+        """Return the counts of a new controller; they replace those of a stopped one of the same name."""
         with self._lock:
-            self._controllers[name] = counts
+            counts = self._controllers[name] = ControllerCounts(name, workers)
         return counts
 
     def remove(self, name: str) -> None:
-        """Forget a controller and its series."""
+        """Remove a controller and its series."""
         with self._lock:
             self._controllers.pop(name, None)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metric families; called by a scrape, from any thread."""
+        """Return the metric families; called by scrapes, from any thread."""
         with self._lock:
             totals = [(one.name, one.workers, one.total()) for one in self._controllers.values()]
-        prefix = "controller_runtime"
-        by_result = CounterMetricFamily(
-            f"{prefix}_reconcile", "Reconciles per controller and result", labels=("controller", "result")
-        )
+        prefix, labels = "controller_runtime_", ("controller",)
+        text = "Reconciles per controller and result"
+        by_result = CounterMetricFamily(f"{prefix}reconcile", text, labels=(*labels, "result"))
         for name, _, total in totals:
             values = (total.successes, total.errors, 0, total.requeue_after)
             for result, value in zip(RESULTS, values, strict=True):
@@ -114,15 +113,13 @@ class ReconcileMetrics:
             ("reconcile_panics", "Reconciles that ended in a panic", "panics"),
             ("reconcile_timeouts", "Reconciles that took longer than their controller's timeout", "timeouts"),
         ):
-            counter = CounterMetricFamily(f"{prefix}_{metric}", text, labels=("controller",))
+            counter = CounterMetricFamily(prefix + metric, text, labels=labels)
             for name, _, total in totals:
                 counter.add_metric((name,), getattr(total, field))
             yield counter
-        yield self._durations(f"{prefix}_reconcile_time_seconds", totals)
-        limit = GaugeMetricFamily(
-            f"{prefix}_max_concurrent_reconciles", "Workers per controller", labels=("controller",)
-        )
-        active = GaugeMetricFamily(f"{prefix}_active_workers", "Workers that are reconciling", labels=("controller",))
+        yield self._durations(f"{prefix}reconcile_time_seconds", totals)
+        limit = GaugeMetricFamily(f"{prefix}max_concurrent_reconciles", "Workers per controller", labels=labels)
+        active = GaugeMetricFamily(f"{prefix}active_workers", "Workers that are reconciling", labels=labels)
         for name, workers, total in totals:
             limit.add_metric((name,), workers)
             active.add_metric((name,), total.active)
@@ -136,9 +133,7 @@ class ReconcileMetrics:
         for name, _, total in totals:
             if not total.runs:
                 continue
-            running, buckets = 0, []
-            for bound, count in zip((*bounds, "+Inf"), total.buckets, strict=True):
-                running += count
-                buckets.append((bound, float(running)))
+            sums = map(float, accumulate(total.buckets))
+            buckets = list(zip((*bounds, "+Inf"), sums, strict=True))
             family.add_metric((name,), buckets, total.seconds)
         return family

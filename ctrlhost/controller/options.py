@@ -1,4 +1,4 @@
-"""How a controller runs: what its plugin asked for, as the operator's settings changed it."""
+"""Options of a controller: as its plugin declares them, and as the operator's settings override them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BASE_DELAY, MAX_DELAY = 0.005, 1000.0
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """Times are in seconds. A `rate_limiter` of the plugin's own makes the two delays meaningless."""
+    """Options of a controller; times are in seconds. The plugin's own `rate_limiter` replaces the two delays."""
 
     workers: int = 1
     rate_limiter: Any = None
@@ -25,17 +25,17 @@ class ControllerOptions:
     suppress_echo: bool = False
     base_delay: float = BASE_DELAY
     max_delay: float = MAX_DELAY
-    #: The namespaces that the operator limits this controller to; None for what its sources say.
+    #: The namespaces that the operator limits this controller to; None for those of the host.
     namespaces: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Take fewer than one worker as one and no positive timeout as none, as upstream does; TypeError for others."""
+        """Treat fewer than one worker as one and a timeout up to 0 as none, as upstream; TypeError for other types."""
         if not isinstance(self.workers, int) or isinstance(self.workers, bool):
-            raise TypeError(f"workers is a whole number, not {self.workers!r}")
+            raise TypeError(f"workers must be an integer, got {self.workers!r}")
         if not isinstance(self.timeout, int | float | None) or self.timeout != self.timeout:
-            raise TypeError(f"timeout is a number of seconds, not {self.timeout!r}")
+            raise TypeError(f"timeout must be a number of seconds, got {self.timeout!r}")
         if self.rate_limiter is not None:
-            # Takes what a queue takes. The queue itself is made later, when nobody could say whose mistake it was.
+            # Accepts what a queue accepts. The queue is created later, when the error would not show the plugin's line.
             MaxOfRateLimiter(self.rate_limiter)
         if self.workers < 1:
             object.__setattr__(self, "workers", 1)
@@ -43,7 +43,7 @@ class ControllerOptions:
             object.__setattr__(self, "timeout", None)
 
     def overridden(self, overrides: ControllerOverrides | None) -> ControllerOptions:
-        """Give these options with what the operator set instead."""
+        """Return these options with the operator's overrides applied."""
         if overrides is None:
             return self
         changed = {

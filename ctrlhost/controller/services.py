@@ -1,22 +1,20 @@
-"""What the parts of one plugin share, and what the host gives to all plugins."""
+"""What the host provides to all plugins, and what the parts of one plugin share."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client import AsyncClient
 from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.events.recorder import PluginEvents
 from ctrlhost.own_writes.client import WritingClient
-from ctrlhost.own_writes.overlay import Written
+from ctrlhost.own_writes.overlay import OwnWrites
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
-
-    from prometheus_client import CollectorRegistry
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -24,62 +22,59 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import ReconcileMetrics
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
-    from ctrlhost.own_writes.self_events import Echoes
+    from ctrlhost.own_writes.self_events import SelfEvents
 
 
 @dataclass(frozen=True)
 class PluginServices:
-    """What the host gives to its plugins; one for the whole host."""
+    """The host's services to its plugins."""
 
     client: Client
     factory: InformerFactory
     clock: Clock
     events: EventRecorder
-    #: Where plugins' registries of metrics are added, so that the host's page shows them.
-    registry: CollectorRegistry
     leading: Callable[[], bool]
-    #: Set when the host begins to stop.
+    #: Set when the host begins to shut down.
     stopping: threading.Event
     controller_overrides: Mapping[str, ControllerOverrides]
     metrics: ReconcileMetrics
     #: The namespaces that all controllers are limited to; empty for all.
-    namespaces: tuple[str, ...] = field(default=())
-    #: Whether leadership may be lost and gained again while the host runs.
+    namespaces: tuple[str, ...] = ()
+    #: Whether leadership may change while the host runs.
     elects: bool = False
 
 
 class PluginScope:
-    """The inside of one plugin: its loop, its writes, its logger."""
+    """What the controllers and tasks of one plugin share: its event loop, its own writes, its logger."""
 
     def __init__(self, name: str, services: PluginServices) -> None:
-        """Prepare; starts nothing."""
+        """Prepare; this starts nothing."""
         self.name = name
         self.services = services
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
         self.loop = PluginLoop(name)
-        self.written = Written()
+        self.written = OwnWrites()
         self.events = PluginEvents(services.events, f"ctrlhost-{name}")
         self._async_clients: list[AsyncClient] = []
         self._indexed: dict[Informer, dict[str, Any]] = {}
 
-    def writing_client(self, guard: Callable[[], None] | None = None, echoes: Echoes | None = None) -> Client:
-        """Give a client that remembers the plugin's writes; `guard` may forbid one."""
-        # Each plugin is a field manager of its own, or plugins that apply to one object would drop each other's fields.
+    def writing_client(self, guard: Callable[[], None] | None = None, self_events: SelfEvents | None = None) -> Client:
+        """Return a client that records the plugin's writes; `guard` raises to forbid a write."""
+        # Each plugin is its own field manager: plugins that apply the same object must not drop each other's fields.
         client = self.services.client.derive(field_manager=f"ctrlhost-{self.name}")
-        return WritingClient.of(client, self.written, guard=guard, echoes=echoes)
+        return WritingClient.of(client, self.written, guard=guard, self_events=self_events)
 
     def async_client(self, client: Client) -> AsyncClient:
-        """Give the awaitable form of a client; its threads start with the first call and end with the plugin."""
-        made = AsyncClient(client)
-        self._async_clients.append(made)
-        return made
+        """Return the awaitable form of a client; its threads start with the first call and end with the plugin."""
+        self._async_clients.append(AsyncClient(client))
+        return self._async_clients[-1]
 
     def close(self, timeout: float) -> None:
-        """End the plugin's threads."""
+        """End the threads of the loop, for at most `timeout` seconds, and of the async clients."""
         self.loop.stop(timeout)
         for client in self._async_clients:
             client.close()
 
     def indexed(self, informer: Informer) -> dict[str, Any]:
-        """Give what the plugin has indexed an informer by, under the plugin's own names."""
+        """Return what the plugin has indexed an informer by, under the plugin's own names."""
         return self._indexed.setdefault(informer, {})

@@ -1,36 +1,93 @@
-"""Sources: what wakes a controller, and what it may read."""
+"""Sources: what wakes a controller, and what it may read.
+
+A source checks its declaration, attaches to informers and the queue, describes itself, and names the permissions that
+it needs. A new kind of source is a subclass of `Source` here and a public name in `ctrlhost`; nothing else knows them.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+from ctrlhost import _core
+from ctrlhost.client.builtin_kinds import builtin_plural
+from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment, AttachScope
+from ctrlhost.controller.index_path import index_function
+from ctrlhost.controller.ticker import Ticker
+from ctrlhost.errors import CtrlhostError, PluginLoadError
+from ctrlhost.informers import Owner
 from ctrlhost.informers.mappings import ByIndex, ByLabel
-from ctrlhost.selectors.namespaces import read
+from ctrlhost.own_writes.overlay import PluginLister
+from ctrlhost.permissions import Permission
+from ctrlhost.request import Request
+from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed, read
 
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
-    from ctrlhost.request import Request
+    from ctrlhost.client import Client
+    from ctrlhost.controller.services import PluginScope, PluginServices
+    from ctrlhost.informers import Informer
+    from ctrlhost.selectors.namespaces import Namespaces
 
-#: What of each object is cached: whole objects, their metadata, or some paths.
+#: What is cached of each object: all of it (None), its metadata, or some paths.
 Reads: TypeAlias = Literal["metadata"] | Sequence[str] | None
 #: How an index gets an object's values: a path such as `spec.rules[*].host`, or a function.
 IndexBy: TypeAlias = "str | Callable[[Object], Iterable[str] | None]"
-#: Says of a change whether it wakes the controller; None stands for the side that does not exist.
+#: Whether a change, given as the old and the new object, wakes the controller; None is the side that does not exist.
 Predicate: TypeAlias = "Callable[[Object | None, Object | None], bool]"
+#: The plural of an apiVersion and kind, and whether the kind is namespaced.
+Plural: TypeAlias = Callable[[str, str], tuple[str, bool]]
+
+#: How long the server may take to answer whether a kind is namespaced, in seconds.
+_SCOPE_TIMEOUT = 2.0
+
+_READ = ("get", "list", "watch")
+_READ_CRDS = Permission("apiextensions.k8s.io", ["customresourcedefinitions"], _READ)
+_READ_NAMESPACES = Permission("", ["namespaces"], _READ)
+
+
+class Source(ABC):
+    """What wakes a controller, or what it reads."""
+
+    __slots__ = ()
+
+    #: Whether its objects are the controller's keys.
+    is_primary: ClassVar[bool] = False
+
+    def check(self, sources: Sequence[Source]) -> str | None:  # noqa: ARG002 - most can be used with any others
+        """Return what is wrong with this source among all `sources` of its controller; None if nothing is."""
+        return None
+
+    def declare(self, services: PluginServices, limit: Sequence[str]) -> None:  # noqa: B027 - most need not
+        """Announce to the informers what the source will read, before any source attaches."""
+
+    @abstractmethod
+    def attach(self, scope: AttachScope) -> Attachment:
+        """Begin to fill the controller's queue."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return one line for the controller's status."""
+
+    def permissions(self, plural: Plural, limit: Sequence[str]) -> Iterable[Permission]:  # noqa: ARG002 - as above
+        """Return what the source must be allowed to read, in the namespaces that `limit` allows."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
-class KindSource:
+class KindSource(Source):
     """What all sources that watch a kind have in common.
 
-    `namespaces` None means all of them; else they are chosen by name, by glob, or as `label:SELECTOR`, whichever there
-    are at the time. Selectors are written as the API takes them. All `predicates` must agree before a change wakes the
-    controller; they never hide an object from its lister. `priority` is what the keys are queued with; None leaves the
-    choice to the host: 0, or -100 for the first list and resyncs. `reads` says how much of each object is needed, so
-    that the host may cache no more. `indexes` are private to the plugin.
+    `namespaces` None means all of them; otherwise names, globs and `label:SELECTOR` choose among those that exist at
+    any time. Selectors are written as the API takes them. All `predicates` must agree before a change wakes the
+    controller; they never hide an object from its lister. `priority` is the priority of the queued keys; None leaves
+    it to the host: 0, or -100 for the first list and resyncs. `reads` is the part of each object that is needed, so
+    that the host caches no more than that. `indexes` are private to the plugin. ValueError or TypeError for an invalid
+    value.
     """
 
     api_version: str
@@ -45,74 +102,233 @@ class KindSource:
     indexes: Mapping[str, IndexBy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what can only be a mistake, at the line that made it."""
+        """Reject invalid values in the line that made the source."""
         if not self.api_version or not self.kind:
             raise ValueError(f"{type(self).__name__} needs an apiVersion and a kind")
         if self.api_version.count("/") > 1:
-            raise ValueError(f"{self.api_version!r} is no apiVersion: it has more than one slash")
+            raise ValueError(f"{self.api_version!r} is an invalid apiVersion: more than one slash")
         if self.namespaces is not None:
             read(self.namespaces)
             object.__setattr__(self, "namespaces", tuple(self.namespaces))
         for name in ("label_selector", "field_selector"):
             if not isinstance(value := getattr(self, name), str | None):
-                raise TypeError(f"{name} is a text as the API takes it, such as 'a=b,c!=d', not {value!r}")
+                raise TypeError(f"{name} must be a string as the API takes it, such as 'a=b,c!=d', not {value!r}")
         for name, by in self.indexes.items():
             if not (isinstance(by, str) or callable(by)):
-                raise TypeError(f"index `{name}` is made by a path or a function, not by {by!r}")
+                raise TypeError(f"index `{name}` must be a path or a function, not {by!r}")
         if callable(self.predicates):
-            raise TypeError("predicates is a sequence, not one predicate")
+            raise TypeError("predicates must be a sequence, not one predicate")
         object.__setattr__(self, "predicates", tuple(self.predicates))
         if isinstance(self.reads, str) and self.reads != "metadata":
-            raise ValueError(f'reads is None, "metadata" or a sequence of paths, not {self.reads!r}')
+            raise ValueError(f'reads must be None, "metadata" or a sequence of paths, not {self.reads!r}')
 
     @property
     def group(self) -> str:
         """The API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
+    def describe(self) -> str:
+        """Return the class, kind and apiVersion."""
+        return f"{type(self).__name__} {self.kind} ({self.api_version})"
+
+    def declare(self, services: PluginServices, limit: Sequence[str]) -> None:
+        """Announce what is read of the kind, so that a shared informer keeps enough for all of its users."""
+        services.factory.declare(self.api_version, self.kind, **self._scope(services.client, limit, ask=False))
+
+    def informer(self, services: PluginServices, limit: Sequence[str], *, ask: bool) -> Informer:
+        """Return the shared informer, which the caller must release.
+
+        With `ask` the server may be asked whether the kind is namespaced; an unknown kind counts as namespaced.
+        """
+        return services.factory.informer(self.api_version, self.kind, **self._scope(services.client, limit, ask=ask))
+
+    def _scope(self, client: Client, limit: Sequence[str], *, ask: bool) -> dict[str, Any]:
+        namespaces = narrowed(self.namespaces, limit)
+        resource = client.resources.known(self.api_version, self.kind)
+        if namespaces is not None and resource is None and ask:
+            # Not served yet, or no server: the informer finds out when it can.
+            with suppress(CtrlhostError):
+                resource = client.resource(self.api_version, self.kind, timeout=_SCOPE_TIMEOUT)
+        return {
+            "namespaces": namespaces if resource is None or resource.namespaced else None,
+            "label_selector": self.label_selector,
+            "field_selector": self.field_selector,
+            "reads": self.cached(),
+        }
+
+    def cached(self) -> Reads:
+        """Return what must be cached: what is read, and what the index paths need."""
+        if self.reads is None or not self.indexes:
+            return self.reads
+        paths = [by.partition("[")[0] for by in self.indexes.values() if isinstance(by, str)]
+        if len(paths) < len(self.indexes):
+            # A function may read anything.
+            return None
+        if self.reads == "metadata":
+            return tuple(path for path in paths if not path.startswith("metadata.")) or "metadata"
+        return (*self.reads, *paths)
+
+    def attach(self, scope: AttachScope) -> Attachment:
+        """Fill the queue from the informer; PluginLoadError if another source has an index of the same name."""
+        plugin, functions = scope.plugin, {name: index_function(by) for name, by in self.indexes.items()}
+        informer = self.informer(plugin.services, scope.limit, ask=True)
+        try:
+            indexes = self._add_indexes(plugin, informer, functions)
+            written = plugin.written.follow(self.api_version, self.kind, informer)
+            predicates = list(self.predicates)
+            if scope.self_events is not None:
+                scope.self_events.listen(self.api_version, self.kind, informer)
+                predicates.append(scope.self_events.predicate(written))
+            scope.listers.setdefault((self.api_version, self.kind), PluginLister(informer, written, indexes))
+            mapping, handle = self._mapping(scope), None
+            if mapping is not None:
+                handle = informer.enqueue_to(
+                    scope.queue,
+                    key=mapping,
+                    predicates=tuple(predicates),
+                    priority=self.priority,
+                    # A priority of the source's own also holds for first lists and resyncs.
+                    low_priority=LOW_PRIORITY if self.priority is None else self.priority,
+                )
+            return Attachment(informer, handle)
+        except BaseException:
+            informer.release()
+            raise
+
+    def _add_indexes(self, plugin: PluginScope, informer: Informer, functions: Mapping[str, Any]) -> dict[str, str]:
+        """Return the names that the indexes have in the informer, which all plugins share."""
+        indexed, names = plugin.indexed(informer), {name: f"{plugin.name}/{name}" for name in functions}
+        for name, by in self.indexes.items():
+            if name not in indexed:
+                informer.indexer.add_indexers({names[name]: functions[name]})
+                indexed[name] = by
+            elif indexed[name] != by:
+                message = f"plugin `{plugin.name}`: two sources index {self.kind} by `{name}` differently"
+                raise PluginLoadError(plugin.name, message, hint="rename one of the indexes")
+        return names
+
+    @abstractmethod
+    def _mapping(self, scope: AttachScope) -> Any:
+        """Return how an object leads to requests: a mapping of the core, a function, or None for no requests."""
+
+    def permissions(self, plural: Plural, limit: Sequence[str]) -> Iterator[Permission]:
+        """Return the permissions to watch the kind, and what its namespaces and its CRD require."""
+        resource, namespaced = plural(self.api_version, self.kind)
+        wanted = narrowed(self.namespaces, limit)
+        if wanted == ():
+            return
+        yield from permissions_in(Permission(self.group, [resource], _READ), wanted, namespaced=namespaced)
+        if builtin_plural(self.api_version, self.kind) is None:
+            # To notice at once when the kind appears or is removed.
+            yield _READ_CRDS
+
+
+def permissions_in(permission: Permission, namespaces: Namespaces, *, namespaced: bool) -> Iterator[Permission]:
+    """Return `permission` for each of the namespaces; for all of them where they are not known beforehand."""
+    if namespaces is None or not namespaced:
+        yield permission
+    elif isinstance(namespaces, NamespaceSelector):
+        # The host reads all namespaces to find those that the selector chooses.
+        yield permission
+        yield _READ_NAMESPACES
+    else:
+        for namespace in namespaces:
+            yield replace(permission, namespace=namespace)
+
 
 @dataclass(frozen=True, slots=True)
 class For(KindSource):
-    """The kind that is reconciled: each of its objects is a key. A controller has one at most."""
+    """The kind that is reconciled: each of its objects is a key. A controller has at most one."""
+
+    is_primary = True
+
+    def check(self, sources: Sequence[Source]) -> str | None:
+        """Reject a second `For`."""
+        if sum(one.is_primary for one in sources) > 1:
+            return "it has more than one `For`; use `Watches` with a map for further kinds"
+        return None
+
+    def attach(self, scope: AttachScope) -> Attachment:
+        """Attach, and make the informer the controller's primary one."""
+        attachment = KindSource.attach(self, scope)
+        scope.primary = attachment.informer
+        return attachment
+
+    def _mapping(self, scope: AttachScope) -> Any:  # noqa: ARG002 - the object itself is the request
+        return "object"
 
 
 @dataclass(frozen=True, slots=True)
 class Owns(KindSource):
-    """A kind whose objects belong to objects of `For`'s kind: a change wakes the owner.
+    """A kind whose objects are owned by objects of `For`'s kind: a change wakes the owner.
 
-    The owner is matched by group and kind, in any version; `controller` False takes every owner, not only the one
-    that is marked as the controller.
+    The owner is matched by group and kind, in any version; with `controller` False every owner is woken, not only the
+    one that is marked as the controller.
     """
 
     controller: bool = True
 
+    def check(self, sources: Sequence[Source]) -> str | None:
+        """Require a `For`."""
+        return None if _has_primary(sources) else "`Owns` needs a `For`, whose objects are the owners"
+
+    def _mapping(self, scope: AttachScope) -> Any:
+        if scope.primary is None:
+            return None
+        return Owner(scope.primary.api_version, scope.primary.kind, controller=self.controller)
+
 
 @dataclass(frozen=True, slots=True)
 class Watches(KindSource):
-    """Any other kind: `map` says which requests a change of its objects makes; None: it is only read.
+    """Any other kind: `map` returns the requests that a change of an object causes; None: the kind is only read.
 
-    On an update `map` is asked for the old and for the new object, and equal requests are made once. It runs on a
-    thread of the informer and must neither block nor fail; what it raises is logged and counted, and the change is
-    lost to it. `ByLabel` and `ByIndex` say the most usual things without entering Python.
+    On an update `map` is called for the old and for the new object, and equal requests are queued once. It runs on a
+    thread of the informer and must neither block nor raise; an exception is logged and counted, and that change wakes
+    nothing. `ByLabel` and `ByIndex` are the most usual maps, and run without entering Python.
     """
 
     map: Callable[[Object], Iterable[Request]] | ByLabel | ByIndex | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a map that can not be called."""
+        """Reject a map that cannot be called on the informer's thread."""
         KindSource.__post_init__(self)
         if self.map is not None and not callable(self.map) and not isinstance(self.map, (ByLabel, ByIndex)):
             raise TypeError(f"map must be callable, not {self.map!r}")
         if inspect.iscoroutinefunction(self.map):
             raise TypeError("map must be a plain function; it runs on the informer's thread")
 
+    def check(self, sources: Sequence[Source]) -> str | None:
+        """Require the index that a `ByIndex` names."""
+        indexes = next((one.indexes for one in sources if isinstance(one, For)), {})
+        if isinstance(self.map, ByIndex) and self.map.index not in indexes:
+            return f"`ByIndex` needs the index `{self.map.index}` on the controller's `For`"
+        return None
+
+    def _mapping(self, scope: AttachScope) -> Any:
+        if isinstance(self.map, ByIndex) and scope.primary is not None:
+            return _by_index(f"{scope.plugin.name}/{self.map.index}", scope.primary)
+        return self.map
+
+
+def _by_index(name: str, informer: Informer) -> Any:
+    indexer = informer.indexer
+    if isinstance(indexer, _core.Indexer):
+        return _core.ByIndex(indexer, name)
+
+    def index(obj: Object) -> list[Request]:
+        """Look the object up where namespaces have separate caches, or the informer is a view."""
+        return [Request(found.name, found.namespace) for found in indexer.by_index(name, obj.key)]
+
+    return index
+
 
 @dataclass(frozen=True, slots=True)
-class Every:
-    """A timer: every `seconds`, all objects of `For`'s kind, or the requests that `requests()` gives.
+class Every(Source):
+    """A timer: every `seconds` it queues all objects of `For`'s kind, or the requests that `requests()` returns.
 
-    The first round comes after `seconds`, with `at_start` when the workers start: without it `For` has brought every
-    object already by then.
+    The first round comes after `seconds`, since `For` queues every object at the start anyway, or with `at_start` when
+    the workers start. `requests` runs on a thread of the timer; an exception is logged, and the round is skipped.
+    ValueError for an invalid period.
     """
 
     seconds: float
@@ -122,9 +338,24 @@ class Every:
     priority: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a period that would never end or never begin."""
+        """Reject a period that is not a positive, finite number."""
         if not 0 < self.seconds < float("inf"):
             raise ValueError(f"Every needs a positive number of seconds, not {self.seconds!r}")
 
+    def check(self, sources: Sequence[Source]) -> str | None:
+        """Require a `For` if there are no requests."""
+        if self.requests is None and not _has_primary(sources):
+            return "`Every` without requests needs a `For`, whose objects it queues"
+        return None
 
-Source: TypeAlias = For | Owns | Watches | Every
+    def attach(self, scope: AttachScope) -> Attachment:
+        """Make the timer; the workers' start starts it."""
+        return Ticker(scope, self.seconds, self.requests, priority=self.priority, at_start=self.at_start)
+
+    def describe(self) -> str:
+        """Return the period."""
+        return f"every {self.seconds:g} s"
+
+
+def _has_primary(sources: Sequence[Source]) -> bool:
+    return any(one.is_primary for one in sources)

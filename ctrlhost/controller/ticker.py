@@ -1,4 +1,4 @@
-"""The timer behind `Every`: puts requests into a controller's queue at a fixed period of the host's clock."""
+"""The timer behind `Every`: it queues requests at a fixed period of the host's clock."""
 
 from __future__ import annotations
 
@@ -6,54 +6,54 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ctrlhost.clock import Clock
-    from ctrlhost.controller.sources import Every
+    from ctrlhost.controller.attachment import AttachScope
     from ctrlhost.request import Request
-    from ctrlhost.workqueue import WorkQueue
 
 log = logging.getLogger("ctrlhost.controller")
 
-_LOW_PRIORITY = -100
 
-
-class Ticker:
-    """A thread of its own, since what `requests` does takes the time it takes."""
+class Ticker(Attachment):
+    """A timer on its own thread, since `requests` may take long."""
 
     def __init__(
         self,
-        controller: str,
-        source: Every,
-        everything: Callable[[], Iterable[Request]],
-        queue: WorkQueue,
-        clock: Clock,
+        scope: AttachScope,
+        seconds: float,
+        requests: Callable[[], Iterable[Request]] | None,
+        *,
+        priority: int | None,
+        at_start: bool,
     ) -> None:
-        """Prepare; `everything` gives the keys of `For`'s objects, for a source without requests of its own."""
-        self._controller = controller
-        self._source = source
-        self._requests = source.requests or everything
-        # A round over all objects is a resync: it must not overtake what really changed.
-        resync = source.requests is None
-        self._priority = source.priority if source.priority is not None else (_LOW_PRIORITY if resync else None)
-        self._queue = queue
-        self._clock = clock
+        """Prepare; the period begins with `start`. Without `requests` a round is over all objects of `For`'s kind."""
+        super().__init__()
+        self._scope = scope
+        self._seconds = seconds
+        self._at_start = at_start
+        self._clock = scope.plugin.services.clock
+        self._requests = requests or scope.primary_requests
+        # A round over all objects is a resync, which must not overtake real changes.
+        self._priority = LOW_PRIORITY if requests is None and priority is None else priority
         self._stop = threading.Event()
-        self._next = clock.now() + (0.0 if source.at_start else source.seconds)
-        self._thread = threading.Thread(target=self._run, name=f"{controller} timer", daemon=True)
+        self._next = float("inf")
+        self._thread = threading.Thread(target=self._run, name=f"{scope.controller} timer", daemon=True)
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start the thread."""
+        self._next = self._clock.now() + (0.0 if self._at_start else self._seconds)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Tick no more."""
+    def detach(self) -> None:
+        """Stop the thread."""
         self._stop.set()
 
     @property
     def due(self) -> bool:
-        """Whether a round is owed by the clock and has not been queued yet."""
+        """Whether a round is due by the clock and not queued yet."""
         return not self._stop.is_set() and self._clock.now() >= self._next
 
     def _run(self) -> None:
@@ -61,10 +61,10 @@ class Ticker:
             if not self.due:
                 continue
             try:
-                self._queue.add_many(list(self._requests()), priority=self._priority)
+                self._scope.queue.add_many(list(self._requests()), priority=self._priority)
             except BaseException:
-                # A plugin's sys.exit would end the timer and nothing else.
-                log.exception("controller %s: the requests of its timer could not be made", self._controller)
-            # Rounds that were missed, while the machine slept say, are not made up for.
+                # A plugin's sys.exit would end only the timer.
+                log.exception("controller %s: the requests of its timer failed", self._scope.controller)
+            # Missed rounds, for example while the machine slept, are skipped.
             behind = self._clock.now() - self._next
-            self._next += self._source.seconds * max(1, 1 + int(behind // self._source.seconds))
+            self._next += self._seconds * max(1, 1 + int(behind // self._seconds))

@@ -1,4 +1,4 @@
-"""Looks after the workers of one controller: warns of slow reconciles, and frees keys that are stuck behind them."""
+"""The watchdog of a controller's workers: it warns of slow reconciles, and frees keys that wait behind them."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.controller")
 
-#: How often running workers are looked at, in seconds of the machine's clock; an idle controller is not looked at.
+#: Seconds of real time between two checks of running workers; idle workers are not checked.
 _PERIOD = 0.02
 
 
 class Watched(Protocol):
-    """What the watchdog sees of a run, or of a worker that runs one after the other."""
+    """A worker, or a slot for async runs, as the watchdog sees it."""
 
     context: Context
     waiting: deque[tuple[Request, int]]
 
 
 class Watchdog:
-    """A thread that sleeps while there is nothing to look after. It is not started before the first time there is."""
+    """A thread that sleeps while no run needs watching. The first run that does starts it."""
 
     def __init__(self, controller: str, queue: WorkQueue, clock: Clock, timeout: float | None) -> None:
         """Watch runs of `controller`; `timeout` in seconds, None for no warnings."""
         self.controller = controller
         self.timeout = timeout
-        #: Called with a run that has overrun; an async run is cancelled so.
+        #: Called with a run that exceeded the timeout; cancels async runs.
         self.on_overrun: Callable[[Watched], None] | None = None
         self._queue = queue
         self._clock = clock
@@ -48,39 +48,35 @@ class Watchdog:
         self._seen: dict[int, int] = {}
 
     def watch(self, workers: Iterable[Watched]) -> None:
-        """Watch these workers from now on; the collection may change while it is watched."""
+        """Watch these workers from now on; the collection may change meanwhile."""
         self._workers = workers
 
     def look_after(self) -> None:
-        """Have the running workers looked at; cheap, and called by a worker before it runs."""
+        """Start checking the running workers; cheap, and called by a worker before it runs."""
         if not self._busy.is_set():
             self._busy.set()
-            if self._thread is None:
-                self._start()
+            with self._lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name=f"{self.controller} watchdog", daemon=True)
+                    self._thread.start()
 
     def stop(self) -> None:
         """End the thread."""
         self._stopped = True
         self._busy.set()
 
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"{self.controller} watchdog", daemon=True)
-                self._thread.start()
-
     def _run(self) -> None:
         pause = threading.Event()
         while not self._stopped:
             self._busy.wait()
-            # Cleared before looking: a worker that begins meanwhile sets it again.
+            # Cleared before the check: a worker that begins meanwhile sets it again.
             self._busy.clear()
-            if self._look():
+            if self._check():
                 self._busy.set()
                 pause.wait(_PERIOD)
 
-    def _look(self) -> bool:
-        """Look at each worker once, and say whether any is running."""
+    def _check(self) -> bool:
+        """Check each worker once, and return whether any is running."""
         running = False
         for worker in tuple(self._workers):
             context = worker.context
@@ -103,7 +99,7 @@ class Watchdog:
             return
         self._warned[who] = number
         log.warning(
-            "controller %s: the reconcile of %s runs for %.3g s, longer than its timeout of %.3g s",
+            "controller %s: reconcile of %s is running for %.3g s, longer than its timeout of %.3g s",
             self.controller,
             request,
             seconds,
@@ -113,11 +109,11 @@ class Watchdog:
             self.on_overrun(worker)
 
     def _free(self, worker: Watched, who: int, number: int) -> None:
-        """Put the keys that wait behind a run seen before back into the queue, for the other workers."""
+        """Queue the keys again that wait behind a run seen before, for the other workers."""
         if self._seen.get(who) != number:
             self._seen[who] = number
             return
-        # A queue that is shutting down takes no key back.
+        # A queue that is shutting down accepts no keys.
         while worker.waiting and not self._queue.shutting_down:
             try:
                 key, priority = worker.waiting.pop()

@@ -1,14 +1,16 @@
-"""One worker of a controller whose reconciler is a plain function: a thread that takes keys and runs them.
+"""A worker of a controller whose reconciler is a plain function: a thread that takes keys and runs them.
 
 A reconcile that does nothing costs about a microsecond here, so the loop takes several keys at a time when reconciles
-are that short, counts in local variables, and touches the queue once per batch. A key waits in a batch behind slow
-company only until the watchdog hands it back (see `worker_watchdog`).
+are that short, counts in local variables, and touches the queue once per batch. A key waits in a batch behind a slow
+reconcile only until the watchdog hands it back.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import Context, current
 from ctrlhost.controller.metrics import BUCKETS
@@ -18,49 +20,85 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.controller.context import ControllerScope
-    from ctrlhost.controller.leader_gate import LeaderGate
     from ctrlhost.controller.metrics import WorkerCounts
-    from ctrlhost.controller.results import Outcomes
+    from ctrlhost.controller.results import Results
     from ctrlhost.controller.watchdog import Watchdog
-    from ctrlhost.request import Request, Result
+    from ctrlhost.request import Request
+    from ctrlhost.workqueue import WorkQueue
 
 _FIRST_BUCKET = BUCKETS[0]
 _MAX_BATCH = 64
-#: A batch may take about this many seconds; reconciles that are slower than it come one at a time.
+#: A batch may take about this many seconds; slower reconciles are taken one at a time.
 _BATCH_SECONDS = 0.001
+
+
+class LeaderGate:
+    """Lets workers begin a reconcile only while their replica leads. Safe to use from any thread."""
+
+    def __init__(self, leading: Callable[[], bool]) -> None:
+        """Start open; `leading` is called before each reconcile."""
+        self._leading = leading
+        self._lock = threading.Lock()
+        self._open = threading.Event()
+        self._open.set()
+        self._ended = False
+
+    def wait(self) -> None:
+        """Wait until `resume` or `end`, if `passes` closed the gate."""
+        self._open.wait()
+
+    def passes(self) -> bool:
+        """Return whether a reconcile may begin now; if not, close the gate until `resume`."""
+        if self._leading():
+            return True
+        with self._lock:
+            if not self._ended:
+                self._open.clear()
+        return False
+
+    def resume(self) -> None:
+        """Open the gate when the replica leads; called repeatedly, since a worker may close it just after a call."""
+        self._open.set()
+
+    def end(self) -> None:
+        """Release all waiting workers for good, so that they notice that the queue is shut down."""
+        with self._lock:
+            self._ended = True
+            self._open.set()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkerScope:
+    """What the workers of one controller share."""
+
+    #: What the contexts of their runs share.
+    contexts: ControllerScope
+    reconcile: Callable[..., Any]
+    queue: WorkQueue
+    results: Results
+    watchdog: Watchdog
+    #: Pauses the workers while another replica leads; None if leadership cannot change or does not matter.
+    gate: LeaderGate | None
 
 
 class Worker:
     """Runs reconciles one after the other until its queue is shut down and empty."""
 
-    def __init__(
-        self,
-        index: int,
-        reconcile: Callable[[Context, Request], Result | None],
-        scope: ControllerScope,
-        outcomes: Outcomes,
-        counts: WorkerCounts,
-        watchdog: Watchdog,
-        gate: LeaderGate | None = None,
-    ) -> None:
-        """Make the worker; `run` is the body of its thread."""
-        self.context = Context(scope, index)
+    def __init__(self, index: int, scope: WorkerScope, counts: WorkerCounts) -> None:
+        """Prepare; `run` is the body of the thread."""
+        self.context = Context(scope.contexts, index)
         self.counts = counts
-        #: Keys that were taken from the queue and not begun yet. The watchdog takes from here too.
+        #: Keys taken from the queue and not begun yet. The watchdog takes from here too.
         self.waiting: deque[tuple[Request, int]] = deque()
-        self._reconcile = reconcile
-        self._queue = scope.queue
-        self._outcomes = outcomes
-        self._watchdog = watchdog
-        self._gate = gate
+        self._scope = scope
 
     def run(self) -> None:
-        """Take keys and reconcile them; returns when the queue says that there is nothing more to come."""
+        """Reconcile keys until the queue is shut down and empty."""
         current.set(self.context)
-        queue, size, now = self._queue, 1, self.context.clock.now
+        queue, gate, size, now = self._scope.queue, self._scope.gate, 1, self.context.clock.now
         while True:
-            if self._gate is not None:
-                self._gate.wait()
+            if gate is not None:
+                gate.wait()
             try:
                 batch = queue.get_batch_with_priority(size)
             except ShutDown:
@@ -77,16 +115,16 @@ class Worker:
             size = _next_size(size, len(done), now() - began)
 
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
-        """Run the keys, and note in `done` those that were begun here."""
-        context, reconcile, counts, waiting = self.context, self._reconcile, self.counts, self.waiting
-        failing, outcomes, now = self._outcomes.failing, self._outcomes, context.clock.now
-        timeout, buckets = outcomes.timeout, counts.buckets
+        """Run the keys, and append those that this worker began or queued again to `done`."""
+        scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
+        reconcile, gate, results = scope.reconcile, scope.gate, scope.results
+        failing, now = results.failing, context.clock.now
+        timeout, buckets = results.timeout, counts.buckets
         waiting.extend(batch)
-        # Before the watchdog is called, or it might find nobody running and go back to sleep.
+        # Before the watchdog is woken, or it might see nothing running and sleep again.
         context.started = started
         if timeout is not None or len(batch) > 1:
-            self._watchdog.look_after()
-        gate = self._gate
+            scope.watchdog.look_after()
         while waiting:
             if gate is not None and not gate.passes():
                 self._hand_back(done)
@@ -101,13 +139,13 @@ class Worker:
             context.number += 1
             try:
                 result = reconcile(context, key)
-            except BaseException as error:  # noqa: BLE001 - whatever a plugin raises stays the plugin's
-                outcomes.failed(key, context.priority, error, counts)
+            except BaseException as error:  # noqa: BLE001 - any error of a plugin is contained
+                results.failed(key, context.priority, error, counts)
             else:
                 if result is not None:
-                    outcomes.finished(key, context.priority, result, counts)
+                    results.finished(key, context.priority, result, counts)
                 elif failing and key in failing:
-                    outcomes.succeeded(key)
+                    results.succeeded(key)
             ended = now()
             seconds = ended - started
             if seconds <= _FIRST_BUCKET:
@@ -117,22 +155,22 @@ class Worker:
             else:
                 counts.observe(seconds)
             if timeout is not None and seconds >= timeout:
-                outcomes.overran(counts)
+                counts.timeouts += 1
             started = ended
 
     def _hand_back(self, done: list[Request]) -> None:
-        """Queue what was not begun once more, for when this replica leads again."""
+        """Queue the waiting keys again, for when this replica leads again."""
         while self.waiting:
             try:
                 key, priority = self.waiting.popleft()
             except IndexError:
                 return
-            self._queue.add(key, priority=priority)
+            self._scope.queue.add(key, priority=priority)
             done.append(key)
 
 
 def _next_size(size: int, count: int, seconds: float) -> int:
-    """Give how many keys to take next: twice as many while a batch stays short, one when it does not."""
+    """Return how many keys to take next: twice as many while batches are short, one after a long batch."""
     if count < size:
         return size
     if seconds * 2 <= _BATCH_SECONDS:

@@ -1,4 +1,4 @@
-"""Leases, and who leads.
+"""Leader election on Leases.
 
-Imports `config`, `events`, `client` and below. Public: nothing; plugins ask `Context.leading`.
+Imports `config`, `informers`, `events`, `client` and below. Public: nothing; plugins ask `Context.leading`.
 """

@@ -1,100 +1,93 @@
-"""Equal events become one event with a series, and an object that has too many events loses the rest."""
+"""Merge equal events into one event with a series, and limit the events of an object."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from ctrlhost.clock import micro_time
 
 if TYPE_CHECKING:
     from ctrlhost.clock import Clock
 
-#: A series that nothing was added to for so many seconds has ended.
+#: Seconds without a new event after which a series has ended.
 FINISH_AFTER = 360.0
-#: A live series is written again after so many seconds, as a sign of life.
+#: Seconds after which an open series is written again, as a heartbeat.
 REFRESH_AFTER = 1800.0
-#: Writes per source and object: so many at once, one more for each so many seconds.
+#: Writes per source and object: the size of a burst, and the seconds for one more.
 BURST, REFILL_SECONDS = 25, 300.0
 _REMEMBERED = 4096
 
 
 @dataclass(slots=True)
 class _Series:
-    """An event that was written, and what has been seen of its like since."""
+    """A written event, and the equal events since."""
 
     event: dict[str, Any]
     count: int
     last_seen: float
     #: The count that was written last, and when.
-    said: int
-    said_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What to write: a new event, or the series of one that was written before."""
-
-    event: dict[str, Any]
-    patch: bool
+    written: int
+    written_at: float
 
 
 class Correlator:
-    """Decides what is written. Its user holds a lock around every call."""
+    """Decides which events are written. The caller must hold a lock around every call."""
 
     def __init__(self, clock: Clock) -> None:
-        """Remember nothing yet; refills count on the clock's monotonic time."""
+        """Start without events; limits refill by the clock's monotonic time."""
         self._clock = clock
         self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
         self._buckets: OrderedDict[tuple[Any, ...], tuple[float, float]] = OrderedDict()
-        #: Events that were not written since their object had too many.
+        #: Events that were dropped because their object had too many.
         self.dropped = 0
 
-    def observe(self, event: dict[str, Any], now: float) -> Verdict | None:
-        """Take note of an event at `now`, in seconds since the epoch; None when nothing is to be written."""
+    def observe(self, event: dict[str, Any], now: float) -> dict[str, Any] | None:
+        """Record an event at `now`, in seconds since the epoch.
+
+        Returns the event to write: a new one, or a written one with its `series`; None if there is nothing to write.
+        """
         key = _key(event)
         known = self._series.get(key)
         if known is not None and now - known.last_seen <= FINISH_AFTER:
             known.count += 1
             known.last_seen = now
-            if known.count > 2:
-                # Counted in memory; written when the series ends, or by its next heartbeat.
+            # Later ones are written when the series ends, or by its next heartbeat.
+            if known.count > 2 or not self._admit(event):
                 return None
-            if not self._admitted(event):
-                return None
-            return Verdict(self._said(known, now), patch=True)
-        if not self._admitted(event):
+            return self._series_event(known, now)
+        if not self._admit(event):
             return None
         self._series[key] = _Series(event, 1, now, 1, now)
         self._series.move_to_end(key)
         if len(self._series) > _REMEMBERED:
             self._series.popitem(last=False)
-        return Verdict(event, patch=False)
+        return event
 
     def upkeep(self, now: float) -> list[dict[str, Any]]:
-        """Give the events whose series is to be written at `now`, and forget those that ended."""
+        """Return the events whose series must be written at `now`, and forget the ended series."""
         due = []
         for key, one in list(self._series.items()):
             if now - one.last_seen > FINISH_AFTER:
                 del self._series[key]
-                if one.count > one.said:
-                    due.append(self._said(one, now))
-            elif one.count > 1 and now - one.said_at >= REFRESH_AFTER:
-                due.append(self._said(one, now))
+                if one.count > one.written:
+                    due.append(self._series_event(one, now))
+            elif one.count > 1 and now - one.written_at >= REFRESH_AFTER:
+                due.append(self._series_event(one, now))
         return due
 
-    def unsaid(self) -> list[dict[str, Any]]:
-        """Give the events of series that have grown since they were written, and count them as written."""
-        return [self._said(one, one.last_seen) for one in self._series.values() if one.count > one.said]
+    def unwritten(self) -> list[dict[str, Any]]:
+        """Return the events of series that have grown since they were written, and count them as written."""
+        return [self._series_event(one, one.last_seen) for one in self._series.values() if one.count > one.written]
 
     @staticmethod
-    def _said(one: _Series, now: float) -> dict[str, Any]:
-        one.said, one.said_at = one.count, now
-        seen = datetime.fromtimestamp(one.last_seen, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return {**one.event, "series": {"count": one.count, "lastObservedTime": seen}}
+    def _series_event(one: _Series, now: float) -> dict[str, Any]:
+        one.written, one.written_at = one.count, now
+        return {**one.event, "series": {"count": one.count, "lastObservedTime": micro_time(one.last_seen)}}
 
-    def _admitted(self, event: dict[str, Any]) -> bool:
-        """Take a token of the event's source and object."""
+    def _admit(self, event: dict[str, Any]) -> bool:
+        """Take a token of the event's source and object; return whether there was one."""
         regarding = event["regarding"]
         parts = ("apiVersion", "kind", "namespace", "name", "uid")
         key = (event["reportingController"], *(regarding.get(part) for part in parts))
@@ -111,10 +104,10 @@ class Correlator:
 
 
 def _key(event: dict[str, Any]) -> tuple[Any, ...]:
-    """Give what makes two events alike; the note is not part of it, as upstream."""
+    """Return the key by which events are equal; the note is not part of it, as upstream."""
 
     def flat(reference: dict[str, str] | None) -> tuple[Any, ...]:
-        # The version moves with every change of the object, so it can not tell its events apart.
+        # The version changes with the object, so it must not distinguish its events.
         return tuple(sorted((name, value) for name, value in (reference or {}).items() if name != "resourceVersion"))
 
     own = tuple(event[name] for name in ("type", "action", "reason", "reportingController", "reportingInstance"))

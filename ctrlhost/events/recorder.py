@@ -1,7 +1,7 @@
 """Events about objects, for people: `kubectl describe` shows them. Written through events.k8s.io/v1 only.
 
-Recording never blocks and never fails: it notes the event, and a thread of its own writes it. Equal events become one
-event with a series; an object that has too many of them loses the rest.
+Recording never blocks and never fails: a background thread writes the events. Equal events become one event with a
+series; further events of an object that has too many are dropped.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 import socket
 import threading
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.clock import micro_time
 from ctrlhost.events.correlator import Correlator
 from ctrlhost.events.sink import EventSink
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
 
-#: What the API allows, in characters for the first and in bytes for the note.
+#: Limits of the API, in characters for the reason and in bytes for the note.
 MAX_REASON, MAX_NOTE_BYTES = 128, 1024
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 
 
 class EventRecorder:
-    """Records the events of a whole host. Methods may be called from any thread."""
+    """Records the events of a host. All methods may be called from any thread."""
 
     def __init__(self, client: Client, clock: Clock, *, host: str | None = None) -> None:
-        """Write with this client; `host` tells this process's events from another one's."""
+        """Write with `client`; `host` distinguishes the events of this process from those of others."""
         self._clock = clock
         self._host = host or socket.gethostname()
         self._lock = threading.Lock()
@@ -40,23 +40,23 @@ class EventRecorder:
         self._series = Correlator(clock)
 
     def start(self) -> None:
-        """Begin to write what is recorded; what was recorded before is kept until then."""
+        """Start to write events, including those recorded before."""
         self._sink.start()
 
     def stop(self, timeout: float) -> bool:
-        """Write what is left, with the final counts of series; say whether all went out in `timeout` real seconds."""
+        """Write the remaining events and counts of series; return whether that took at most `timeout` real seconds."""
         with self._lock:
-            for event in self._series.unsaid():
-                self._sink.submit(event, patch=True)
+            for event in self._series.unwritten():
+                self._sink.submit(event)
         return self._sink.stop(timeout)
 
     def idle(self) -> bool:
-        """Say whether nothing is left to write now; writes that wait for a retry do not count."""
+        """Return whether there is nothing to write now; events that wait for a retry do not count."""
         return self._sink.idle()
 
     @property
     def dropped(self) -> int:
-        """How many events were not written: too many of one object, too many at once, or refused by the server."""
+        """The number of dropped events: too many of one object, too many at once, or rejected by the server."""
         return self._sink.dropped + self._series.dropped
 
     def record(
@@ -70,7 +70,7 @@ class EventRecorder:
         action: str | None = None,
         related: Object | Mapping[str, Any] | None = None,
     ) -> None:
-        """Note an event about `obj`; `controller` is who says so."""
+        """Record an event about `obj`, reported by `controller`."""
         now = self._clock.time()
         regarding = reference(obj)
         event: dict[str, Any] = {
@@ -92,27 +92,27 @@ class EventRecorder:
         if related is not None:
             event["related"] = reference(related)
         with self._lock:
-            verdict = self._series.observe(event, now)
-            if verdict is not None:
-                self._sink.submit(verdict.event, patch=verdict.patch)
+            write = self._series.observe(event, now)
+            if write is not None:
+                self._sink.submit(write)
 
     def _upkeep(self) -> None:
-        """Write heartbeats of live series and final counts of ended ones; called by the sink's thread."""
+        """Write heartbeats of open series and final counts of ended ones; called on the sink's thread."""
         with self._lock:
             for event in self._series.upkeep(self._clock.time()):
-                self._sink.submit(event, patch=True)
+                self._sink.submit(event)
 
     def _name(self, name: str, now: float) -> str:
-        # The object's name says whose event it is; the number makes it the only one of that name.
+        # Begins with the object's name; the number makes it unique.
         number = int(now * 1_000_000_000) + next(self._numbers)
         return f"{_NOT_IN_NAMES.sub('-', name.lower())[:230]}.{number:x}"
 
 
 class PluginEvents:
-    """A plugin's face of the recorder: `ctx.events` and `plugin.events`."""
+    """The events of one plugin: `ctx.events` and `plugin.events`. Callable from any thread; never blocks or fails."""
 
     def __init__(self, recorder: EventRecorder, controller: str) -> None:
-        """Record in the name of a plugin."""
+        """Record as `controller`, the name of a plugin."""
         self._recorder = recorder
         self._controller = controller
 
@@ -125,7 +125,7 @@ class PluginEvents:
         action: str | None = None,
         related: Object | Mapping[str, Any] | None = None,
     ) -> None:
-        """Record that something happened as it should; `reason` is one word in CamelCase, `action` what was done."""
+        """Record an event of type Normal; `reason` is one word in CamelCase, `action` is the action taken."""
         self._recorder.record(self._controller, obj, "Normal", reason, message, action=action, related=related)
 
     def warning(
@@ -137,29 +137,18 @@ class PluginEvents:
         action: str | None = None,
         related: Object | Mapping[str, Any] | None = None,
     ) -> None:
-        """Record that something went wrong, or may soon."""
+        """Record an event of type Warning."""
         self._recorder.record(self._controller, obj, "Warning", reason, message, action=action, related=related)
 
 
 def reference(obj: Object | Mapping[str, Any]) -> dict[str, str]:
-    """Give the ObjectReference of an object; empty parts are left out."""
+    """Return the ObjectReference of an object, without empty parts."""
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     if not isinstance(metadata, Mapping):
-        raise TypeError(f"an event is about an object with metadata, not a {type(obj).__name__}")
-    parts = {
-        "apiVersion": obj.get("apiVersion"),
-        "kind": obj.get("kind"),
-        "namespace": metadata.get("namespace"),
-        "name": metadata.get("name"),
-        "uid": metadata.get("uid"),
-        "resourceVersion": metadata.get("resourceVersion"),
-    }
+        raise TypeError(f"an event needs an object with metadata, not a {type(obj).__name__}")
+    parts = {name: obj.get(name) for name in ("apiVersion", "kind")}
+    parts |= {name: metadata.get(name) for name in ("namespace", "name", "uid", "resourceVersion")}
     return {name: value for name, value in parts.items() if value}
-
-
-def micro_time(seconds: float) -> str:
-    """Write seconds since the epoch as the API's MicroTime, which has exactly six digits after the point."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _shortened(note: str) -> str:

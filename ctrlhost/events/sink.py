@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import threading
-import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,25 +20,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.events")
 
-#: As upstream: so many writes may wait, each is tried so often, with about so many seconds between.
+#: As upstream: queued writes, tries of each, seconds between two tries, and their random part.
 QUEUE_LENGTH, TRIES, RETRY_SECONDS, JITTER = 1000, 12, 10.0, 0.25
-#: How often series are looked at for what time alone makes due, in seconds.
+#: Seconds between two checks for series that are due.
 _UPKEEP_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class _Write:
     event: dict[str, Any]
-    patch: bool
     tries: int = 0
     due: float = 0.0
 
 
 class EventSink:
-    """Writes one event after the other; a failed one waits for its next try while others go on."""
+    """Writes one event at a time; a failed one waits for its next try while others continue."""
 
     def __init__(self, client: Client, clock: Clock, upkeep: Callable[[], None]) -> None:
-        """Write with this client; `upkeep` is called about once a minute, on the sink's thread."""
+        """Write with `client`; call `upkeep` about once a minute, on the sink's thread."""
         self._client = client
         self._clock = clock
         self._upkeep = upkeep
@@ -57,32 +56,31 @@ class EventSink:
         self._thread = threading.Thread(target=self._run, name="event sink", daemon=True)
         self._thread.start()
 
-    def submit(self, event: dict[str, Any], *, patch: bool) -> None:
-        """Have an event written, as a new one or as the series of one written before; never blocks."""
+    def submit(self, event: dict[str, Any]) -> None:
+        """Enqueue an event, a new one or a written one with its `series`; never blocks."""
         with self._lock:
             if len(self._queue) >= QUEUE_LENGTH or self._abandoned:
                 self.dropped += 1
                 return
-            self._queue.append(_Write(event, patch))
+            self._queue.append(_Write(event))
         self._wake.set()
 
     def idle(self) -> bool:
-        """Say whether nothing is to be written now."""
+        """Return whether there is nothing to write now."""
         now = self._clock.now()
         with self._lock:
             due = any(one.due <= now for one in self._retries)
             if due:
-                # A clock that somebody moves may have been moved just before the thread began to wait for it.
+                # A manual clock may have moved just before the thread began to wait for it.
                 self._wake.set()
             return not (self._queue or self._writing or due)
 
     def stop(self, timeout: float) -> bool:
-        """Write what is queued, try once more what failed, and say whether all went out in `timeout` real seconds."""
+        """Write the queue, retry failed events once; return whether that took at most `timeout` real seconds."""
         self._stopping = True
         self._wake.set()
         if self._thread is not None:
-            deadline = time.monotonic() + timeout
-            self._thread.join(max(deadline - time.monotonic(), 0.0))
+            self._thread.join(max(timeout, 0.0))
         with self._lock:
             self._abandoned = True
             left = len(self._queue) + len(self._retries)
@@ -90,7 +88,7 @@ class EventSink:
             self._queue.clear()
             self._retries.clear()
         if left:
-            log.warning("%d events were not written before the end", left)
+            log.warning("%d events not written before shutdown", left)
         return not left and (self._thread is None or not self._thread.is_alive())
 
     def _run(self) -> None:
@@ -111,10 +109,10 @@ class EventSink:
             self._wake.clear()
 
     def _next(self) -> tuple[_Write | None, float | None]:
-        """Take the next write; without one, say after how many seconds there is one, None if unknown."""
+        """Return the next write, else the seconds until there is one, None if unknown."""
         now = self._clock.now()
         with self._lock:
-            # At the end nobody waits for a retry's time to come.
+            # A shutdown does not wait for the time of a retry.
             ready = next((one for one in self._retries if one.due <= now or self._stopping), None)
             if ready is not None:
                 self._retries.remove(ready)
@@ -131,13 +129,13 @@ class EventSink:
         try:
             self._send(write)
         except (ApiError, ConfigError) as error:
-            # The server, or the configuration, said no: it would say so again.
-            log.warning("event %s was refused: %s", write.event["metadata"]["name"], error)
+            # The server, or the configuration, would reject it again.
+            log.warning("event %s rejected: %s", write.event["metadata"]["name"], error)
             self.dropped += 1
-        except Exception as error:  # noqa: BLE001 - a connection may fail in many ways, and an event is worth no more
+        except Exception as error:  # noqa: BLE001 - a connection may fail in many ways, and an event must not end the thread
             again = write.tries < TRIES and not self._stopping
             if not again:
-                log.warning("event %s is lost after %d tries: %s", write.event["metadata"]["name"], write.tries, error)
+                log.warning("event %s dropped after %d tries: %s", write.event["metadata"]["name"], write.tries, error)
                 self.dropped += 1
         with self._lock:
             self._writing = False
@@ -148,14 +146,10 @@ class EventSink:
 
     def _send(self, write: _Write) -> None:
         event = write.event
-        if write.patch:
-            metadata = event["metadata"]
-            change = {"series": event["series"]}
-            try:
+        if "series" in event:
+            metadata, change = event["metadata"], {"series": event["series"]}
+            # The event may have expired, or its creation failed: the series becomes a new event then.
+            with suppress(NotFound):
                 self._client.patch(event["apiVersion"], "Event", metadata["name"], metadata["namespace"], change)
-            except NotFound:
-                # It expired, or its creation failed: the series is worth an event of its own.
-                pass
-            else:
                 return
         self._client.create(event)

@@ -1,10 +1,12 @@
-"""The host: plugins, informers, server and their life together. The only module that knows everybody."""
+"""The host: it starts and shuts down plugins, informers and servers. The only module that knows all parts."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,14 +14,13 @@ from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.inspection import Inspection
-from ctrlhost.host.interpreter import switching_after
 from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.runtime import PluginRuntime
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ctrlhost.client import Client
@@ -32,20 +33,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
-#: How long events that are not written yet may take at the end, if the drain took all its time, in seconds.
+#: How long writing the remaining events may take after a drain that used all its time, in seconds.
 _EVENTS_TIMEOUT = 1.0
 
 
 class ApiServer(Protocol):
-    """An API server of this process, such as the sandbox."""
+    """An API server in this process, such as the sandbox."""
 
     @property
     def kubeconfig(self) -> Path:
-        """Path of the kubeconfig that reaches it."""
+        """The path of its kubeconfig."""
 
 
 class Host:
-    """Runs plugins over one client and one set of informers. Several hosts in a process have nothing in common."""
+    """Runs plugins over one client and one set of informers. Several hosts in a process are independent."""
 
     def __init__(
         self,
@@ -57,11 +58,10 @@ class Host:
         clock: Clock | None = None,
         sandbox: ApiServer | None = None,
     ) -> None:
-        """Prepare; nothing is imported and nothing starts.
+        """Prepare; this imports and starts nothing.
 
-        `plugins` are names of installed plugins, or modules and objects that implement hooks; none means those that
-        the settings name. `configuration` has the settings of plugins. A `sandbox` is run against but neither started
-        nor stopped here.
+        `plugins` are names of installed plugins, or modules and objects that implement hooks; the default is the
+        plugins of the settings. `configuration` holds the settings of plugins. The caller starts and stops `sandbox`.
         """
         self.configuration = configuration or Configuration.gather()
         self.settings = settings or self.configuration.host()
@@ -81,10 +81,10 @@ class Host:
         self._prepared = False
         self._stopped = False
         self._signals = StopSignals(self.stopping, self._notify)
-        #: What the server shows of this host.
+        #: What the server shows.
         self.inspection = Inspection(self)
         self.events: EventRecorder | None = None
-        #: Who leads, where a leader is elected.
+        #: The leader election; None without one.
         self.leadership: Leadership | None = None
 
     def _add(self, plugin: object) -> None:
@@ -93,18 +93,16 @@ class Host:
         if any(other.name == name for other in self.plugins):
             if plugin in (name, self._given.get(name)):
                 return
-            runtime.fail("another plugin of this name is in the host already")
+            runtime.fail("another plugin of this name is already in the host")
         elif not isinstance(plugin, str):
             self._given[name] = plugin
         self.plugins.append(runtime)
 
-    # Life.
-
     def prepare(self) -> None:
-        """Take the host's address, import the plugins and check all settings; nothing runs yet. `start` does it too.
+        """Bind the host's address, import the plugins and check all settings, without running anything yet.
 
-        ConfigError for settings that do not fit or an address in use; PluginNotFound for a plugin that is not
-        installed. Every other trouble of a plugin is that plugin's own. After an error, `stop` gives the address back.
+        ConfigError for invalid settings or an address in use; PluginNotFound for a plugin that is not installed. Other
+        errors fail only their plugin. `start` calls this; after an error, `stop` releases the address.
         """
         if self._prepared:
             return
@@ -125,9 +123,9 @@ class Host:
         self._prepared = True
 
     def start(self) -> None:
-        """Prepare, set up the plugins, start the server, and begin to sync; returns without waiting for that.
+        """Prepare, set up the plugins, start the servers, and begin to sync, without waiting for the sync.
 
-        ConfigError also for a kubeconfig that can not be read and for settings of controllers that do not exist.
+        ConfigError as for `prepare`, for an invalid kubeconfig and for settings of controllers that do not exist.
         """
         self.prepare()
         overrides = self.configuration.controllers()
@@ -135,7 +133,7 @@ class Host:
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services))
         _check_overrides(overrides, self.plugins)
-        # All before the first informer is made, so that one informer keeps enough for all that share it.
+        # Before the first informer is created, so that a shared informer keeps enough for all of its users.
         for controller in (one for plugin in self.plugins for one in plugin.controllers):
             controller.declare()
         self._servers.start(self.plugins)
@@ -179,7 +177,6 @@ class Host:
             factory=self.factory,
             clock=self.clock,
             events=self.events,
-            registry=metrics.registry,
             leading=self._leading,
             stopping=self.stopping,
             controller_overrides=overrides,
@@ -188,11 +185,11 @@ class Host:
         )
 
     def _leading(self) -> bool:
-        """Without leader election every host leads as long as it runs."""
+        """Return whether the host runs: without leader election each host leads."""
         return not self._stopped
 
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
-        """Give what the host gives to one plugin: with an election everything, but leading, is the same for all."""
+        """Return the services of one plugin; with leader election, `leading` differs by plugin."""
         leadership, name = self.leadership, runtime.name
         if leadership is None:
             return services
@@ -201,21 +198,21 @@ class Host:
     def _on_election(self, plugins: Collection[str]) -> None:
         for plugin in self.plugins:
             if plugin.name in plugins:
-                plugin.poke()
+                plugin.wake()
 
     def _is_ours(self, queue: str) -> bool:
-        """Say whether a queue of this process belongs to a controller of this host."""
+        """Return whether a queue of this process belongs to a controller of this host."""
         return any(controller.name == queue for plugin in self.plugins for controller in plugin.controllers)
 
     def wait_ready(self, timeout: float) -> bool:
-        """Wait until no plugin is syncing any more, `timeout` real seconds at most; say whether that came about."""
+        """Wait for at most `timeout` real seconds until no plugin is syncing; return whether none is."""
         with self._changes:
             return self._changes.wait_for(lambda: all(plugin.settled() for plugin in self.plugins), timeout)
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Take no new work, let what runs finish for up to `timeout` seconds, and end everything; True if all finished.
+        """Shut down: let running work finish for up to `timeout` seconds, then end everything; True if all finished.
 
-        None takes the setting `drain_timeout`. A second call does nothing.
+        The default is the setting `drain_timeout`. A second call does nothing.
         """
         if self._stopped:
             return True
@@ -229,7 +226,7 @@ class Host:
         drained = [plugin.name for plugin in self.plugins if plugin.drain(deadline)]
         self._stopped = True
         if self.leadership is not None:
-            # Only now, when nothing that the leader began is still going on, may another one lead.
+            # Only now, when nothing that the leader began still runs, may another replica lead.
             self.leadership.stop(drained)
         if self.events is not None:
             self.events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
@@ -242,38 +239,34 @@ class Host:
         return len(drained) == len(self.plugins)
 
     def run(self) -> int:
-        """Start, run until a signal or until every plugin has failed, stop; give the exit code.
+        """Start, run until a signal arrives or every plugin has failed, then stop; return the exit code.
 
-        SIGTERM and SIGINT let running reconciles finish; a second one ends the process at once, with code 1. To be
+        SIGTERM and SIGINT let running reconciles finish; a second signal ends the process at once, with code 1. Must be
         called in the main thread.
         """
         with self._signals.caught(), switching_after(self.settings.switch_interval):
             return self._run()
 
     def _run(self) -> int:
-        self._signals.starting = True
         try:
-            self.start()
-            # In here, so that a signal that comes right now is still expected.
-            self._signals.starting = False
+            with self._signals.interrupting():
+                self.start()
         except StopRequested:
-            self._signals.starting = False
-            log.debug("asked to stop while starting")
+            log.debug("signal while starting: shutting down")
         except BaseException:
-            self._signals.starting = False
             self.stop(0)
             raise
-        # A signal that comes just before the wait is seen only after it, so no wait may be without a limit.
+        # A signal just before a wait is noticed only after it, so each wait needs a limit.
         with self._changes:
             while not self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed(), SIGNALS_SEEN):
                 pass
-        if self._signals.came:
-            log.info("%s: stopping; once more ends at once", self._signals.came)
+        if self._signals.received:
+            log.info("%s: shutting down; repeat to force exit", self._signals.received)
         failed = self._all_failed() and not self.stopping.is_set()
         if failed:
-            log.error("every plugin has failed; nothing is left to run")
+            log.error("stopping: every plugin has failed")
         if not self.stop():
-            log.error("not everything finished within %s", self.settings.drain_timeout)
+            log.error("shutdown incomplete: work did not finish within %s", self.settings.drain_timeout)
         log.info("stopped")
         return 1 if failed else 0
 
@@ -286,12 +279,12 @@ class Host:
 
     @property
     def address(self) -> str | None:
-        """Where the host's server listens, None without one."""
+        """The address of the host's server; None without one."""
         return self._servers.address
 
 
 def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime]) -> None:
-    """Refuse settings of controllers that plugins do not have; a plugin whose set-up failed can not be asked."""
+    """Reject settings of controllers that do not exist; the controllers of a failed plugin are not known."""
     known = [controller.name for plugin in plugins for controller in plugin.controllers]
     for name in overrides:
         plugin = next((one for one in plugins if one.name == name.partition("/")[0]), None)
@@ -301,3 +294,18 @@ def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime])
                 f"controllers.{name}: plugin `{plugin.name}` has no controller of this name",
                 hint=f"its controllers are: {theirs}",
             )
+
+
+@contextmanager
+def switching_after(seconds: float) -> Iterator[None]:
+    """Set the interpreter's switch interval, in seconds, for the whole process while the block runs.
+
+    The default of 5 ms is long beside an event that takes 20 µs: a thread that released the interpreter lock waits that
+    long for it while another thread computes, once per key and once per answer.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

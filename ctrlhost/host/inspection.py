@@ -1,4 +1,4 @@
-"""What a host shows of itself: health, metrics, queues and the pages of its plugins."""
+"""Inspection of a host: health, metrics, queues and the pages of its plugins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.reflector.status import InformerStatus
     from ctrlhost.supervisor.runtime import PluginRuntime
 
-#: For how long an informer may be without its watch before the host is unready, in seconds: watches end now and then.
+#: How long an informer may be without a watch before the host is not ready, in seconds: watches end now and then.
 NOT_CURRENT_AFTER = 5.0
 
 
@@ -32,19 +32,19 @@ class InspectedHost(Protocol):
 
 
 class Inspection:
-    """Looks at one host, from the thread of whoever asks."""
+    """Reads the state of one host; all methods may be called from any thread."""
 
     def __init__(self, host: InspectedHost) -> None:
-        """Look at `host`, which need not be started."""
+        """Inspect `host`, which need not be started."""
         self._host = host
-        #: The registry of the host, once it starts.
+        #: The metrics of the host; None until it starts.
         self.metrics: HostMetrics | None = None
 
     def checks(self, endpoint: str) -> list[Check]:
-        """Give the lines of `livez`, `readyz` or `healthz`.
+        """Return the checks of `livez`, `readyz` or `healthz`.
 
-        Alive is a host that answers. Ready is one whose plugins all run, or wait for what others owe them, such as a
-        CRD, and whose caches are current. Healthy is one of which no plugin has failed and no check of a plugin fails.
+        A host is alive if it answers; ready if all plugins run, or wait for something external such as a CRD, and the
+        caches are current; healthy if no plugin has failed and no check of a plugin fails.
         """
         lines = [Check("ping", passed=True)]
         if endpoint == "livez":
@@ -61,22 +61,23 @@ class Inspection:
         factory = self._host.factory
         informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
         if endpoint == "healthz":
-            # A restart does not bring an API server back, so a cache that is behind is no reason for one.
+            # A restart does not bring an API server back, so a cache that is behind must not cause one.
             informers = [replace(check, passed=True) for check in informers]
         lines += informers
         if endpoint == "healthz":
-            lines += [check.run() for plugin in self._host.plugins for check in plugin.health_checks]
+            contexts = [plugin.context for plugin in self._host.plugins if plugin.context is not None]
+            lines += [check.run() for context in contexts for check in context.health_checks]
         return lines
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Give all metrics and their content type."""
+        """Return all metrics and their content type."""
         if self.metrics is None:
             return b"", "text/plain"
         plugins = self._host.plugins
         return self.metrics.exposition({one.name: one.context.metrics for one in plugins if one.context}, accept)
 
     def queues(self) -> list[dict[str, Any]]:
-        """Give what waits in each controller's queue, who holds what, and what is delayed."""
+        """Return each controller's queue: the keys that are queued, processed and delayed."""
         found = []
         for controller in (one for plugin in self._host.plugins for one in plugin.controllers):
             snapshot = controller.queue.snapshot()
@@ -85,16 +86,16 @@ class Inspection:
         return found
 
     def pages(self) -> dict[str, dict[str, ASGIApp]]:
-        """Give the pages of plugins, by plugin and path."""
+        """Return the pages of plugins, by plugin and path."""
         return {
-            plugin.name: {page.path: page.app for page in plugin.context.pages}
+            plugin.name: dict(plugin.context.pages)
             for plugin in self._host.plugins
             if plugin.context is not None and plugin.context.pages
         }
 
 
 def _shown(item: Any) -> dict[str, Any]:
-    """Write an entry of a queue as JSON can have it: a delay may be endless, and a key is a tuple."""
+    """Return an entry of a queue as JSON allows it: a delay may be infinite, and a key is a tuple."""
     return {
         name: str(value) if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
         for name, value in item._asdict().items()
@@ -102,15 +103,15 @@ def _shown(item: Any) -> dict[str, Any]:
 
 
 def _informer_check(status: InformerStatus) -> Check:
-    """Describe an informer; it fails while its cache is not current, once that is more than a reconnection.
+    """Return the check of an informer; it fails if the cache has not been current for longer than a reconnection takes.
 
-    One that waits for its kind or for a right does not fail: nobody promised that these are there.
+    An informer that waits for its kind or for a right does not fail: these need not exist.
     """
-    told = f"{status.state}, {status.objects} objects, {status.users} users"
+    text = f"{status.state}, {status.objects} objects, {status.users} users"
     if status.state == "listing" and status.listing:
-        told += f", listed {status.listing}" + (f" of {status.listing + status.remaining}" if status.remaining else "")
+        text += f", listed {status.listing}" + (f" of {status.listing + status.remaining}" if status.remaining else "")
     if status.state != "watching" and (status.reason or status.last_error):
-        told += f": {status.reason or status.last_error}"
+        text += f": {status.reason or status.last_error}"
     behind = status.state in ("reconnecting", "listing") and status.has_synced
     passed = not (behind and (status.state_age or 0.0) > NOT_CURRENT_AFTER)
-    return Check(f"informer/{status.key}", passed=passed, detail=told)
+    return Check(f"informer/{status.key}", passed=passed, detail=text)

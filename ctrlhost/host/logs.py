@@ -1,8 +1,8 @@
-"""How log lines look and what each carries.
+"""Logging: the format of log lines and the fields of each.
 
 All code logs with the standard library's `logging`. The command line configures the output once: readable lines on a
-terminal, a JSON object per line elsewhere, always on stderr. Each line of a reconcile names its controller, object
-and reconcile id; whoever does other work may bind what its lines should carry.
+terminal, otherwise a JSON object per line, always on stderr. Each line of a reconcile carries its controller, object
+and reconcile id; other work may bind its own fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: " ", 10: "\\n", 13: "\\r"}
 
-#: Libraries whose information is noise below this level.
+#: The lowest levels of libraries that log too much.
 _QUIET = {
     "urllib3": logging.ERROR,
     "uvicorn": logging.WARNING,
@@ -35,7 +35,7 @@ _QUIET = {
 def configure(
     level: str = "info", form: Literal["auto", "console", "json"] = "auto", stream: TextIO | None = None
 ) -> None:
-    """Send log lines of the whole process to `stream`, stderr by default; called again, it replaces what it did."""
+    """Send the log lines of the whole process to `stream`, by default stderr; a later call replaces an earlier one."""
     structlog = _structlog()
     target = stream or sys.stderr
     on_terminal = target.isatty()
@@ -76,7 +76,7 @@ def configure(
     root.setLevel(level.upper())
     for name, least in _QUIET.items():
         logging.getLogger(name).setLevel(max(least, root.level))
-    # A plugin may log with structlog itself; its lines then go the same way.
+    # A plugin may log with structlog itself; its lines take the same path.
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -86,7 +86,7 @@ def configure(
 
 
 def _structlog() -> Any:
-    # structlog imports rich where it is installed, for tracebacks that are not drawn here: 0.4 s of every start.
+    # structlog imports rich if it is installed, for tracebacks that are not used here: 0.4 s of every start.
     if "structlog" in sys.modules or "rich" in sys.modules:
         import structlog
     else:
@@ -99,7 +99,7 @@ def _structlog() -> Any:
 
 
 def _add_bound(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    # Another handler that formats the record first leaves these on it, and they are no extras.
+    # A handler that formatted the record before leaves these on it; they are not extras.
     event.pop("message", None)
     event.pop("asctime", None)
     for key, value in (*log_fields().items(), *bound_values().items()):
@@ -108,7 +108,7 @@ def _add_bound(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> M
 
 
 def _escape_control(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    # Names and messages of objects end up in lines: a newline or an escape sequence there must not forge one.
+    # Lines contain names and messages of objects: a newline or an escape sequence in them must not forge a line.
     event["event"] = str(event.get("event", "")).translate(_CONTROL)
     return event
 
@@ -116,5 +116,5 @@ def _escape_control(_logger: Any, _method: str, event: MutableMapping[str, Any])
 def _to_json(event: dict[str, Any], **_unused: Any) -> str:
     try:
         return msgspec.json.encode(event, enc_hook=str).decode()
-    except Exception:  # noqa: BLE001 - a log line that can not be written as it is must not be lost
+    except Exception:  # noqa: BLE001 - a log line that cannot be encoded must not be lost
         return json.dumps({str(key): str(value) for key, value in event.items()})

@@ -1,13 +1,14 @@
-"""What `/metrics` gives: the host's own metrics and those of its plugins as one exposition.
+"""The exposition of `/metrics`: the host's own metrics and those of its plugins.
 
-Every host has a registry of its own and each plugin one below it. Nothing is counted here: collectors read what the
-core, the informers, the client and the controllers count, when they are scraped.
+Each host has its own registry, and each of its plugins another. Nothing is counted here: a scrape reads the counts of
+the core, the informers, the client and the controllers.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
@@ -30,7 +31,7 @@ class HostMetrics:
     """The metrics of one host."""
 
     def __init__(self) -> None:
-        """Begin with the metrics of the process."""
+        """Start with the metrics of the process."""
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -38,25 +39,25 @@ class HostMetrics:
         self._warned: set[tuple[str, str]] = set()
 
     def register(self, collector: Collector) -> None:
-        """Add a collector of the host's own."""
+        """Add a collector of the host."""
         self.registry.register(collector)
 
     def exposition(self, plugins: Mapping[str, CollectorRegistry], accept: str = "") -> tuple[bytes, str]:
-        """Give everything in the form that the `Accept` header asks for, and its content type."""
+        """Return all metrics in the format that the `Accept` header asks for, and the content type."""
         encode, content_type = choose_encoder(accept)
-        body: bytes = encode(_Families(self._united(plugins)))
-        return body, content_type
+        families: Any = SimpleNamespace(collect=lambda: self._united(plugins))
+        return encode(families), content_type
 
     def _united(self, plugins: Mapping[str, CollectorRegistry]) -> Iterable[Metric]:
-        # An exposition in which a name or a series stands twice is refused as a whole, so one plugin's mistake would
-        # cost everybody's metrics.
+        # Scrapers reject an exposition in which a name or a series occurs twice, so one plugin's mistake would lose
+        # all metrics.
         united: dict[str, Metric] = {}
         series: set[tuple[str, frozenset[tuple[str, str]]]] = set()
         for source, registry in [("", self.registry), *plugins.items()]:
             for family in self._collected(source, registry):
                 known = united.get(family.name)
                 if known is not None and known.type != family.type:
-                    self._warn(source, family.name, f"it is a {known.type} elsewhere and a {family.type} here")
+                    self._warn(source, family.name, f"it is a {known.type} elsewhere, a {family.type} here")
                     continue
                 if known is None:
                     known = Metric(family.name, family.documentation, family.type, family.unit)
@@ -73,41 +74,31 @@ class HostMetrics:
     def _collected(self, source: str, registry: CollectorRegistry) -> list[Metric]:
         try:
             return list(registry.collect())
-        except Exception as error:  # noqa: BLE001 - one plugin's collector must not cost everybody's metrics
+        except Exception as error:  # noqa: BLE001 - one plugin's collector must not lose all metrics
             self._warn(source, "", f"{type(error).__name__}: {error}")
             return []
 
     def _warn(self, source: str, name: str, problem: str) -> None:
         if (source, name) not in self._warned:
             self._warned.add((source, name))
-            log.warning("metrics %s of plugin %s are left out: %s", name, source or "(host)", problem)
-
-
-class _Families:
-    """What an encoder takes for a registry."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
+            log.warning("skipped metrics %s of plugin %s: %s", name, source or "(host)", problem)
 
 
 class PluginCollector(Collector):
-    """States of plugins, and what they are."""
+    """Collects the state and origin of each plugin."""
 
     def __init__(self, plugins: Iterable[PluginRuntime]) -> None:
-        """Look at `plugins` when scraped."""
+        """Read `plugins` when scraped."""
         self._plugins = plugins
 
     def collect(self) -> Iterator[Metric]:
-        """Give the families."""
-        build = InfoMetricFamily("ctrlhost_build", "The version that runs")
+        """Return the families."""
+        build = InfoMetricFamily("ctrlhost_build", "The running version")
         build.add_metric((), {"version": __version__})
         yield build
         state = GaugeMetricFamily(
             "ctrlhost_plugin_state",
-            "1 for the state that the plugin is in, 0 for the others",
+            "1 for the current state of the plugin, 0 for the others",
             labels=("plugin", "state"),
         )
         info = GaugeMetricFamily(

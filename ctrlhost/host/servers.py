@@ -1,4 +1,4 @@
-"""The HTTP servers of a host: its own, and those that its plugins asked for."""
+"""The HTTP servers of a host: its own, and those of its plugins."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
+#: How long requests in progress may take at the shutdown, in seconds.
 _TIMEOUT = 2.0
-"""How long requests under way may take at the end, in seconds."""
 
 
 class HostServers:
-    """What listens for one host. Its modules are imported when something is to listen."""
+    """All servers of one host. The modules that they need are imported on first use."""
 
     def __init__(self) -> None:
-        """Listen nowhere yet."""
+        """Start without servers."""
         self._own: HttpServer | None = None
         self._of_plugins: list[HttpServer] = []
 
     @property
     def address(self) -> str | None:
-        """Where the host's own server listens, None without one."""
+        """The address of the host's own server; None without one."""
         return self._own.address if self._own else None
 
     def listen(self, address: str, inspection: Inspection) -> None:
-        """Take the address of the host's own server, which answers from `start` on; ConfigError if it is in use."""
+        """Bind the address of the host's own server, which answers from `start` on; ConfigError if it is in use."""
         from ctrlhost.server.app import host_app
         from ctrlhost.server.listener import HttpServer
 
         self._own = HttpServer(address, host_app(inspection), "host")
 
     def start(self, plugins: Iterable[PluginRuntime]) -> None:
-        """Start all of them; a plugin whose address can not be had has failed."""
+        """Start all servers; a plugin whose address cannot be bound fails."""
         for runtime in plugins:
-            for listener in runtime.context.listeners if runtime.context else ():
+            for address, app in runtime.context.listeners if runtime.context else ():
                 from ctrlhost.server.listener import HttpServer
 
                 try:
-                    server = HttpServer(listener.address, listener.app, runtime.name, f"listener of {runtime.name}")
+                    server = HttpServer(address, app, runtime.name, f"listener of {runtime.name}")
                 except ConfigError as error:
                     runtime.fail(f"{error}")
                     break
@@ -59,7 +59,7 @@ class HostServers:
             log.info("listening on http://%s", self._own.address)
 
     def stop(self) -> None:
-        """Stop them, the host's own last."""
+        """Stop all servers, the host's own last."""
         for server in self._of_plugins:
             server.stop(_TIMEOUT)
         if self._own is not None:

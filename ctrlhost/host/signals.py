@@ -1,4 +1,4 @@
-"""The signals that ask a host to stop."""
+"""The signals that shut a host down."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-#: A signal so soon after one is the same once more: Ctrl-C reaches a whole process group, and wrappers pass it on.
+#: A signal so soon after another is a duplicate: Ctrl-C reaches a whole process group, and wrappers forward it.
 _SAME_SIGNAL = 0.1
-#: How late a signal is heard of at worst, in seconds.
+#: How late a signal is noticed at most, in seconds.
 SIGNALS_SEEN = 0.5
 
 
@@ -24,21 +24,20 @@ class StopRequested(BaseException):
 
 
 class StopSignals:
-    """SIGTERM and SIGINT: the first sets `stopping`, a second one ends the process at once with code 1."""
+    """Handles SIGTERM and SIGINT: the first sets `stopping`, a second ends the process at once with code 1."""
 
     def __init__(self, stopping: threading.Event, wake: Callable[[], None]) -> None:
-        """Prepare; `wake` is called in a thread of its own after a signal has set `stopping`."""
+        """Prepare; `wake` is called on its own thread after a signal has set `stopping`."""
         self._stopping = stopping
         self._wake = wake
-        #: The name of the signal that came; empty before.
-        self.came = ""
-        self._came_at = 0.0
-        #: While it is set a signal raises StopRequested in the main thread.
-        self.starting = False
+        #: The name of the signal that arrived; empty before.
+        self.received = ""
+        self._received_at = 0.0
+        self._raises = False
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Hear of signals as long as the block runs; in the main thread only."""
+        """Handle signals while the block runs; in the main thread only."""
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
@@ -46,17 +45,26 @@ class StopSignals:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Raise StopRequested in the main thread for a signal that arrives while the block runs."""
+        self._raises = True
+        try:
+            yield
+        finally:
+            self._raises = False
+
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        since, self._came_at = time.monotonic() - self._came_at, time.monotonic()
-        if self._stopping.is_set() and since < _SAME_SIGNAL:
-            return
+        since, self._received_at = time.monotonic() - self._received_at, time.monotonic()
         if self._stopping.is_set():
-            os.write(2, f"{name} again: ending at once\n".encode())
+            if since < _SAME_SIGNAL:
+                return
+            os.write(2, f"second {name}: forcing exit\n".encode())
             os._exit(1)
-        self.came = name
+        self.received = name
         self._stopping.set()
-        if self.starting:
+        if self._raises:
             raise StopRequested
-        # The main thread waits on the condition, so it must be woken from another.
+        # The main thread waits on the condition, so another thread must wake it.
         threading.Thread(target=self._wake, daemon=True).start()

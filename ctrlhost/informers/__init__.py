@@ -1,4 +1,7 @@
-"""Informers: a mirror of the objects of a kind, shared by everybody in the process who wants one."""
+"""Informers: caches of the objects of a kind, kept up to date by reflectors and shared by all users in the process.
+
+Imports `reflector`, `client` and below. Public: `ctrlhost.InformerFactory`, `Informer`, `Owner`, `ByLabel`, `ByIndex`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from ctrlhost.informers.factory import InformerFactory
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.lister import Lister
-from ctrlhost.informers.owner import Owner
+from ctrlhost.informers.mappings import Owner
 from ctrlhost.reflector.options import BackoffOptions, ReflectorOptions
 from ctrlhost.reflector.status import InformerStatus
 

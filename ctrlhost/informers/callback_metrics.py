@@ -1,10 +1,10 @@
-"""What handlers, predicates and maps that are Python functions cost, for the metrics."""
+"""Metrics of the Python functions that serve as handlers, predicates and maps."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost import _core
 
@@ -14,42 +14,16 @@ if TYPE_CHECKING:
 Use = Literal["handler", "predicate", "map"]
 
 
-class FunctionCost(Protocol):
-    """One function's calls so far, the seconds they took, and how many of them failed."""
-
-    @property
-    def use(self) -> Use:
-        """What the function is for."""
-
-    @property
-    def name(self) -> str:
-        """Its module and name."""
-
-    @property
-    def calls(self) -> int:
-        """How often it was called."""
-
-    @property
-    def seconds(self) -> float:
-        """How long that took, with the wait for the interpreter where the core calls it."""
-
-    @property
-    def errors(self) -> int:
-        """How often it raised."""
-
-
 @dataclass(slots=True)
-class HandlerCost:
-    """Of a handler's callbacks; counted by the one thread that calls them, or nearly right where there are several."""
+class HandlerMetrics:
+    """Calls of a handler's callbacks, the seconds they took and how many raised; approximate with several threads."""
 
-    use: Use
-    name: str
     calls: int = 0
     seconds: float = 0.0
     errors: int = 0
 
     def call(self, function: Callable[..., None], *args: Any) -> None:
-        """Call and count; what it raises is raised."""
+        """Call `function` and count it; exceptions propagate."""
         began = time.perf_counter()
         self.calls += 1
         try:
@@ -62,41 +36,29 @@ class HandlerCost:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredCost:
-    """Of a function that the core calls."""
+class FunctionMetrics:
+    """Metrics of one function: what it is for, its module and name, and the counts.
+
+    The core counts the functions that it calls; their seconds include the wait for the interpreter.
+    """
 
     use: Use
     name: str
-    counted: _core.CallbackMetrics
-
-    @property
-    def calls(self) -> int:
-        """How often it was called."""
-        return self.counted.calls
-
-    @property
-    def seconds(self) -> float:
-        """How long that took, with the wait for the interpreter."""
-        return self.counted.seconds
-
-    @property
-    def errors(self) -> int:
-        """How often it raised."""
-        return self.counted.errors
+    counts: HandlerMetrics | _core.CallbackMetrics
 
 
-def measured(use: Use, value: Any, costs: list[FunctionCost]) -> Any:
-    """Give a function as one whose calls are counted, and note it in `costs`; what is no function stays as it is."""
+def instrument(use: Use, value: Any, metrics: list[FunctionMetrics]) -> Any:
+    """Wrap a function so that its calls are counted, and append its metrics; return anything else unchanged."""
     ready = (_core.Predicate, _core.Owner, _core.ByLabel, _core.ByIndex, _core.CallbackMetrics)
     if not callable(value) or isinstance(value, ready):
         return value
-    counted = _core.CallbackMetrics(value)
-    costs.append(MeasuredCost(use, handler_name(value), counted))
-    return counted
+    counts = _core.CallbackMetrics(value)
+    metrics.append(FunctionMetrics(use, handler_name(value), counts))
+    return counts
 
 
 def handler_name(*functions: Any) -> str:
-    """Give a readable name for a handler from the functions it is made of; never fails."""
+    """Return a readable name for a handler with these functions; never fails."""
     for function in functions:
         if function is None:
             continue

@@ -1,4 +1,4 @@
-"""What is asked of each kind in one form, what was said of it beforehand, and how what several read adds up."""
+"""Declared reads per scope, the canonical form of requests, and the union of what several users read."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class Declarations:
-    """What is to be read of each scope. For one thread at a time: the factory's lock is held around each call."""
+    """What will be read of each scope. For one thread at a time: the factory's lock is held around each call."""
 
     def __init__(self) -> None:
-        """Know of nothing."""
+        """Start empty."""
         self._declared: dict[Scope, Reads] = {}
 
     def __contains__(self, base: Scope) -> bool:
-        """Tell whether this very scope was declared."""
+        """Return whether exactly this scope was declared."""
         return base in self._declared
 
     def add(self, base: Scope, wanted: Reads) -> None:
-        """Note that `wanted` will be read of a scope, besides what was declared of it before."""
+        """Declare that `wanted` will be read of a scope, in addition to earlier declarations."""
         self._declared[base] = union(self._declared[base], wanted) if base in self._declared else wanted
 
     def reads(self, base: Scope) -> Reads:
-        """Give what was declared to be read of a scope and of all that it covers."""
+        """Return the declared reads of a scope and of all that it covers."""
         reads: Reads = "metadata"
         for declared, wanted in self._declared.items():
             if selection_within(base, declared) is not None:
@@ -41,12 +41,12 @@ class Declarations:
         return reads
 
     def wider(self, base: Scope) -> tuple[Scope, Selection] | None:
-        """Give a declared scope that has all of `base` and more, and what chooses `base` out of it."""
+        """Return a declared scope that covers `base` and more, and what selects `base` within it."""
         for declared in self._declared:
             if declared == base:
                 continue
             selection = selection_within(declared, base)
-            # Of two that cover each other neither is the wider one.
+            # Of two that cover each other, neither is wider.
             if selection is not None and selection_within(base, declared) is None:
                 return declared, selection
         return None
@@ -60,7 +60,7 @@ def normal_scope(
     labels: str | None,
     fields: str | None,
 ) -> Scope:
-    """Give the one form of which objects are asked for, so that equal requests are equal."""
+    """Return the canonical scope of a request, so that equal requests have equal scopes."""
     chosen = namespaces if namespaces is None or isinstance(namespaces, NamespaceSelector) else read(namespaces)
     if isinstance(chosen, tuple):
         chosen = tuple(sorted(chosen))
@@ -70,7 +70,7 @@ def normal_scope(
 
 
 def normal_reads(reads: Reads | Sequence[str]) -> Reads:
-    """Give the one form of what may be said in several, so that equal requests are equal."""
+    """Return the canonical form of `reads`, so that equal requests are equal."""
     if reads is None or reads == "metadata":
         return reads
     if isinstance(reads, str):
@@ -79,7 +79,7 @@ def normal_reads(reads: Reads | Sequence[str]) -> Reads:
 
 
 def union(one: Reads, other: Reads) -> Reads:
-    """Give what keeps enough for both; metadata is always kept."""
+    """Return reads that are enough for both; metadata is always kept."""
     if one is None or other is None:
         return None
     paths = {path for each in (one, other) if not isinstance(each, str) for path in each}

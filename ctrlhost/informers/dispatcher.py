@@ -1,6 +1,6 @@
-"""Calls handlers written in Python: one thread per informer, however many handlers it has, while there is news.
+"""Calls handlers written in Python: one thread per informer, which exists while there are notifications.
 
-Of a thread for all informers the handlers of one would keep those of all others waiting, whoever wrote them.
+With one thread for all informers, the handlers of one would block those of all others.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
     from ctrlhost._core import Listener
-    from ctrlhost.informers.callback_metrics import HandlerCost
+    from ctrlhost.informers.callback_metrics import HandlerMetrics
 
 log = logging.getLogger(__name__)
 
 _IDLE = 1.0
-"""Seconds after which a thread ends that has nothing to do; the next change starts another one."""
+"""Seconds after which an idle thread ends; the next change starts another one."""
 
 OnAdd = Callable[[Any, bool], None]
 OnUpdate = Callable[[Any, Any], None]
@@ -30,7 +30,7 @@ OnDelete = Callable[[Any], None]
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What one handler wants to hear of; None is nothing."""
+    """The callbacks of one handler; None skips those notifications."""
 
     name: str
     on_add: OnAdd | None = None
@@ -39,7 +39,7 @@ class Callbacks:
     passes: Callable[[Any], bool] | None = None
 
     def call(self, kind: str, old: Any, new: Any, is_initial: bool) -> None:
-        """Hand one notification to the function that wants it."""
+        """Call the callback for one notification."""
         if self.passes is not None:
             before, after = _passes(self.passes, old), _passes(self.passes, new)
             if not before and not after:
@@ -58,20 +58,20 @@ class Callbacks:
 
 @dataclass(slots=True, eq=False)
 class Registration:
-    """One handler at work."""
+    """One registered handler."""
 
     callbacks: Callbacks
     listener: Listener
-    #: Held while a callback runs, so that somebody can wait for its end.
+    #: Held while a callback runs, so that `remove` can wait for its end.
     running: threading.Lock
-    cost: HandlerCost
+    metrics: HandlerMetrics
 
 
 class Dispatcher:
-    """Takes notifications from the listeners of one informer in turn, in a thread that is there when there are any."""
+    """Delivers notifications from the listeners of one informer in turn. All methods may be called from any thread."""
 
     def __init__(self, name: str, idle: float = _IDLE) -> None:
-        """Name the thread, and say after how many seconds without news it ends."""
+        """Prepare; the thread is named `handlers NAME` and ends after `idle` seconds without notifications."""
         self._name = name
         self._idle = idle
         self._registrations: list[Registration] = []
@@ -81,18 +81,18 @@ class Dispatcher:
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def add(self, callbacks: Callbacks, listener: Listener, cost: HandlerCost) -> Registration:
-        """Call a handler with what its listener buffers, from now on, and count in `cost`."""
-        registration = Registration(callbacks, listener, threading.Lock(), cost)
+    def add(self, callbacks: Callbacks, listener: Listener, metrics: HandlerMetrics) -> Registration:
+        """Deliver the notifications of `listener` to a handler from now on, and count the calls in `metrics`."""
+        registration = Registration(callbacks, listener, threading.Lock(), metrics)
         with self._changed:
             self._registrations = [*self._registrations, registration]
         self.wake()
         return registration
 
     def remove(self, registration: Registration, *, wait: bool = False) -> None:
-        """Call a handler no more; what is buffered for it is dropped. With `wait`, its running callback ends first.
+        """Stop calling a handler and drop its buffered notifications; with `wait`, wait for its running callback.
 
-        Waiting from inside that callback would wait for itself, so there it does not.
+        A call from inside that callback does not wait: it would wait for itself.
         """
         registration.listener.close()
         with self._changed:
@@ -102,7 +102,7 @@ class Dispatcher:
                 pass
 
     def wake(self) -> None:
-        """Say that there may be notifications. Costs next to nothing without handlers."""
+        """Check for notifications; cheap without handlers."""
         if self._registrations:
             with self._changed:
                 self._news = True
@@ -115,17 +115,17 @@ class Dispatcher:
 
     @property
     def merged(self) -> int:
-        """How many notifications were merged into others, since a handler was slower than the changes."""
+        """The number of notifications merged into others because a handler was slow."""
         return sum(each.listener.merged for each in self._registrations)
 
     @property
     def pending(self) -> int:
-        """How many notifications wait for handlers, one more while any is being delivered."""
+        """The number of notifications that wait for handlers, plus one while any is being delivered."""
         waiting = sum(each.listener.pending for each in self._registrations)
         return waiting + int(self._news or self._delivering)
 
     def stop(self, timeout: float | None = None) -> None:
-        """End the thread after the callback that runs; what is buffered is dropped."""
+        """Stop the thread after the running callback; buffered notifications are dropped."""
         with self._changed:
             self._stopped = True
             registrations, self._registrations = self._registrations, []
@@ -146,18 +146,18 @@ class Dispatcher:
                 if self._stopped:
                     return
                 registrations = self._registrations
-            # A batch from each in turn: one that has fallen behind does not keep the others from theirs.
+            # A batch from each in turn, so that one with a backlog does not block the others.
             busy = list(registrations)
             while busy and not self._stopped:
                 busy = [each for each in busy if self._deliver(each)]
             self._delivering = False
 
     def _deliver(self, registration: Registration) -> bool:
-        """Hand one batch to a handler; False if nothing was there for it."""
+        """Deliver one batch to a handler; False if there was none."""
         try:
             batch = registration.listener.next(0)
         except CtrlhostError:
-            # It was closed, in whose removal this registration goes too.
+            # Closed: this registration is being removed.
             return False
         if not batch:
             return False
@@ -166,8 +166,8 @@ class Dispatcher:
                 if self._stopped or registration not in self._registrations:
                     return False
                 try:
-                    registration.cost.call(registration.callbacks.call, kind, old, new, is_initial)
-                except BaseException:  # the handler is somebody else's, even its sys.exit; the next one is still due
+                    registration.metrics.call(registration.callbacks.call, kind, old, new, is_initial)
+                except BaseException:  # foreign code, which may even call sys.exit; the others must still run
                     subject = new if new is not None else old
                     key = getattr(subject, "key", subject)
                     log.exception("handler %s failed on %s of %s", registration.callbacks.name, kind, key)
@@ -175,7 +175,7 @@ class Dispatcher:
 
 
 def _passes(passes: Callable[[Any], bool], obj: Any) -> bool:
-    """Ask the filter about an object; of a tombstone about what it last was, and one that knows nothing passes."""
+    """Apply a filter to an object, or to the last known state of a tombstone; a tombstone without one passes."""
     if isinstance(obj, DeletedFinalStateUnknown):
         return obj.object is None or passes(obj.object)
     return obj is not None and passes(obj)

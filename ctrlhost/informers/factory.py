@@ -1,4 +1,4 @@
-"""Informers for a whole host: one per kind and scope, counted by its users."""
+"""Informers for a whole host: one per kind and scope, shared and reference-counted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers.assembly import Assembly
 from ctrlhost.informers.declarations import Declarations, normal_reads, normal_scope, union
+from ctrlhost.informers.informer import Informer
 from ctrlhost.informers.kind_watch import API_VERSION, KIND, KindWatch, is_custom
 from ctrlhost.informers.metrics import InformerMetrics
-from ctrlhost.informers.namespace_informer import Reads, Scope, Transform
+from ctrlhost.informers.namespace_follower import NamespaceFollower
+from ctrlhost.informers.namespace_informer import NamespaceInformer, Reads, Scope, Transform
+from ctrlhost.informers.namespace_informers import NamespaceInformers
 from ctrlhost.informers.narrowing import selection_within
 from ctrlhost.informers.resync import Resyncer
 from ctrlhost.informers.view import View
@@ -23,17 +25,15 @@ from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.informer import Informer
 
 log = logging.getLogger(__name__)
 
 
 class InformerFactory:
-    """Makes informers and shares them: equal requests get the same one. All methods may be called from any thread.
+    """Makes and shares informers: equal requests get the same one. All methods may be called from any thread.
 
         factory = InformerFactory(client)
         pods = factory.informer("v1", "Pod")
@@ -41,7 +41,7 @@ class InformerFactory:
             factory.wait_for_sync(30)
             pods.lister.list("default")
 
-    As a context manager it starts what was asked for so far, and stops everything at the end.
+    As a context manager it starts the informers requested so far, and stops all of them at the end.
     """
 
     def __init__(
@@ -53,26 +53,20 @@ class InformerFactory:
         options: ReflectorOptions | None = None,
         on_error: Callable[[str, Exception], None] | None = None,
     ) -> None:
-        """`resync` is in seconds, None for never; `on_error(informer, error)` hears of each failure."""
+        """`resync` is in seconds, None for never; `on_error(key, error)` is called for each failed list or watch."""
         self._client = client
-        clock = clock or SystemClock()
-        self._assembly = Assembly(
-            client,
-            clock,
-            options or ReflectorOptions(),
-            resync=resync,
-            on_error=on_error,
-            fed=self._fed,
-            missing=self._missing,
-        )
+        self._clock = clock or SystemClock()
+        self._options = options or ReflectorOptions()
+        self._resync = resync
+        self._on_error = on_error
         self._lock = threading.Lock()
-        self._news = threading.Condition()
+        self._progress = threading.Condition()
         self._informers: dict[Scope, Informer] = {}
         self._started: set[Scope] = set()
         self._declared = Declarations()
         self._stopped = False
         self._kinds: KindWatch | None = None
-        self._resyncer = Resyncer(clock, self._parts)
+        self._resyncer = Resyncer(self._clock, self._parts)
         #: A collector for prometheus-client.
         self.metrics = InformerMetrics(self.informers)
 
@@ -86,7 +80,7 @@ class InformerFactory:
         field_selector: str | None = None,
         reads: Reads | Sequence[str] = None,
     ) -> None:
-        """Say beforehand what will be read of a kind, so that one informer keeps enough for all who share it."""
+        """Declare what will be read of a kind, so that one informer keeps enough for all who share it."""
         scope = normal_scope(self._client.resources, api_version, kind, namespaces, label_selector, field_selector)
         wanted = normal_reads(reads)
         with self._lock:
@@ -103,26 +97,27 @@ class InformerFactory:
         reads: Reads | Sequence[str] = None,
         transform: Transform = None,
     ) -> Informer:
-        """Share in the informer of a kind; give it back with its `release`.
+        """Return the shared informer of a kind; call its `release` when done, and `start` on the factory to run it.
 
-        `namespaces` None is all of them; else they are chosen by name, by glob, or as `label:SELECTOR`, and followed as
-        they come and go: what is in one that goes counts as deleted. `reads` says which part of each object is kept:
+        `namespaces` None is all of them; otherwise they are selected by name, by glob, or as `label:SELECTOR`, and
+        followed: the objects of a removed namespace count as deleted. `reads` says which part of each object is kept:
         None all of it, "metadata", or paths such as "spec.rules"; the informer may keep more, for others. `transform`
-        takes an object and gives the one to keep. One that a wider informer covers (by namespaces, labels, or a field
-        selector of name or namespace) is a view of that one, if it is there already or was declared. It runs once
-        `start` was called after this.
+        returns the object to keep for an object. An informer that a wider one covers (by namespaces, labels, or a field
+        selector of name or namespace) is a view of that one, if it exists or was declared.
+
+        CtrlhostError once the factory has stopped; TypeError or ValueError for invalid arguments.
         """
         base = normal_scope(self._client.resources, api_version, kind, namespaces, label_selector, field_selector)
         wanted = normal_reads(reads)
         with self._lock:
             if self._stopped:
-                raise CtrlhostError(f"no informer of {kind} was made: the factory has stopped already")
+                raise CtrlhostError(f"cannot create an informer of {kind}: the factory has stopped already")
             if base in self._declared and transform is None:
                 wanted = union(self._declared.reads(base), wanted)
             return self._get(replace(base, reads=wanted, transform=transform))
 
     def _missing(self, scope: Scope) -> None:
-        """Hear what becomes of custom kinds, since the server has not got one of them; called by its reflector."""
+        """Watch CRDs, since the server lacks a custom kind; called by the kind's reflector."""
         if not is_custom(scope):
             return
         with self._lock:
@@ -141,7 +136,7 @@ class InformerFactory:
         return [each for each in self.informers() if not isinstance(each, View)]
 
     def _get(self, scope: Scope, *, optional: bool = False) -> Informer:
-        """Share in an informer, made now if there is none: a view where a wider one is there or was declared."""
+        """Return an informer, existing or new, or a view of a wider one, and count a user; expects the lock."""
         found = self._covering(scope)
         if found is None:
             found = self._view(scope) or self._make(scope, optional=optional)
@@ -155,8 +150,7 @@ class InformerFactory:
             selection = selection_within(known, scope)
             if selection is not None and union(known.reads, scope.reads) == known.reads:
                 return View(scope, self._key(scope), self._get(known), selection)
-        base = replace(scope, reads=None)
-        found = self._declared.wider(base)
+        found = self._declared.wider(replace(scope, reads=None))
         if found is None:
             return None
         declared, selection = found
@@ -164,7 +158,7 @@ class InformerFactory:
         return View(scope, self._key(scope), wide, selection)
 
     def _covering(self, scope: Scope) -> Informer | None:
-        """Give an informer that keeps all that is asked for, maybe more."""
+        """Return an informer of the same objects that keeps at least what the scope reads."""
         exact = self._informers.get(scope)
         if exact is not None or scope.transform is not None:
             return exact
@@ -174,17 +168,33 @@ class InformerFactory:
         return None
 
     def _make(self, scope: Scope, *, optional: bool) -> Informer:
-        key = self._key(scope)
-        namespaces = None
-        if isinstance(scope.namespaces, NamespaceSelector):
-            namespaces = self._get(Scope("v1", "Namespace", reads="metadata"))
-        return self._assembly.informer(scope, key, namespaces, optional=optional)
+        key, chosen, on_error = self._key(scope), scope.namespaces, self._on_error
+
+        def make_part(parts: NamespaceInformers, namespace: str) -> NamespaceInformer:
+            return NamespaceInformer(
+                self._client,
+                scope,
+                namespace,
+                self._clock,
+                self._options,
+                resync=self._resync,
+                fed=self._fed,
+                on_error=None if on_error is None else lambda error: on_error(key, error),
+                cluster_scoped=lambda: parts.keep_one(namespace),
+                missing=lambda: self._missing(scope),
+                optional=optional,
+            )
+
+        parts = NamespaceInformers(make_part, [""] if chosen is None else chosen if isinstance(chosen, tuple) else ())
+        follower = None
+        if isinstance(chosen, NamespaceSelector):
+            follower = NamespaceFollower(chosen, self._get(Scope("v1", "Namespace", reads="metadata")), parts)
+        return Informer(scope, key, parts, self._client, self._clock, follower, optional=optional)
 
     def _key(self, scope: Scope) -> str:
-        """Name an informer; transforms have no names, so of several with the same description each gets a number."""
+        """Return a unique key; scopes that differ only in their transform are numbered."""
         described, taken = scope.describe(), {each.key for each in self._informers.values()}
-        number = 2
-        key = described
+        key, number = described, 2
         while key in taken:
             key, number = f"{described} #{number}", number + 1
         return key
@@ -203,23 +213,23 @@ class InformerFactory:
                 self._kinds = None
             else:
                 kinds = None
-        log.debug("the last user of %s has left; it stops", informer.key)
+        log.debug("stopping %s: no users left", informer.key)
         informer.stop()
         if isinstance(informer, View):
             informer.wide.release()
-        elif informer.following is not None:
-            informer.following.namespaces.release()
+        elif informer.follower is not None:
+            informer.follower.namespaces.release()
         if kinds is not None:
             kinds.stop()
             kinds.crds.release()
 
     def informers(self) -> list[Informer]:
-        """Give the informers that somebody uses."""
+        """Return the informers in use."""
         with self._lock:
             return list(self._informers.values())
 
     def start(self) -> None:
-        """Start what was asked for so far and does not run yet; to be called again after further requests."""
+        """Start the requested informers that are not running; call it again after further requests."""
         with self._lock:
             if self._stopped:
                 return
@@ -229,33 +239,33 @@ class InformerFactory:
             informer.start()
         self._resyncer.start()
 
-    def poke(self, group: str) -> None:
-        """Let the informers of an API group that wait try again now, as after its CRDs were installed."""
+    def wake(self, group: str) -> None:
+        """Retry the waiting informers of an API group at once, for example after its CRDs were installed."""
         for informer in self.informers():
             if informer.state == "waiting" and informer.scope.api_version.rpartition("/")[0] == group:
-                informer.poke()
+                informer.wake()
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
-        """Wait until all started informers hold their first list; False at the timeout, which names the late ones.
+        """Wait until all started informers hold their first list; False after `timeout` seconds.
 
-        Of those that `start` was not called for it only says in the log that they are not waited for.
-        The seconds are real ones, whatever clock the factory has: what is waited for is the network.
+        Late informers, and those requested after `start`, which it does not wait for, are logged. The seconds are real
+        ones, whatever clock the factory has: the network does not follow it.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             idle = sorted(each.key for scope, each in self._informers.items() if scope not in self._started)
         if idle:
-            log.warning("not waited for, since start() was not called after they were asked for: %s", ", ".join(idle))
+            log.warning("not waiting for informers requested after start(): %s", ", ".join(idle))
         while True:
-            with self._news:
+            with self._progress:
                 late = self._late()
                 if not late:
                     return True
                 left = None if deadline is None else deadline - time.monotonic()
                 if self._stopped or (left is not None and left <= 0):
                     break
-                # A listener's progress is not announced, so a look now and then stays necessary.
-                self._news.wait(0.1 if left is None else min(left, 0.1))
+                # Listeners do not announce their progress, so it is polled.
+                self._progress.wait(0.1 if left is None else min(left, 0.1))
         log.warning("timed out waiting for %s", ", ".join(late))
         return False
 
@@ -265,12 +275,12 @@ class InformerFactory:
         return sorted(f"{each.key} ({each.state})" for each in started if not each.has_synced and not each.optional)
 
     def stop(self) -> None:
-        """Stop all informers for good; returns within a few seconds. May be repeated."""
+        """Stop all informers for good, within a few seconds. May be repeated."""
         with self._lock:
             self._stopped = True
             informers = list(self._informers.values())
         self._resyncer.stop()
-        # Cut all streams first, so that the threads end beside each other.
+        # Cut all streams first, so that the threads end side by side.
         for informer in informers:
             for part in informer.parts:
                 part.reflector.stop()
@@ -279,19 +289,17 @@ class InformerFactory:
         self._fed()
 
     def __enter__(self) -> Self:
-        """Start what was asked for so far."""
+        """Start the informers requested so far."""
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop everything."""
+    def __exit__(self, *_: object) -> None:
+        """Stop all informers."""
         self.stop()
 
     def _fed(self) -> None:
-        with self._news:
-            self._news.notify_all()
+        with self._progress:
+            self._progress.notify_all()
 
     def _parts(self) -> list[Any]:
-        return [part for informer in self.informers() if not isinstance(informer, View) for part in informer.parts]
+        return [part for informer in self._watched() for part in informer.parts]

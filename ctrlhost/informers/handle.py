@@ -1,4 +1,4 @@
-"""What the adder of a handler holds."""
+"""Handler registration."""
 
 from __future__ import annotations
 
@@ -7,32 +7,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.informers.callback_metrics import FunctionCost
+    from ctrlhost.informers.callback_metrics import FunctionMetrics
 
 
 class Handle:
-    """One handler on one informer."""
+    """Registration of one handler with one informer. All methods may be called from any thread."""
 
-    def __init__(self, name: str, remove: Callable[[bool], None], synced: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        name: str,
+        remove: Callable[[bool], None],
+        synced: Callable[[], bool],
+        callback_metrics: tuple[FunctionMetrics, ...] = (),
+    ) -> None:
         """Made by `Informer.add_handler` and `Informer.enqueue_to`."""
         self.name = name
         self._remove: Callable[[bool], None] | None = remove
         self._synced = synced
-        #: What its functions cost, where it has some in Python.
-        self.costs: tuple[FunctionCost, ...] = ()
+        #: One entry per Python function of the handler.
+        self.callback_metrics = callback_metrics
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list was handed to this handler and it has dealt with all of it."""
+        """Whether the handler has processed the whole first list."""
         return self._synced()
 
     @property
     def active(self) -> bool:
-        """Whether it was not removed."""
+        """Whether it has not been removed."""
         return self._remove is not None
 
     def remove(self, *, wait: bool = False) -> None:
-        """Tell the handler nothing more; with `wait`, return after a callback that runs has ended. May be repeated."""
+        """Stop notifying the handler; with `wait`, return after a running callback has ended. May be repeated."""
         remove, self._remove = self._remove, None
         if remove is not None:
             remove(wait)

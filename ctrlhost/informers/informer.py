@@ -1,4 +1,4 @@
-"""One shared informer: what its users hold in their hands."""
+"""One shared informer, as its users see it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers.callback_metrics import HandlerCost, handler_name, measured
-from ctrlhost.informers.core_mappings import mapping_in_core
+from ctrlhost.informers.callback_metrics import FunctionMetrics, HandlerMetrics, handler_name, instrument
 from ctrlhost.informers.dispatcher import Callbacks, OnAdd, OnDelete, OnUpdate, Registration
 from ctrlhost.informers.handle import Handle
 from ctrlhost.informers.lister import Lister
+from ctrlhost.informers.mappings import mapping_in_core
 from ctrlhost.informers.predicates import in_core
-from ctrlhost.informers.status_report import status_of, worst_state
 from ctrlhost.informers.verify import Difference, check_parts
+from ctrlhost.reflector.status import InformerStatus, State
+from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,60 +22,59 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Indexer
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.callback_metrics import FunctionCost
     from ctrlhost.informers.indexers import UnionIndexer, ViewIndexer
-    from ctrlhost.informers.namespace_follower import Following
-    from ctrlhost.informers.namespace_informer import Part, Scope
-    from ctrlhost.informers.namespace_informers import Parts
-    from ctrlhost.reflector.status import InformerStatus, State
+    from ctrlhost.informers.namespace_follower import NamespaceFollower
+    from ctrlhost.informers.namespace_informer import NamespaceInformer, Scope
+    from ctrlhost.informers.namespace_informers import Attached, NamespaceInformers
     from ctrlhost.workqueue import WorkQueue
 
 _FIRST_LISTS = -100
-"""The priority of what comes with a first list or a resync: after all that really changed."""
+"""The priority of requests from a first list or a resync: after all real changes."""
+#: An informer shows the first of these states that one of its reflectors is in.
+_WORST_FIRST: tuple[State, ...] = ("waiting", "listing", "reconnecting", "watching", "stopped")
 
 
 class Informer:
-    """Mirrors the objects of one kind, as far as its scope goes, and tells handlers of changes.
+    """Mirrors the objects of one kind within its scope, and notifies handlers of changes.
 
-    Made by `InformerFactory.informer` and shared: equal requests get the same informer, and it stops when the last of
-    its users has called `release`. All methods may be called from any thread.
+    Made by `InformerFactory.informer` and shared: equal requests get the same informer, and it stops when its last
+    user has called `release`. All methods may be called from any thread.
     """
 
     def __init__(
         self,
         scope: Scope,
         key: str,
-        parts: Parts,
+        parts: NamespaceInformers,
         client: Client,
         clock: Clock,
-        following: Following | None = None,
+        follower: NamespaceFollower | None = None,
         *,
         optional: bool = False,
     ) -> None:
-        """Join the parts; `following` has them follow the namespaces that there are."""
-        #: Nobody needs it to sync: it makes others quicker.
+        """Combine the parts; `follower` keeps them equal to the selected namespaces."""
+        #: Whether `wait_for_sync` ignores it.
         self.optional = optional
         self.scope = scope
-        #: A readable name, different for informers that are not shared.
+        #: A readable name, unique in its factory.
         self.key = key
-        self.following = following
+        self.follower = follower
         self._parts = parts
         self._synced = False
         self.users = 0
         self.client = client
         self.clock = clock
         self._handles: list[Handle] = []
-        #: Whether it was stopped, for good.
+        #: Whether it was stopped for good.
         self.stopped = False
         self._lock = threading.Lock()
         self._release: Callable[[Informer], None] = lambda _: None
-        fixed = following is None
-        self.indexer: Indexer | UnionIndexer | ViewIndexer = parts.indexer(fixed=fixed)
+        self.indexer: Indexer | UnionIndexer | ViewIndexer = parts.indexer(fixed=follower is None)
         self.lister = Lister(self.indexer)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """The parts at this moment: one per namespace, or one for all of them."""
+    def parts(self) -> tuple[NamespaceInformer, ...]:
+        """The current parts: one per namespace, or one for all of them."""
         return self._parts.now
 
     @property
@@ -100,25 +100,28 @@ class Informer:
     ) -> Handle:
         """Call `on_add(obj, is_initial)`, `on_update(old, new)` and `on_delete(obj_or_tombstone)` with each change.
 
-        They run in a thread of the informer, one call at a time; what one raises is logged under its name and the next
-        change still comes. What is cached already is told as initial adds. With `filter` the handler hears of objects
-        that pass it: one that begins to pass is added for it, one that ceases to is deleted. `resync` is in seconds:
-        tell of every object again after that time; None is the factory's, 0 never.
+        They run in a thread of the informer, one call at a time; an exception is logged under `name`, and later changes
+        are still delivered. Cached objects are delivered as initial adds. With `filter` the handler sees only objects
+        that pass it: one that begins to pass is an add, one that ceases to is a deletion. `resync` is the period in
+        seconds after which every object is delivered again; None is the factory's, 0 never.
 
-        Where more than 1024 notifications wait for a slow handler, those of one object are merged: it hears of the
-        newest state, and of each deletion of what it had heard of. `every_change` keeps all, without a bound.
+        If more than 1024 notifications wait for a slow handler, those of one object are merged: the handler gets the
+        newest state, and each deletion of an object that it has seen. `every_change` keeps all, without a bound.
+
+        CtrlhostError if the informer has stopped, TypeError if a callback is not callable.
         """
-        self._must_run()
+        self._check_running()
         for callback in (on_add, on_update, on_delete, filter):
             if not (callback is None or callable(callback)):
-                raise TypeError(f"a handler is made of functions, not of {callback!r}")
-        callbacks = Callbacks(name or handler_name(on_add, on_update, on_delete), on_add, on_update, on_delete, filter)
-        registrations: dict[Part, Registration] = {}
-        cost = HandlerCost("handler", callbacks.name)
+                raise TypeError(f"handler callbacks must be functions, got {callback!r}")
+        name = name or handler_name(on_add, on_update, on_delete)
+        callbacks = Callbacks(name, on_add, on_update, on_delete, self._narrowed(filter))
+        registrations: dict[NamespaceInformer, Registration] = {}
+        metrics = HandlerMetrics()
 
-        def add(part: Part) -> Callable[[bool], None]:
+        def add(part: NamespaceInformer) -> Callable[[bool], None]:
             registration = registrations[part] = part.dispatcher.add(
-                callbacks, part.engine.add_listener(resync, every_change=every_change), cost
+                callbacks, part.engine.add_listener(resync, every_change=every_change), metrics
             )
 
             def remove(wait: bool) -> None:
@@ -131,11 +134,9 @@ class Informer:
 
         def synced() -> bool:
             known = [registrations.get(part) for part in self.parts]
-            return self._looked_everywhere() and all(each is None or each.listener.has_synced for each in known)
+            return self._knows_namespaces() and all(each is None or each.listener.has_synced for each in known)
 
-        handle = Handle(callbacks.name, lambda wait: self._parts.detach(attached, wait), synced)
-        handle.costs = (cost,)
-        return self._keep(handle)
+        return self._handle(name, attached, synced, [FunctionMetrics("handler", name, metrics)])
 
     def enqueue_to(
         self,
@@ -146,64 +147,70 @@ class Informer:
         priority: int | None = None,
         low_priority: int | None = _FIRST_LISTS,
     ) -> Handle:
-        """Put a request into a queue for each change that all `predicates` let through.
+        """Add a request to a queue for each change that passes all `predicates`.
 
         `key` is "object", an `Owner`, a `ByLabel`, or a function from an object to requests. The first three, and the
-        predicates of `ctrlhost.predicates`, never enter Python; what functions cost is counted. What a first list or a
-        resync brings has `low_priority`.
-        """
-        self._must_run()
-        if not hasattr(queue, "add_many"):
-            raise TypeError(f"what an informer fills is a WorkQueue, not {queue!r}")
-        costs: list[FunctionCost] = []
-        key = measured("map", mapping_in_core(key, self.client), costs)
-        wanted = self._chosen([measured("predicate", in_core(each), costs) for each in predicates])
+        predicates of `ctrlhost.predicates`, never enter Python; calls of functions are counted in the metrics. Requests
+        from a first list or a resync have `low_priority`.
 
-        def add(part: Part) -> Callable[[bool], None]:
+        CtrlhostError if the informer has stopped, TypeError if `queue` is not a WorkQueue.
+        """
+        self._check_running()
+        if not hasattr(queue, "add_many"):
+            raise TypeError(f"queue must be a WorkQueue, got {queue!r}")
+        metrics: list[FunctionMetrics] = []
+        key = instrument("map", mapping_in_core(key, self.client), metrics)
+        wanted = self._within([instrument("predicate", in_core(each), metrics) for each in predicates])
+
+        def add(part: NamespaceInformer) -> Callable[[bool], None]:
             handle = part.engine.enqueue_to(queue, key, predicates=wanted, priority=priority, low_priority=low_priority)
             return lambda _: part.engine.remove_handler(handle)
 
         attached = self._parts.attach(add)
-        name = f"queue {getattr(queue, 'name', '')}"
-        handle = Handle(name, lambda wait: self._parts.detach(attached, wait), lambda: self.has_synced)
-        handle.costs = tuple(costs)
-        return self._keep(handle)
+        return self._handle(f"queue {getattr(queue, 'name', '')}", attached, lambda: self.has_synced, metrics)
 
-    def _keep(self, handle: Handle) -> Handle:
+    def _handle(
+        self, name: str, attached: Attached, synced: Callable[[], bool], metrics: list[FunctionMetrics]
+    ) -> Handle:
+        handle = Handle(name, lambda wait: self._parts.detach(attached, wait), synced, tuple(metrics))
         with self._lock:
             self._handles = [each for each in self._handles if each.active]
             self._handles.append(handle)
         return handle
 
-    def _chosen(self, predicates: list[Any]) -> list[Any]:
-        """Give the predicates for what belongs to the informer: all that its reflectors bring."""
+    def _narrowed(self, filter: Callable[[Any], bool] | None) -> Callable[[Any], bool] | None:  # noqa: A002 - as above
+        """Return the filter that also checks whether an object belongs to the informer."""
+        return filter
+
+    def _within(self, predicates: list[Any]) -> list[Any]:
+        """Return predicates that only pass objects of the informer."""
         return predicates
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the cache and handlers were told of it; never false again afterwards."""
+        """Whether the first list is in the cache and was delivered to handlers; never false again afterwards."""
         if not self._synced:
-            self._synced = self._looked_everywhere() and all(part.engine.has_synced for part in self.parts)
+            self._synced = self._knows_namespaces() and all(part.engine.has_synced for part in self.parts)
         return self._synced
 
     @property
-    def costs(self) -> tuple[FunctionCost, ...]:
-        """What the functions cost that handlers call in Python, of the handlers that were not removed."""
+    def callback_metrics(self) -> tuple[FunctionMetrics, ...]:
+        """The metrics of the Python functions of all handlers that were not removed."""
         with self._lock:
-            return tuple(cost for handle in self._handles if handle.active for cost in handle.costs)
+            return tuple(each for handle in self._handles if handle.active for each in handle.callback_metrics)
 
-    def _looked_everywhere(self) -> bool:
-        return self.following is None or self.following.complete
+    def _knows_namespaces(self) -> bool:
+        return self.follower is None or self.follower.complete
 
     def covers(self, namespace: str) -> bool:
-        """Tell whether objects of a namespace belong to it now; `""` is that of cluster-scoped objects."""
-        if self.following is None and isinstance(self.scope.namespaces, tuple):
+        """Return whether objects of a namespace currently belong to it; `""` is that of cluster-scoped objects."""
+        if self.follower is None and isinstance(self.scope.namespaces, tuple):
             # Namespaces mean nothing for a cluster-scoped object.
             return not namespace or namespace in self.scope.namespaces
         return any(part.namespace in ("", namespace) for part in self.parts)
 
     def version_in(self, namespace: str) -> str:
-        """Give the version that the cache of one namespace is at, the oldest one where it is of none of them."""
+        """Return the version of one namespace's cache, or the oldest of all if no cache holds the namespace."""
         for part in self.parts:
             if part.namespace in ("", namespace):
                 return part.engine.last_resource_version
@@ -211,65 +218,108 @@ class Informer:
 
     @property
     def last_resource_version(self) -> str:
-        """The version that the cache is at; of several namespaces the oldest. Empty before the first list."""
+        """The version of the cache; with several namespaces the oldest. Empty before the first list."""
         versions = [part.engine.last_resource_version for part in self.parts]
         return min(versions, key=lambda version: (len(version), version), default="")
 
     @property
     def pending(self) -> int:
-        """How many notifications wait for handlers in Python, or are being delivered to one."""
+        """The number of notifications that Python handlers have not processed."""
         return self._parts.pending()
 
     @property
     def state(self) -> State:
-        """What it does right now; of several namespaces the worst."""
-        return worst_state(self)[0]
+        """Its current state; with several namespaces the worst."""
+        return self._worst_state()[0]
 
     @property
     def reason(self) -> str:
-        """Why it waits or reconnects; empty while all is well."""
-        return worst_state(self)[1]
+        """Why it waits or reconnects; empty otherwise."""
+        return self._worst_state()[1]
 
     def status(self) -> InformerStatus:
-        """Say how it is doing, for health checks, metrics and pages."""
-        return status_of(self)
+        """Return its status, for health checks, metrics and pages."""
+        now = self.clock.now()
+        reflectors = [part.reflector.status for part in self.parts]
+        stats = [part.engine.stats() for part in self.parts]
+        state, reason = self._worst_state()
+        namespaces = self.scope.namespaces
+        if isinstance(namespaces, NamespaceSelector):
+            namespaces = tuple(sorted(part.namespace for part in self.parts))
+
+        def age(times: list[float | None]) -> float | None:
+            known = [each for each in times if each is not None]
+            return now - min(known) if known else None
+
+        remaining = [each.remaining for each in reflectors if each.remaining is not None]
+        return InformerStatus(
+            key=self.key,
+            api_version=self.api_version,
+            kind=self.kind,
+            namespaces=namespaces,
+            state=state,
+            reason=reason,
+            state_age=age([each.since for each in reflectors if each.state == state]),
+            has_synced=self.has_synced,
+            users=self.users,
+            objects=sum(each["objects"] for each in stats),
+            bytes=sum(each["bytes"] for each in stats),
+            resource_version=self.last_resource_version,
+            last_byte_age=age([each.last_byte_at for each in reflectors]),
+            last_event_age=age([each.last_event_at for each in reflectors]),
+            last_bookmark_age=age([each.last_bookmark_at for each in reflectors]),
+            last_list_age=age([each.last_list_at for each in reflectors]),
+            relists=sum(max(each.lists - 1, 0) for each in reflectors),
+            errors=sum(sum(each.errors.values()) for each in reflectors),
+            last_error=next((each.last_error for each in reflectors if each.last_error), ""),
+            listing=sum(each.listing for each in reflectors),
+            remaining=sum(remaining) if remaining else None,
+        )
+
+    def _worst_state(self) -> tuple[State, str]:
+        if self.stopped:
+            return "stopped", ""
+        found = [(part.reflector.status.state, part.reflector.status.reason) for part in self.parts]
+        if self.follower is not None:
+            found.append(self.follower.state)
+        return min(found, key=lambda each: _WORST_FIRST.index(each[0]), default=("watching", ""))
 
     def check(self, *, repair: bool = False) -> list[Difference]:
-        """Compare the cache with the server, at the cache's own version, and give what differs: nothing, unless the
-        cache lies.
+        """Compare the cache with the server at the cache's version and return the differences, normally none.
 
-        With `repair` a part that differs lists again. Stale while changes come too fast for a comparison, Expired if
-        the server has forgotten the version. It costs the server a list of metadata.
+        With `repair` a part that differs lists again. Raises Stale while changes arrive too fast for a comparison,
+        Expired if the server no longer has the version. The server has to list metadata.
         """
         return check_parts(self.client, self.parts, repair=repair)
 
     def kind_gone(self) -> None:
-        """Drop all objects, of which handlers hear as deletions, and wait for the kind: the server has it no more."""
+        """Drop all objects, which handlers see as deletions, and wait for the kind: the server no longer has it."""
         self.client.resources.forget(self.api_version, self.kind)
         self._parts.restart()
 
-    def poke(self) -> None:
-        """Try again now where a reflector waits, as after a CRD was installed or a right was given."""
+    def wake(self) -> None:
+        """Retry waiting reflectors at once, for example after a CRD was installed or a right was granted."""
         for part in self.parts:
-            part.reflector.poke()
+            part.reflector.wake()
 
     def release(self) -> None:
-        """Give the informer back; the last of its users stops it. Each user does this once."""
+        """Return the informer to its factory; each user calls this once, and the last one stops it."""
         self._release(self)
 
     def start(self) -> None:
-        """Start the reflectors that do not run yet; called by the factory."""
+        """Start the reflectors that are not running; called by the factory."""
         self._parts.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop for good: streams are cut, handlers told nothing more. Waits `timeout` seconds at most for threads."""
+        """Stop for good: streams are cut and handlers no longer called. Waits at most `timeout` seconds for threads."""
         with self._lock:
             self.stopped = True
-        if self.following is not None:
-            self.following.stop()
+        if self.follower is not None:
+            self.follower.stop()
         self._parts.stop(timeout)
 
-    def _must_run(self) -> None:
+    def _check_running(self) -> None:
         if self.stopped:
-            what = f"handler of {self.key} was not added to shared informer because it has stopped already"
-            raise CtrlhostError(what)
+            raise CtrlhostError(
+                f"handler of {self.key} was not added to shared informer because it has stopped already"
+            )

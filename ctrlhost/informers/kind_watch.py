@@ -1,4 +1,4 @@
-"""Following which custom kinds there are: informers wake when theirs appears, and let go when it is removed."""
+"""Wakes informers of custom kinds when their CRD is installed, and empties them when it is removed."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ API_VERSION, KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 
 
 def is_custom(scope: Scope) -> bool:
-    """Tell whether a kind may be defined by a CustomResourceDefinition: all that are not built in."""
+    """Return whether a CustomResourceDefinition may define the kind: any kind that is not built in."""
     return builtin_plural(scope.api_version, scope.kind) is None
 
 
 class KindWatch:
-    """Tells informers what becomes of their CustomResourceDefinitions, whose names are `PLURAL.GROUP`.
+    """Notifies informers of changes to their CustomResourceDefinitions, whose names are `PLURAL.GROUP`.
 
-    Without the right to watch them, and for kinds of aggregated API servers, informers look for their kinds themselves,
-    and keep what they hold of a kind that is gone.
+    Without the right to watch them, and for kinds of aggregated API servers, informers poll for their kinds, and keep
+    the cached objects of a kind that is gone.
     """
 
     def __init__(self, crds: Informer, informers: Callable[[], Iterable[Informer]], resources: Resources) -> None:
-        """Hear of all CRDs from `crds`, which the factory counts as used by this."""
+        """Watch all CRDs through `crds`, which the factory counts as used by this."""
         self.crds = crds
         self._informers = informers
         self._resources = resources
@@ -43,19 +43,20 @@ class KindWatch:
         )
 
     def stop(self) -> None:
-        """Hear of no more."""
+        """Stop watching."""
         self._handle.remove()
 
     def missing(self, informer: Informer) -> None:
-        """Let go of what an informer holds if its kind, which is not served, has no CRD any more.
+        """Empty an informer whose kind is not served if the kind has no CRD.
 
-        Off the caller's thread, which is the informer's own.
+        Runs in a new thread, since the caller's is the informer's own.
         """
-        threading.Thread(target=self._let_go, args=(informer,), name=f"end of {informer.kind}", daemon=True).start()
+        name = f"end of {informer.kind}"
+        threading.Thread(target=self._empty_if_undefined, args=(informer,), name=name, daemon=True).start()
 
-    def _let_go(self, informer: Informer) -> None:
+    def _empty_if_undefined(self, informer: Informer) -> None:
         if self.crds.has_synced and len(informer.indexer) and not self._is_defined(informer):
-            log.info("%s is not defined any more; what was cached of it is gone", informer.key)
+            log.info("emptying the cache of %s: the kind is no longer defined", informer.key)
             informer.kind_gone()
 
     def _is_defined(self, informer: Informer) -> bool:
@@ -63,16 +64,15 @@ class KindWatch:
         return resource is None or self.crds.lister.get(resource.name) is not None
 
     def _changed(self, crd: Any) -> None:
-        """Look at once: the kind is served now, or will be after another change of the CRD, its being established."""
-        _, _, group = crd.name.partition(".")
-        for informer in self._of(group):
+        """Retry at once: the kind is served now, or will be after another change of the CRD, when it is established."""
+        for informer in self._of_crd(crd.name):
             if informer.state != "watching":
-                informer.poke()
+                informer.wake()
 
     def _gone(self, crd: Any) -> None:
-        name = crd.key if isinstance(crd, DeletedFinalStateUnknown) else crd.name
-        for informer in self._of(name.partition(".")[2]):
-            self._let_go(informer)
+        for informer in self._of_crd(crd.key if isinstance(crd, DeletedFinalStateUnknown) else crd.name):
+            self._empty_if_undefined(informer)
 
-    def _of(self, group: str) -> list[Informer]:
+    def _of_crd(self, name: str) -> list[Informer]:
+        group = name.partition(".")[2]
         return [each for each in self._informers() if each.api_version.rpartition("/")[0] == group]

@@ -1,4 +1,4 @@
-"""Reading what informers hold: over one cache, or over one per namespace as if it were one."""
+"""Reads from an informer's cache."""
 
 from __future__ import annotations
 
@@ -14,24 +14,22 @@ if TYPE_CHECKING:
 
 
 class Lister:
-    """Reads from an informer's cache. What it gives can not be changed in place. Safe to use from any thread."""
+    """Reads from an informer's cache. The objects are immutable. All methods may be called from any thread."""
 
     def __init__(self, indexer: Indexer | UnionIndexer | ViewIndexer) -> None:
-        """Read from this."""
+        """Read from `indexer`."""
         self._indexer = indexer
 
     def get(self, name: str, namespace: str = "") -> Object | None:
-        """Give one object, None if there is none."""
+        """Return one object, or None."""
         return self._indexer.get_by_key(f"{namespace}/{name}" if namespace else name)
 
     def list(self, namespace: str | None = None, label_selector: str | None = None) -> builtins.list[Object]:
-        """Give the objects of one namespace or of all, in no order; ValueError for a selector that makes no sense."""
+        """Return the objects of one namespace or of all, unordered; ValueError for an invalid selector."""
         wanted = selectors.parse(label_selector or "")
         found = self._indexer.list() if namespace is None else self._indexer.by_index("namespace", namespace)
-        if not wanted:
-            return found
-        return [each for each in found if selectors.matches(wanted, each.labels)]
+        return [each for each in found if selectors.matches(wanted, each.labels)] if wanted else found
 
     def by_index(self, name: str, value: str) -> builtins.list[Object]:
-        """Give the objects that an index has under a value; KeyError for an unknown index."""
+        """Return the objects that an index has under a value; KeyError for an unknown index."""
         return self._indexer.by_index(name, value)

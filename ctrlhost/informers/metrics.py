@@ -1,4 +1,4 @@
-"""What informers count, under upstream's names where it has some."""
+"""Metrics of informers, under upstream's names where they exist."""
 
 from __future__ import annotations
 
@@ -13,69 +13,58 @@ if TYPE_CHECKING:
 
     from ctrlhost.informers.informer import Informer
 
-_COST = ["use", "function"]
 _STATES = ("waiting", "listing", "watching", "reconnecting", "stopped")
+_LABELS = ["name", "group", "version", "resource"]
+_GAUGES: tuple[tuple[str, ...], ...] = (
+    ("informer_queued_items", "Keys with changes that handlers have not received."),
+    ("informer_store_resource_version", "Resource version of the cache."),
+    ("ctrlhost_informer_objects", "Objects in the cache."),
+    ("ctrlhost_informer_bytes", "Bytes that the cached objects take."),
+    ("ctrlhost_informer_users", "Controllers and others that share the informer."),
+    ("ctrlhost_informer_synced", "1 once the first list is in the cache."),
+    ("ctrlhost_informer_state", "1 for the state that the informer is in.", "state"),
+    ("ctrlhost_informer_last_byte_seconds", "Seconds since the server sent anything."),
+    ("ctrlhost_informer_pending_notifications", "Notifications that wait for handlers."),
+)
+_COUNTERS: tuple[tuple[str, ...], ...] = (
+    ("ctrlhost_informer_events", "Changes received by watches."),
+    ("ctrlhost_informer_bookmarks", "Bookmarks received by watches."),
+    ("ctrlhost_informer_lists", "Lists that replaced the cache."),
+    ("ctrlhost_informer_watches", "Watches that were opened."),
+    ("ctrlhost_informer_errors", "Failures to list or watch, by kind.", "error"),
+    ("ctrlhost_informer_skipped_objects", "Objects that no cache can hold."),
+    ("ctrlhost_informer_merged_notifications", "Notifications merged into others because a handler was slow."),
+    ("ctrlhost_handler_calls", "Calls of Python functions by handlers.", "use", "function"),
+    ("ctrlhost_handler_seconds", "Seconds that those calls took.", "use", "function"),
+    ("ctrlhost_handler_errors", "Those of the calls that failed.", "use", "function"),
+)
 
 
 class InformerMetrics:
-    """A collector for prometheus-client: reads the informers at each scrape, and costs nothing in between."""
+    """A collector for prometheus-client that reads the informers at each scrape."""
 
     def __init__(self, informers: Callable[[], Iterable[Informer]]) -> None:
         """Report what `informers` returns at each scrape."""
         self._informers = informers
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics of this moment."""
+        """Return the current metrics."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        labels = ["name", "group", "version", "resource"]
         families: dict[str, Any] = {
-            name: kind(name, text, labels=[*labels, *more])
-            for kind, name, text, more in (
-                (GaugeMetricFamily, "informer_queued_items", "Keys with changes that handlers have not heard of.", []),
-                (
-                    GaugeMetricFamily,
-                    "informer_store_resource_version",
-                    "The resource version that the cache is at.",
-                    [],
-                ),
-                (GaugeMetricFamily, "ctrlhost_informer_objects", "Objects in the cache.", []),
-                (GaugeMetricFamily, "ctrlhost_informer_bytes", "Bytes that the cached objects take.", []),
-                (GaugeMetricFamily, "ctrlhost_informer_users", "Controllers and others that share the informer.", []),
-                (GaugeMetricFamily, "ctrlhost_informer_synced", "1 once the first list is in the cache.", []),
-                (GaugeMetricFamily, "ctrlhost_informer_state", "1 for the state that the informer is in.", ["state"]),
-                (
-                    GaugeMetricFamily,
-                    "ctrlhost_informer_last_byte_seconds",
-                    "Seconds since the server sent anything.",
-                    [],
-                ),
-                (CounterMetricFamily, "ctrlhost_informer_events", "Changes that came by watches.", []),
-                (CounterMetricFamily, "ctrlhost_informer_bookmarks", "Bookmarks that came by watches.", []),
-                (CounterMetricFamily, "ctrlhost_informer_lists", "Lists that were taken over whole.", []),
-                (CounterMetricFamily, "ctrlhost_informer_watches", "Watches that were opened.", []),
-                (CounterMetricFamily, "ctrlhost_informer_errors", "Failures to list or watch, by kind.", ["error"]),
-                (CounterMetricFamily, "ctrlhost_informer_skipped_objects", "Objects that no cache can hold.", []),
-                (
-                    CounterMetricFamily,
-                    "ctrlhost_informer_merged_notifications",
-                    "Notifications that were merged into others, since a handler was slower than the changes.",
-                    [],
-                ),
-                (GaugeMetricFamily, "ctrlhost_informer_pending_notifications", "Those that wait for handlers.", []),
-                (CounterMetricFamily, "ctrlhost_handler_calls", "Calls of Python functions by handlers.", _COST),
-                (CounterMetricFamily, "ctrlhost_handler_seconds", "Seconds that those calls took.", _COST),
-                (CounterMetricFamily, "ctrlhost_handler_errors", "Those of the calls that failed.", _COST),
-            )
+            name: family(name, text, labels=[*_LABELS, *more])
+            for family, rows in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS))
+            for name, text, *more in rows
         }
         for informer in self._informers():
-            # A view counts with the informer that it looks through.
+            # A view is counted with the informer that it reads.
             if not isinstance(informer, View):
                 self._add(families, informer)
-            self._add_costs(families, informer)
+            self._add_callbacks(families, informer)
         yield from families.values()
 
-    def _add(self, families: dict[str, Any], informer: Any) -> None:
+    @staticmethod
+    def _add(families: dict[str, Any], informer: Informer) -> None:
         labels = _labels(informer)
         status = informer.status()
         reflectors = [part.reflector.status for part in informer.parts]
@@ -87,18 +76,15 @@ class InformerMetrics:
         add("informer_queued_items", sum(each["queued"] for each in stats))
         if status.resource_version.isdigit():
             add("informer_store_resource_version", float(status.resource_version))
-        add("ctrlhost_informer_objects", status.objects)
-        add("ctrlhost_informer_bytes", status.bytes)
-        add("ctrlhost_informer_users", status.users)
+        for name in ("objects", "bytes", "users"):
+            add(f"ctrlhost_informer_{name}", getattr(status, name))
         add("ctrlhost_informer_synced", float(status.has_synced))
         for state in _STATES:
             add("ctrlhost_informer_state", float(state == status.state), state)
         if status.last_byte_age is not None:
             add("ctrlhost_informer_last_byte_seconds", status.last_byte_age)
-        add("ctrlhost_informer_events", sum(each.events for each in reflectors))
-        add("ctrlhost_informer_bookmarks", sum(each.bookmarks for each in reflectors))
-        add("ctrlhost_informer_lists", sum(each.lists for each in reflectors))
-        add("ctrlhost_informer_watches", sum(each.watches for each in reflectors))
+        for name in ("events", "bookmarks", "lists", "watches"):
+            add(f"ctrlhost_informer_{name}", sum(getattr(each, name) for each in reflectors))
         add("ctrlhost_informer_skipped_objects", sum(each["skipped"] for each in stats))
         add("ctrlhost_informer_merged_notifications", sum(part.dispatcher.merged for part in informer.parts))
         add("ctrlhost_informer_pending_notifications", informer.pending)
@@ -110,16 +96,16 @@ class InformerMetrics:
             add("ctrlhost_informer_errors", count, kind)
 
     @staticmethod
-    def _add_costs(families: dict[str, Any], informer: Informer) -> None:
-        """Add up what functions cost; one that several handlers call is one."""
+    def _add_callbacks(families: dict[str, Any], informer: Informer) -> None:
+        """Add the metrics of functions; one that several handlers call is counted once."""
         sums: dict[tuple[str, str], list[float]] = {}
-        for cost in informer.costs:
-            found = sums.setdefault((cost.use, cost.name), [0.0, 0.0, 0.0])
-            for at, value in enumerate((cost.calls, cost.seconds, cost.errors)):
-                found[at] += value
+        for each in informer.callback_metrics:
+            values = (each.counts.calls, each.counts.seconds, each.counts.errors)
+            known = sums.get((each.use, each.name), [0.0, 0.0, 0.0])
+            sums[each.use, each.name] = [one + other for one, other in zip(known, values, strict=True)]
         labels = _labels(informer)
-        for (use, name), values in sorted(sums.items()):
-            for family, value in zip(("calls", "seconds", "errors"), values, strict=True):
+        for (use, name), found in sorted(sums.items()):
+            for family, value in zip(("calls", "seconds", "errors"), found, strict=True):
                 families[f"ctrlhost_handler_{family}"].add_metric([*labels, use, name], value)
 
 

@@ -1,4 +1,4 @@
-"""Following which namespaces there are, for an informer that wants those with certain names or labels."""
+"""Follows the namespaces of the cluster, for an informer of those with certain names or labels."""
 
 from __future__ import annotations
 
@@ -10,43 +10,34 @@ from ctrlhost.cache import DeletedFinalStateUnknown
 if TYPE_CHECKING:
     from ctrlhost.informers.dispatcher import OnAdd, OnDelete, OnUpdate
     from ctrlhost.informers.handle import Handle
-    from ctrlhost.informers.namespace_informers import Parts
+    from ctrlhost.informers.namespace_informers import NamespaceInformers
     from ctrlhost.reflector.status import State
     from ctrlhost.selectors.namespaces import NamespaceSelector
 
 
-class NamespaceSource(Protocol):
-    """What is read of the informer of namespaces."""
+class _Namespaces(Protocol):
+    """The informer of namespaces, as far as it is used here."""
 
     @property
-    def has_synced(self) -> bool:
-        """Whether the first list is in its cache."""
-
+    def has_synced(self) -> bool: ...
     @property
-    def state(self) -> State:
-        """What it is doing."""
-
+    def state(self) -> State: ...
     @property
-    def reason(self) -> str:
-        """Why it does not watch."""
-
-    def add_handler(self, on_add: OnAdd, on_update: OnUpdate, on_delete: OnDelete, *, name: str) -> Handle:
-        """Call the functions with each change of a namespace."""
-
-    def release(self) -> None:
-        """Give the informer back."""
+    def reason(self) -> str: ...
+    def add_handler(self, on_add: OnAdd, on_update: OnUpdate, on_delete: OnDelete, *, name: str) -> Handle: ...
+    def release(self) -> None: ...
 
 
-class Following:
-    """Keeps the parts of one informer equal to the namespaces that its selector chooses."""
+class NamespaceFollower:
+    """Keeps the parts of one informer equal to the namespaces that its selector selects."""
 
-    def __init__(self, selector: NamespaceSelector, namespaces: NamespaceSource, parts: Parts) -> None:
-        """Hear of all namespaces from `namespaces`, which the factory counts as used by this."""
+    def __init__(self, selector: NamespaceSelector, namespaces: _Namespaces, parts: NamespaceInformers) -> None:
+        """Watch all namespaces through `namespaces`, which the factory counts as used by this."""
         self.namespaces = namespaces
         self._selector = selector
         self._parts = parts
         self._lock = threading.Lock()
-        self._chosen: dict[str, None] = {}
+        self._selected: dict[str, None] = {}
         self._complete = False
         self._handle = namespaces.add_handler(
             on_add=lambda obj, _: self._changed(obj),
@@ -57,35 +48,35 @@ class Following:
 
     @property
     def complete(self) -> bool:
-        """Whether all namespaces that there are were looked at; never false again afterwards."""
+        """Whether the first list of namespaces was processed; never false again afterwards."""
         if not self._complete:
             self._complete = self.namespaces.has_synced and self._handle.has_synced
         return self._complete
 
     @property
     def state(self) -> tuple[State, str]:
-        """What the informer of namespaces does, and why it does not watch."""
+        """The state of the informer of namespaces, and why it is not watching."""
         state, reason = self.namespaces.state, self.namespaces.reason
         return state, f"namespaces: {reason}" if reason else ""
 
     def stop(self) -> None:
-        """Follow no more; the parts stay as they are."""
+        """Stop following; the parts stay as they are."""
         self._handle.remove()
 
     def _changed(self, namespace: Any) -> None:
-        self._set(namespace.name, chosen=self._selector.selects(namespace.name, namespace.labels))
+        self._set(namespace.name, selected=self._selector.selects(namespace.name, namespace.labels))
 
     def _gone(self, namespace: Any) -> None:
         name = namespace.key if isinstance(namespace, DeletedFinalStateUnknown) else namespace.name
-        self._set(name, chosen=False)
+        self._set(name, selected=False)
 
-    def _set(self, name: str, *, chosen: bool) -> None:
+    def _set(self, name: str, *, selected: bool) -> None:
         with self._lock:
-            if chosen == (name in self._chosen):
+            if selected == (name in self._selected):
                 return
-            if chosen:
-                self._chosen[name] = None
+            if selected:
+                self._selected[name] = None
             else:
-                del self._chosen[name]
-            now = tuple(self._chosen)
+                del self._selected[name]
+            now = tuple(self._selected)
         self._parts.set(now)

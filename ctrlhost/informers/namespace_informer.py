@@ -1,4 +1,4 @@
-"""One reflector with its engine: the share of an informer that one namespace, or all of them, makes up."""
+"""One reflector with its engine: the part of an informer for one namespace, or for all of them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Reads = str | tuple[str, ...] | None
 Transform = Any
 
 _JOIN = 5.0
-"""How long the end of a thread is waited for, in seconds."""
+"""How long to wait for the end of a thread, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects an informer is of, and how much of each it keeps. Equal scopes share one informer."""
+    """Which objects an informer holds, and how much of each. Equal scopes share one informer."""
 
     api_version: str
     kind: str
@@ -37,24 +37,24 @@ class Scope:
     label_selector: str | None = None
     field_selector: str | None = None
     reads: Reads = None
-    #: Compared by identity: two transforms that do the same are two.
+    #: Compared by identity: two transforms that do the same are different.
     transform: Transform = None
 
     def __post_init__(self) -> None:
-        """Refuse what no informer can be of, where it is asked for and not where it is first used."""
+        """Reject invalid scopes where they are requested, not where they are first used."""
         for name in ("api_version", "kind"):
             if not (isinstance(value := getattr(self, name), str) and value):
-                raise TypeError(f"an informer needs its {name} as a text, not {value!r}")
+                raise TypeError(f"{name} must be a non-empty string, got {value!r}")
         if self.api_version.count("/") > 1:
-            raise ValueError(f"{self.api_version!r} is no apiVersion: it has more than one slash")
+            raise ValueError(f"invalid apiVersion {self.api_version!r}: more than one slash")
         for name in ("label_selector", "field_selector"):
             if not isinstance(value := getattr(self, name), str | None):
-                raise TypeError(f"{name} is a text as the API takes it, such as 'a=b,c!=d', not {value!r}")
+                raise TypeError(f"{name} must be a string such as 'a=b,c!=d', got {value!r}")
         if not (self.transform is None or callable(self.transform)):
-            raise TypeError(f"transform is a function from an object to the one to keep, not {self.transform!r}")
+            raise TypeError(f"transform must be a function from an object to the one to keep, got {self.transform!r}")
 
     def describe(self) -> str:
-        """Give a readable key."""
+        """Return a readable key."""
         parts = [f"{self.kind}.{self.api_version}"]
         if self.namespaces is not None:
             named = self.namespaces
@@ -69,7 +69,7 @@ class Scope:
         return " ".join(parts)
 
 
-class Part:
+class NamespaceInformer:
     """An engine and the reflector that feeds it."""
 
     def __init__(
@@ -87,9 +87,9 @@ class Part:
         missing: Callable[[], None] = lambda: None,
         optional: bool = False,
     ) -> None:
-        """Make both; nothing runs before `start`. See `Reflector` for the last three."""
+        """Create both without starting them. `Reflector` documents the last three."""
         known = builtin_plural(scope.api_version, scope.kind)
-        #: The plural where it is known without asking, for messages and metrics.
+        #: The plural if it is known without discovery, for messages and metrics.
         self.resource = known[0] if known else scope.kind.lower()
         self.engine = _core.SharedInformer(
             self.resource,
@@ -135,7 +135,7 @@ class Part:
         self.reflector.start()
 
     def restart(self, *, run: bool) -> None:
-        """Follow the server again after `empty`; with `run` at once."""
+        """Make a new reflector after `empty`, and start it with `run`."""
         self.reflector = self._make_reflector()
         with self._lock:
             self._started = False
@@ -143,7 +143,7 @@ class Part:
             self.start()
 
     def empty(self) -> None:
-        """Drop all objects, of which handlers hear as deletions. The reflector was told to stop, and is waited for."""
+        """Drop all objects, which handlers see as deletions, once the reflector has stopped; the caller stopped it."""
         self.reflector.join(_JOIN)
         if self.engine.has_synced:
             self.engine.begin_list()
@@ -152,13 +152,13 @@ class Part:
             self._fed()
 
     def end(self, timeout: float = _JOIN) -> None:
-        """Stop for good, and wait for the handler that runs, `timeout` seconds at most."""
+        """Stop for good, and wait for a running callback, `timeout` seconds at most."""
         self.engine.stop()
         self.dispatcher.stop(timeout)
 
     @property
     def resync_period(self) -> float:
-        """How often somebody wants to be told of every object again, in seconds; 0 for never."""
+        """The shortest resync period of its handlers, in seconds; 0 for never."""
         return self.engine.resync_check_period
 
     def _fed(self) -> None:
@@ -166,7 +166,7 @@ class Part:
         self._on_fed()
 
     def resync(self) -> None:
-        """Tell the handlers whose time has come of every object once more."""
+        """Notify the handlers that are due of every object again."""
         self.engine.resync()
         self.engine.process()
         self._fed()

@@ -1,4 +1,4 @@
-"""The parts of an informer, one per namespace or one for all of them; they may come and go while it runs."""
+"""The parts of an informer, one per namespace or one for all of them; they may change while it runs."""
 
 from __future__ import annotations
 
@@ -13,43 +13,45 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ctrlhost.cache import Indexer
-    from ctrlhost.informers.namespace_informer import Part
+    from ctrlhost.informers.namespace_informer import NamespaceInformer
 
 
 @dataclass(slots=True, eq=False)
 class Attached:
-    """One handler on all parts, those that come later too."""
+    """One handler on all parts, present and future."""
 
-    #: Adds the handler to a part, and gives what removes it: `remove(wait)`.
-    add: Callable[[Part], Callable[[bool], None]]
-    removes: dict[Part, Callable[[bool], None]] = field(default_factory=dict)
+    #: Adds the handler to a part and returns the function that removes it: `remove(wait)`.
+    add: Callable[[NamespaceInformer], Callable[[bool], None]]
+    removes: dict[NamespaceInformer, Callable[[bool], None]] = field(default_factory=dict)
 
 
-class Parts:
+class NamespaceInformers:
     """Holds the parts of one informer. All methods may be called from any thread."""
 
-    def __init__(self, make: Callable[[Parts, str], Part], namespaces: Collection[str]) -> None:
+    def __init__(
+        self, make: Callable[[NamespaceInformers, str], NamespaceInformer], namespaces: Collection[str]
+    ) -> None:
         """Make a part for each namespace; `""` stands for all of them."""
         self._make = make
         self._lock = threading.RLock()
-        #: Held while parts are emptied, which takes its time. Taken before the other one.
+        #: Held while parts are emptied, which waits for their reflectors. Taken before `_lock`.
         self._changing = threading.Lock()
         self._started = self._stopped = False
-        self._active: dict[str, Part] = {name: make(self, name) for name in namespaces}
-        #: Namespaces that went away, whose handlers in Python may still be at what happened there.
-        self._retired: dict[str, Part] = {}
+        self._active: dict[str, NamespaceInformer] = {name: make(self, name) for name in namespaces}
+        #: Parts of removed namespaces, whose Python handlers may still be processing the deletions.
+        self._retired: dict[str, NamespaceInformer] = {}
         self._attached: list[Attached] = []
         self._union: UnionIndexer | None = None
-        #: The namespaces are what they are, whatever is said of them later.
+        #: Whether the kind is cluster-scoped, so that `set` has no effect.
         self._fixed = False
 
     @property
-    def now(self) -> tuple[Part, ...]:
-        """The parts that there are at this moment."""
+    def now(self) -> tuple[NamespaceInformer, ...]:
+        """The current parts."""
         return tuple(self._active.values())
 
     def indexer(self, *, fixed: bool) -> Indexer | UnionIndexer:
-        """Give what reads from all parts; `fixed` says that there will be no others."""
+        """Return what reads from all parts; `fixed` says that they will not change."""
         indexers = [part.engine.indexer for part in self.now]
         if fixed and len(indexers) == 1:
             only: Indexer = indexers[0]
@@ -58,8 +60,8 @@ class Parts:
             self._union = UnionIndexer(indexers)
         return self._union
 
-    def attach(self, add: Callable[[Part], Callable[[bool], None]]) -> Attached:
-        """Add a handler to each part, now and later."""
+    def attach(self, add: Callable[[NamespaceInformer], Callable[[bool], None]]) -> Attached:
+        """Add a handler to each part, present and future."""
         attached = Attached(add)
         with self._lock:
             for part in self.now:
@@ -68,7 +70,7 @@ class Parts:
         return attached
 
     def detach(self, attached: Attached, wait: bool) -> None:
-        """Remove a handler from all parts; with `wait`, return after a callback that runs has ended."""
+        """Remove a handler from all parts; with `wait`, return after a running callback has ended."""
         with self._lock:
             if attached in self._attached:
                 self._attached.remove(attached)
@@ -78,7 +80,7 @@ class Parts:
             remove(wait)
 
     def start(self) -> None:
-        """Start the parts that do not run yet, and those that come later as they come."""
+        """Start the parts that are not running, and each future one when it is made."""
         with self._lock:
             self._started = True
             parts = self.now
@@ -86,87 +88,69 @@ class Parts:
             part.start()
 
     def keep_one(self, namespace: str) -> bool:
-        """Have one part only, since it turned out that the kind has no namespaces; tell whether it is this one."""
+        """Keep one part only, since the kind turned out to have no namespaces; return whether it is this one."""
         with self._lock:
             kept = next(iter(self._active))
             fixed, self._fixed = self._fixed, True
         if not fixed and len(self._active) > 1:
-            # Off the reflector's thread, which may be one of those that end.
+            # In a new thread: the caller may be the reflector of a part that ends.
             threading.Thread(
                 target=self._set, args=([kept],), name="parts of a cluster-scoped kind", daemon=True
             ).start()
         return namespace == kept
 
     def set(self, namespaces: Collection[str]) -> None:
-        """Have parts for exactly these namespaces: new ones are started, others drop their objects, of which handlers
-        hear as deletions.
+        """Keep parts for exactly these namespaces: new ones are started, others drop their objects, which handlers see
+        as deletions.
 
-        Waits for the reflectors of those that go.
+        Waits for the reflectors of removed parts.
         """
         if not self._fixed:
             self._set(namespaces)
 
     def restart(self) -> None:
-        """Drop all objects, of which handlers hear as deletions, and begin anew."""
+        """Drop all objects, which handlers see as deletions, and start again."""
         with self._changing:
             parts = self.now
-            for part in parts:
-                part.reflector.stop()
-            for part in parts:
-                part.empty()
+            _empty(parts)
             with self._lock:
                 for part in () if self._stopped else parts:
                     part.restart(run=self._started)
 
     def _set(self, namespaces: Collection[str]) -> None:
         with self._changing:
-            self._change(namespaces)
+            with self._lock:
+                leaving = {name: part for name, part in self._active.items() if name not in namespaces}
+                self._active = {name: part for name, part in self._active.items() if name in namespaces}
+                self._retired.update(leaving)
+            _empty(leaving.values())
+            with self._lock:
+                self._drop_idle()
+                if self._stopped:
+                    return
+                missing = [name for name in namespaces if name not in self._active]
+                self._active = {**self._active, **{name: self._started_part(name) for name in missing}}
+                # Emptied parts were read until here, so no object vanished before its deletion was delivered.
+                if self._union is not None:
+                    self._union.adopt([part.engine.indexer for part in self.now])
 
-    def _change(self, namespaces: Collection[str]) -> None:
-        with self._lock:
-            leaving = {name: part for name, part in self._active.items() if name not in namespaces}
-            self._active = {name: part for name, part in self._active.items() if name in namespaces}
-            self._retired.update(leaving)
-        for part in leaving.values():
-            part.reflector.stop()
-        for part in leaving.values():
-            part.empty()
-        with self._lock:
-            self._drop_idle()
-            if self._ended():
-                return
-            missing = [name for name in namespaces if name not in self._active]
-            self._active = {**self._active, **{name: self._revived(name) or self._made(name) for name in missing}}
-            # Those that are empty now were read until now, so that nobody saw an object vanish before it was told.
-            if self._union is not None:
-                self._union.adopt([part.engine.indexer for part in self.now])
-
-    def _ended(self) -> bool:
-        return self._stopped
-
-    def _revived(self, name: str) -> Part | None:
-        part = self._retired.pop(name, None)
-        if part is not None:
-            self._attach_all(part)
-            part.restart(run=self._started)
-        return part
-
-    def _made(self, name: str) -> Part:
-        part = self._make(self, name)
-        if self._union is not None:
+    def _started_part(self, name: str) -> NamespaceInformer:
+        """Return the part for a namespace, revived or new, started if the informer is; expects the lock."""
+        retired = self._retired.pop(name, None)
+        part = retired or self._make(self, name)
+        if retired is None and self._union is not None:
             self._union.prepare(part.engine.indexer)
-        self._attach_all(part)
-        if self._started:
-            part.start()
-        return part
-
-    def _attach_all(self, part: Part) -> None:
         for attached in self._attached:
             if part not in attached.removes:
                 attached.removes[part] = attached.add(part)
+        if retired is not None:
+            part.restart(run=self._started)
+        elif self._started:
+            part.start()
+        return part
 
     def _drop_idle(self) -> None:
-        """Let go of namespaces that went away and of which every handler has heard everything; expects the lock."""
+        """Drop retired parts whose handlers have processed everything; expects the lock."""
         for name, part in list(self._retired.items()):
             if not part.dispatcher.pending:
                 del self._retired[name]
@@ -177,12 +161,12 @@ class Parts:
                 part.end()
 
     def pending(self) -> int:
-        """Count the notifications that wait for handlers in Python, or are being delivered to one."""
+        """Return the number of notifications that Python handlers have not processed."""
         with self._lock:
             return sum(part.dispatcher.pending for part in [*self.now, *self._retired.values()])
 
     def stop(self, timeout: float) -> None:
-        """Stop for good: streams are cut, handlers told nothing more. Waits `timeout` seconds at most for threads."""
+        """Stop for good: streams are cut and handlers no longer called. Waits at most `timeout` seconds for threads."""
         with self._lock:
             self._stopped = True
             parts = [*self.now, *self._retired.values()]
@@ -192,3 +176,11 @@ class Parts:
         for part in parts:
             part.reflector.join(max(deadline - time.monotonic(), 0.0))
             part.end(max(deadline - time.monotonic(), 0.0))
+
+
+def _empty(parts: Collection[NamespaceInformer]) -> None:
+    # All reflectors are stopped first, so that their threads end side by side.
+    for part in parts:
+        part.reflector.stop()
+    for part in parts:
+        part.empty()

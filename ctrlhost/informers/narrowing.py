@@ -1,4 +1,4 @@
-"""Which part of a wider informer a narrower one is, so that both can share one watch."""
+"""Which objects a scope selects, and which part of a wider scope a narrower one is, so that both share one watch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ctrlhost.selectors import labels as selectors
 from ctrlhost.selectors.namespaces import NamespaceSelector
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ctrlhost.informers.namespace_informer import Scope
     from ctrlhost.selectors.namespaces import Namespaces
@@ -25,13 +25,13 @@ class Selection:
     labels: tuple[selectors.Requirement, ...]
 
     def selects(self, obj: Any) -> bool:
-        """Tell whether an object belongs to it."""
+        """Return whether an object belongs to it."""
         if self.namespaces is not None and obj.namespace not in self.namespaces:
             return False
         return (self.name is None or obj.name == self.name) and selectors.matches(self.labels, obj.labels)
 
     def within(self, predicates: Sequence[Any]) -> _core.Predicate:
-        """Give the predicate that lets `predicates` see these objects only, as if there were no others."""
+        """Return the predicate that applies `predicates` to these objects as if there were no others."""
         labels = [
             (each.key, None if each.values is None else sorted(each.values), each.negated) for each in self.labels
         ]
@@ -39,26 +39,25 @@ class Selection:
 
 
 def selection_within(wide: Scope, narrow: Scope) -> Selection | None:
-    """Give what chooses `narrow` out of `wide`; None if `wide` has not all of it, or that can not be told here."""
-    if (wide.api_version, wide.kind) != (narrow.api_version, narrow.kind):
-        return None
-    if wide.transform is not None or narrow.transform is not None:
-        return None
-    if not _covers_namespaces(wide.namespaces, narrow.namespaces):
-        return None
-    if wide.label_selector not in (None, narrow.label_selector):
-        return None
-    if wide.field_selector not in (None, narrow.field_selector):
+    """Return what selects `narrow` within `wide`; None if `wide` lacks some of it, or if only the server can decide."""
+    if (
+        (wide.api_version, wide.kind) != (narrow.api_version, narrow.kind)
+        or wide.transform is not None
+        or narrow.transform is not None
+        or not _covers_namespaces(wide.namespaces, narrow.namespaces)
+        or wide.label_selector not in (None, narrow.label_selector)
+        or wide.field_selector not in (None, narrow.field_selector)
+    ):
         return None
     fields = _fields(narrow.field_selector)
     if fields is None:
-        # Only the server can tell which objects most field selectors choose.
+        # Only the server can decide which objects most field selectors select.
         if wide.field_selector is None:
             return None
         fields = {}
     chosen = None if narrow.namespaces == wide.namespaces else narrow.namespaces
     if isinstance(chosen, NamespaceSelector):
-        # A view's namespaces stay what they are.
+        # The namespaces of a view do not change.
         return None
     if "metadata.namespace" in fields:
         one = fields["metadata.namespace"]
@@ -66,7 +65,7 @@ def selection_within(wide: Scope, narrow: Scope) -> Selection | None:
     try:
         labels = selectors.parse(narrow.label_selector or "")
     except ValueError:
-        # The server has the last word on what a selector is.
+        # The server decides whether a selector is valid.
         return None
     return Selection(chosen, fields.get("metadata.name"), labels)
 
@@ -82,7 +81,7 @@ def _covers_namespaces(wide: Namespaces, narrow: Namespaces) -> bool:
 
 
 def _fields(selector: str | None) -> dict[str, str] | None:
-    """Read a field selector that names an object or a namespace; None for any other."""
+    """Parse a field selector of an object's name or namespace; None for any other."""
     found: dict[str, str] = {}
     for term in selector.split(",") if selector else ():
         name, equals, value = term.replace("==", "=").partition("=")
@@ -90,3 +89,24 @@ def _fields(selector: str | None) -> dict[str, str] | None:
             return None
         found[name.strip()] = value.strip()
     return found
+
+
+def scope_selects(scope: Scope, obj: Mapping[str, Any]) -> bool:
+    """Return whether the selectors of a scope select an object, whatever its namespace."""
+    labels = obj["metadata"].get("labels") or {}
+    if not selectors.matches(selectors.parse(scope.label_selector or ""), labels):
+        return False
+    return all(_field_matches(term, obj) for term in (scope.field_selector or "").split(",") if term)
+
+
+def _field_matches(term: str, obj: Mapping[str, Any]) -> bool:
+    """Evaluate `path=value` or `path!=value` as the server does: on the field's text, empty for a missing field."""
+    path, operator, wanted = term.partition("!=")
+    if not operator:
+        path, _, wanted = term.partition("=")
+        wanted = wanted.removeprefix("=")
+    value: Any = obj
+    for step in path.strip().split("."):
+        value = value.get(step) if hasattr(value, "get") else None
+    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return (text == wanted.strip()) != bool(operator)

@@ -1,4 +1,4 @@
-"""Predicates as the core runs them, where it can."""
+"""Translates ready-made predicates to those of the core."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COMBINED = {"and": _core.Predicate.all_of, "or": _core.Predicate.any_of}
 
 
 def in_core(predicate: Any) -> Any:
-    """Give the core's own form of a ready-made predicate; a function, or what contains one, stays as it is."""
+    """Return the core's form of a ready-made predicate; a function, or a predicate with one, is returned unchanged."""
     if not isinstance(predicate, Ready) or not predicate.in_core:
         return predicate
     if predicate.name == "not":

@@ -1,8 +1,7 @@
-"""Resyncs: telling handlers of every cached object again, once in a while, without asking the server."""
+"""Resyncs: periodic notifications of every cached object, without a request to the server."""
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -10,16 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ctrlhost.clock import Clock
-    from ctrlhost.informers.namespace_informer import Part
-
-log = logging.getLogger(__name__)
+    from ctrlhost.informers.namespace_informer import NamespaceInformer
 
 
 class Resyncer:
-    """One thread for all informers of a factory; it runs only where somebody asked for resyncs."""
+    """One thread for all informers of a factory; it runs only if a handler asked for resyncs."""
 
-    def __init__(self, clock: Clock, parts: Callable[[], Sequence[Part]]) -> None:
-        """Look after `parts`, asked for anew each time."""
+    def __init__(self, clock: Clock, parts: Callable[[], Sequence[NamespaceInformer]]) -> None:
+        """Resync `parts`, which is called before each round."""
         self._clock = clock
         self._parts = parts
         self._stop = threading.Event()
@@ -28,7 +25,7 @@ class Resyncer:
         self._next: dict[int, float] = {}
 
     def start(self) -> None:
-        """Start the thread if a part wants resyncs and it does not run yet."""
+        """Start the thread if a part wants resyncs and it is not running."""
         with self._lock:
             if self._thread is not None or self._stop.is_set() or not any(part.resync_period for part in self._parts()):
                 return
@@ -36,7 +33,7 @@ class Resyncer:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._stop.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -44,12 +41,10 @@ class Resyncer:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            wait = self._tick()
-            if self._clock.wait(self._stop, wait):
-                return
+            self._clock.wait(self._stop, self._tick())
 
     def _tick(self) -> float:
-        """Resync what is due; give the seconds until the next is."""
+        """Resync the parts that are due; return the seconds until the next one is."""
         now = self._clock.now()
         soonest = now + 60.0
         known: dict[int, float] = {}

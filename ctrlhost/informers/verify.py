@@ -1,4 +1,4 @@
-"""Comparing a cache with the server, to be sure: an informer at rest must hold what the server holds."""
+"""Compares a cache with the server: an idle informer must hold what the server holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ctrlhost.transport.responses import decode_object
 
 if TYPE_CHECKING:
     from ctrlhost.client import Client
-    from ctrlhost.informers.namespace_informer import Part
+    from ctrlhost.informers.namespace_informer import NamespaceInformer
 
 _TRIES = 10
 _PAGE = 500
@@ -19,29 +19,42 @@ _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,ap
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One object that the cache and the server do not agree on; versions are empty where there is no such object."""
+    """One object whose version differs between cache and server; the version is empty where the object is missing."""
 
     key: str
     cached: str
     served: str
 
 
-def differences(client: Client, part: Part) -> list[Difference]:
-    """Compare a part's cache with the server at the cache's own version; Stale while changes come too fast for that."""
+def check_parts(client: Client, parts: tuple[NamespaceInformer, ...], *, repair: bool) -> list[Difference]:
+    """Compare all parts; with `repair`, those that differ list again."""
+    found: list[Difference] = []
+    for part in parts:
+        if not part.engine.has_synced:
+            raise CtrlhostError(f"cannot compare {part.resource}: it has no first list yet")
+        here = _differences(client, part)
+        if here and repair:
+            part.reflector.relist()
+        found += here
+    return found
+
+
+def _differences(client: Client, part: NamespaceInformer) -> list[Difference]:
+    """Compare a part's cache with the server at the cache's version; Stale while changes arrive too fast."""
     for _ in range(_TRIES):
         version = part.engine.last_resource_version
         cached = {each.key: each.resource_version for each in part.engine.indexer.list()}
         if version and version == part.engine.last_resource_version and not part.engine.stats()["queued"]:
             break
     else:
-        raise Stale(f"{part.resource} changes too fast, or is not listed yet, to be compared with the server")
+        raise Stale(f"cannot compare {part.resource} with the server: it is not listed yet or changes too fast")
     served = _served(client, part, version)
     keys = sorted(key for key in cached.keys() | served.keys() if cached.get(key) != served.get(key))
     return [Difference(key, cached.get(key, ""), served.get(key, "")) for key in keys]
 
 
-def _served(client: Client, part: Part, version: str) -> dict[str, str]:
-    """List keys and versions at exactly one version."""
+def _served(client: Client, part: NamespaceInformer, version: str) -> dict[str, str]:
+    """Return the versions by key that the server holds at exactly this version."""
     resource = client.resource(part.scope.api_version, part.scope.kind)
     path = resource.path(part.namespace)
     query: dict[str, Any] = {
@@ -63,16 +76,3 @@ def _served(client: Client, part: Part, version: str) -> dict[str, str]:
         if not token:
             return found
         query.update({"continue": token, "resourceVersion": None, "resourceVersionMatch": None})
-
-
-def check_parts(client: Client, parts: tuple[Part, ...], *, repair: bool) -> list[Difference]:
-    """Compare all parts; those that differ list again where `repair` is asked for."""
-    found: list[Difference] = []
-    for part in parts:
-        if not part.engine.has_synced:
-            raise CtrlhostError(f"{part.resource} has no first list yet, so there is nothing to compare")
-        here = differences(client, part)
-        if here and repair:
-            part.reflector.relist()
-        found += here
-    return found

@@ -1,4 +1,4 @@
-"""Where the API server is and who asks: kubeconfig files, service accounts, credentials.
+"""Where the API server is and as whom to log in: kubeconfig files, service accounts, credentials.
 
-Imports the floor below: `clock`, `errors`. Public: nothing; `ctrlhost.Client.load` uses it.
+Imports `errors` and `typed_json`. Public: nothing; `ctrlhost.Client.load` uses it.
 """

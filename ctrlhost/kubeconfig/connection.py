@@ -1,4 +1,4 @@
-"""Where the API server is and how to reach it: what every way of configuring a client comes down to."""
+"""Where the API server is and how to reach it: the result of every way of configuring a client."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.kubeconfig.configuration import new_configuration
-from ctrlhost.kubeconfig.credentials import ConfigurationHook, Credentials, NoCredentials, StaticHeader
+from ctrlhost.kubeconfig.credentials import ConfigurationHook, Credentials, StaticHeader, basic_authorization
 
 _SOCKS = ("socks4", "socks4a", "socks5", "socks5h")
 
 
 @dataclass(slots=True)
 class Certificate:
-    """A client certificate and its key, as files that may be replaced while we run, or as PEM texts."""
+    """A client certificate and its key, as files that may be replaced at any time, or as PEM texts."""
 
     cert_file: str | None = None
     key_file: str | None = None
@@ -27,7 +27,7 @@ class Certificate:
     key_pem: str | None = None
 
     def stamp(self) -> object:
-        """Give a value that changes when the certificate does; files that are gone for a moment count as unchanged."""
+        """Return a value that changes when the certificate does, None while a file is missing."""
         if self.cert_pem is not None:
             return self.cert_pem
         try:
@@ -35,13 +35,17 @@ class Certificate:
         except OSError:
             return None
 
+    def replace(self, cert_pem: str, key_pem: str) -> None:
+        """Use these PEM texts from now on."""
+        self.cert_pem, self.key_pem = cert_pem, key_pem
+
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Give the certificate to a TLS context."""
+        """Load the certificate into a TLS context."""
         if self.cert_pem is None:
             if self.cert_file:
                 context.load_cert_chain(self.cert_file, self.key_file)
             return
-        # OpenSSL reads keys from files only; the folder is ours alone and gone at once.
+        # OpenSSL reads keys from files only; no other user can read the folder, and it is removed at once.
         with tempfile.TemporaryDirectory(prefix="ctrlhost-") as folder:
             cert, key = Path(folder, "cert.pem"), Path(folder, "key.pem")
             cert.write_text(self.cert_pem, encoding="ascii")
@@ -51,21 +55,21 @@ class Certificate:
 
 @dataclass(slots=True)
 class Connection:
-    """One API server: the official client's `Configuration`, who we are, and where that was found."""
+    """One API server: the official client's `Configuration`, the credentials, and the source of both."""
 
     configuration: Any
     source: str
-    credentials: Credentials = field(default_factory=NoCredentials)
+    credentials: Credentials = field(default_factory=StaticHeader)
     certificate: Certificate = field(default_factory=Certificate)
     namespace: str = "default"
 
     @property
     def url(self) -> str:
-        """The server's address, without a slash at its end."""
+        """The server's address, without a trailing slash."""
         return str(self.configuration.host).rstrip("/")
 
     def stamp(self) -> object:
-        """Give a value that changes when the CA file or the certificate is replaced; None if that can not be told."""
+        """Return a value that changes when the CA file or the certificate is replaced, None while a file is missing."""
         certificate = self.certificate.stamp()
         try:
             ca = Path(self.configuration.ssl_ca_cert).stat().st_mtime_ns if self.configuration.ssl_ca_cert else 0
@@ -74,7 +78,7 @@ class Connection:
         return None if certificate is None else (ca, certificate)
 
     def check(self) -> None:
-        """Raise ConfigError, naming the source, unless the address and the certificates can be used."""
+        """Raise ConfigError, naming the source, unless the address and the certificates are usable."""
         check_address(self.url, self.source)
         proxy = self.configuration.proxy
         if proxy:
@@ -83,25 +87,25 @@ class Connection:
 
     def _check_proxy(self, proxy: str) -> None:
         if "://" not in proxy:
-            # What environment variables mean by it.
+            # As in environment variables.
             self.configuration.proxy = proxy = f"http://{proxy}"
         if not _is_url(proxy, ("http", "https", *_SOCKS)):
-            raise ConfigError(f"{self.source}: the proxy's address {proxy!r} is no http, https or socks5 URL")
+            raise ConfigError(f"{self.source}: the proxy's address {proxy!r} is not an http, https or socks5 URL")
         if proxy.startswith("socks") and find_spec("socks") is None:
             raise ConfigError(
-                f"{self.source}: the proxy {proxy} needs a package that is not installed", hint="pip install PySocks"
+                f"{self.source}: the proxy {proxy} requires a missing package", hint="pip install PySocks"
             )
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Make a TLS context with the CA and the client certificate as they are now; None for plain http."""
+        """Return a TLS context with the current CA and client certificate; None for plain http."""
         if not self.url.startswith("https:"):
             return None
         configuration = self.configuration
         try:
             context = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)
         except (ssl.SSLError, OSError, ValueError) as error:
-            named = configuration.ssl_ca_cert or "its certificate-authority-data"
-            raise ConfigError(f"{self.source}: {named} holds no usable CA certificate: {_why(error)}") from error
+            place = configuration.ssl_ca_cert or "its certificate-authority-data"
+            raise ConfigError(f"{self.source}: {place} contains no usable CA certificate: {_reason(error)}") from error
         if not configuration.verify_ssl:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -110,18 +114,18 @@ class Connection:
         try:
             self.certificate.load_into(context)
         except (ssl.SSLError, OSError, ValueError) as error:
-            named = self.certificate.cert_file or "its client-certificate-data"
-            raise ConfigError(f"{self.source}: {named} and its key can not be used: {_why(error)}") from error
+            place = self.certificate.cert_file or "its client-certificate-data"
+            raise ConfigError(f"{self.source}: {place} and its key are unusable: {_reason(error)}") from error
         return context
 
 
 def check_address(url: str, source: str) -> None:
-    """Raise ConfigError, naming the source, unless a server can be at this address."""
+    """Raise ConfigError, naming the source, unless the address is valid for a server."""
     if not _is_url(url, ("http", "https")):
-        raise ConfigError(f"{source}: server address {url!r} is no http or https URL")
+        raise ConfigError(f"{source}: server address {url!r} is not an http or https URL")
     parts = urlsplit(url)
     if parts.query or parts.fragment or "@" in parts.netloc:
-        raise ConfigError(f"{source}: the server's address has more than a host, a port and a path")
+        raise ConfigError(f"{source}: the server's address must only have a host, a port and a path")
 
 
 def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
@@ -132,28 +136,25 @@ def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
         return False
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
 
 
 def from_url(url: str, token: str | None, ca: str | None, verify: bool) -> Connection:
-    """Describe a server by its address; `ca` is a PEM text or the path of one."""
+    """Return the connection to the server at `url`; `ca` is a PEM text or the path of one."""
     source = f"the URL {url}"
     check_address(url.rstrip("/"), source)
     inline = ca is not None and "-----BEGIN" in ca
     configuration = new_configuration(
         host=url.rstrip("/"), ssl_ca_cert=None if inline else ca, ca_cert_data=ca if inline else None, verify_ssl=verify
     )
-    credentials: Credentials = StaticHeader(f"Bearer {token}") if token else NoCredentials()
-    return Connection(configuration, source, credentials)
+    return Connection(configuration, source, StaticHeader(f"Bearer {token}" if token else None))
 
 
 def from_configuration(configuration: Any) -> Connection:
-    """Take a `kubernetes.client.Configuration` that somebody else loaded, with its hook that refreshes tokens."""
+    """Return the connection of a loaded `kubernetes.client.Configuration`, with its hook that refreshes tokens."""
     credentials: Credentials = ConfigurationHook(configuration)
     if configuration.username and not configuration.api_key:
-        from ctrlhost.kubeconfig.exec_credentials import basic_authorization
-
-        credentials = StaticHeader(basic_authorization(configuration.username, configuration.password or ""))
+        credentials = basic_authorization(configuration.username, configuration.password or "")
     certificate = Certificate(configuration.cert_file, configuration.key_file)
     return Connection(configuration, "the configuration object", credentials, certificate)

@@ -1,13 +1,14 @@
-"""Who we are to the API server: bearer tokens that change while we run.
+"""Bearer tokens and other `Authorization` headers, which may change during a run.
 
-Each kind gives the value of the `Authorization` header and can be told that the server refused it. All are safe to use
-from any thread; the value is asked for before each request, so the usual case costs a comparison.
+All credentials are thread-safe. Their value is read before each request, so the usual case costs a comparison.
 """
 
 from __future__ import annotations
 
+import base64
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost.errors import ConfigError
@@ -15,58 +16,51 @@ from ctrlhost.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LOOK_EVERY = 1.0
-"""Seconds between two looks at a token's file: the kubelet rotates hourly, and a refused token forces a look."""
+_CHECK_INTERVAL = 1.0
+"""Seconds between two checks of a token's file: the kubelet rotates hourly, and a 401 forces a check."""
 
 
 class Credentials(Protocol):
-    """Gives the `Authorization` header of the next request."""
+    """The source of the `Authorization` header."""
 
     def authorization(self) -> str | None:
-        """Give the header's value, None to send none."""
+        """Return the header's value for the next request, None to send none."""
 
-    def refused(self) -> bool:
-        """Take note that the server answered 401; True if another try may carry something new."""
-
-
-class NoCredentials:
-    """Sends no header: anonymous, or a client certificate says who we are."""
-
-    def authorization(self) -> str | None:
-        """Give nothing."""
-        return None
-
-    def refused(self) -> bool:
-        """Nothing can change."""
-        return False
+    def refresh(self) -> bool:
+        """Renew the value after a 401; return whether another attempt may carry a new one."""
 
 
 class StaticHeader:
-    """A token, or a user name and password, that never changes."""
+    """A token, or a user name and password, that never changes; None for anonymous or a client certificate."""
 
-    def __init__(self, value: str) -> None:
-        """Keep the header's value, with its scheme."""
+    def __init__(self, value: str | None = None) -> None:
+        """Set the header's value, with its scheme."""
         self._value = value
 
     def authorization(self) -> str | None:
-        """Give the value."""
+        """Return the value."""
         return self._value
 
-    def refused(self) -> bool:
-        """Nothing can change."""
+    def refresh(self) -> bool:
+        """Return False: the value never changes."""
         return False
 
 
+def basic_authorization(user: str, password: str) -> StaticHeader:
+    """Return the credentials of a user name and a password."""
+    return StaticHeader("Basic " + base64.b64encode(f"{user}:{password}".encode()).decode("ascii"))
+
+
 class TokenFile:
-    """A token that somebody else keeps fresh in a file, as the kubelet does for service accounts."""
+    """A token in a file that another program renews, as the kubelet does for service accounts."""
 
     def __init__(self, path: Path) -> None:
-        """Read the token; ConfigError if there is none."""
+        """Read the token; ConfigError if it is missing."""
         self._path = path
         self._lock = threading.Lock()
         self._stamp: tuple[int, int, int] | None = None
         self._token = ""
-        self._looked = 0.0
+        self._checked_at = 0.0
         try:
             self._read()
         except OSError as error:
@@ -75,27 +69,25 @@ class TokenFile:
             raise ConfigError(f"token file {path} is empty")
 
     def authorization(self) -> str | None:
-        """Give the token that the file holds; a file that is gone for a moment leaves the last one in use."""
+        """Return the token in the file; while the file is missing or empty, the last one remains in use."""
         now = time.monotonic()
-        if now - self._looked >= _LOOK_EVERY:
+        if now - self._checked_at >= _CHECK_INTERVAL:
             with self._lock:
-                self._looked = now
-                self._try_read()
+                self._checked_at = now
+                self._reread()
         return f"Bearer {self._token}"
 
-    def refused(self) -> bool:
-        """Read the file again; True if it holds another token."""
+    def refresh(self) -> bool:
+        """Read the file again; return whether it holds another token."""
         with self._lock:
             before = self._token
             self._stamp = None
-            self._try_read()
+            self._reread()
             return self._token != before
 
-    def _try_read(self) -> None:
-        try:
+    def _reread(self) -> None:
+        with suppress(OSError):
             self._read()
-        except OSError:
-            return
 
     def _read(self) -> None:
         found = self._path.stat()
@@ -111,32 +103,30 @@ class ConfigurationHook:
     """The token of an official `Configuration`, refreshed through its own hook."""
 
     def __init__(self, configuration: Any) -> None:
-        """Keep the configuration; its `refresh_api_key_hook` is called before each request, as officially."""
+        """Wrap the configuration; its `refresh_api_key_hook` is called before each request, as officially."""
         self._configuration = configuration
         self._lock = threading.Lock()
 
     def authorization(self) -> str | None:
-        """Give the configuration's token, refreshed where it has a hook."""
+        """Return the configuration's token, refreshed if it has a hook."""
         with self._lock:
-            return self._value()
+            return self._refreshed()
 
-    def refused(self) -> bool:
-        """Ask the hook once more; True if the token changed."""
+    def refresh(self) -> bool:
+        """Call the hook again; return whether the token changed."""
         with self._lock:
-            before = self._raw()
-            return self._value() != before
+            before = self._current()
+            return self._refreshed() != before
 
-    def _value(self) -> str | None:
+    def _refreshed(self) -> str | None:
         hook = getattr(self._configuration, "refresh_api_key_hook", None)
         if hook is not None:
             hook(self._configuration)
-        return self._raw()
+        return self._current()
 
-    def _raw(self) -> str | None:
-        configuration = self._configuration
-        keys = configuration.api_key
+    def _current(self) -> str | None:
+        keys, prefixes = self._configuration.api_key, self._configuration.api_key_prefix
         for name in ("BearerToken", "authorization"):
             if keys.get(name):
-                prefix = configuration.api_key_prefix.get(name)
-                return f"{prefix} {keys[name]}" if prefix else str(keys[name])
+                return f"{prefixes[name]} {keys[name]}" if prefixes.get(name) else str(keys[name])
         return None

@@ -1,4 +1,4 @@
-"""Read kubeconfig files into entries that know their own place, so that each complaint names file and entry."""
+"""Read kubeconfig files into entries that know their place, so that each error names file and entry."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ctrlhost.errors import ConfigError
 
 
 class Entry:
-    """One mapping of a kubeconfig, with the file it stands in and the path to it."""
+    """One mapping of a kubeconfig, with its file and its path in it."""
 
     def __init__(self, value: Any, file: Path, where: str) -> None:
-        """Take a value that must be a mapping."""
+        """Wrap a mapping; ConfigError for any other value."""
         if not isinstance(value, Mapping):
             raise ConfigError(f"kubeconfig {file}: {where} must be a mapping, not {_kind(value)}")
         self.value: Mapping[str, Any] = value
@@ -23,36 +23,36 @@ class Entry:
         self.where = where
 
     def error(self, name: str, problem: str) -> ConfigError:
-        """Make the error that says what is wrong with the field `name`."""
+        """Return the error for a problem with the field `name`."""
         return ConfigError(f"kubeconfig {self.file_name}: {self.where}.{name} {problem}")
 
     def has(self, name: str) -> bool:
-        """Tell whether the field is there and not empty."""
+        """Return whether the field is present and not empty."""
         return bool(self.value.get(name))
 
     def text(self, name: str) -> str:
-        """Give a text that must be there."""
+        """Return a required text."""
         found = self.optional_text(name)
         if not found:
             raise self.error(name, "is missing")
         return found
 
     def optional_text(self, name: str) -> str | None:
-        """Give a text, None where there is none."""
+        """Return a text, None if it is missing."""
         found = self.value.get(name)
         if found is None or isinstance(found, str):
             return found or None
         raise self.error(name, f"must be a text, not {_kind(found)}")
 
     def flag(self, name: str) -> bool:
-        """Give a boolean, False where there is none."""
+        """Return a boolean, False if it is missing."""
         found = self.value.get(name, False)
         if isinstance(found, bool):
             return found
         raise self.error(name, f"must be true or false, not {_kind(found)}")
 
     def file(self, name: str) -> str | None:
-        """Give the path of a file that must exist; relative ones start at the kubeconfig's folder."""
+        """Return the path of a file that must exist; a relative one starts at the kubeconfig's folder."""
         found = self.optional_text(name)
         if found is None:
             return None
@@ -62,62 +62,54 @@ class Entry:
         return str(path)
 
     def base64(self, name: str) -> str | None:
-        """Give the text that a `…-data` field holds."""
+        """Return the decoded text of a `…-data` field."""
         found = self.optional_text(name)
         if found is None:
             return None
         try:
             return base64.b64decode("".join(found.split()), validate=True).decode("ascii")
         except (binascii.Error, UnicodeDecodeError, ValueError) as error:
-            raise self.error(name, f"is no base64 of a PEM text: {error}") from error
+            raise self.error(name, f"must be a PEM text in base64: {error}") from error
 
     def entry(self, name: str) -> Entry:
-        """Give the mapping below this one."""
+        """Return the mapping in the field `name`."""
         return Entry(self.value.get(name), self.file_name, f"{self.where}.{name}")
 
 
 class KubeConfig:
-    """Several files read as one."""
+    """Several files, merged."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Start without files."""
         self.current = ""
         self._paths: list[Path] = []
         self._named: dict[str, dict[str, Entry]] = {"clusters": {}, "contexts": {}, "users": {}}
 
     @classmethod
     def read(cls, paths: list[Path]) -> KubeConfig:
-        """Read the files in order; a name that an earlier one defines stays as it is."""
+        """Read the files in order; the first one that defines a name wins, as for kubectl."""
         config = cls()
         for path in paths:
             config._add(path, _parse(path))
         return config
 
     def context(self, name: str | None) -> tuple[str, Entry]:
-        """Give the context of that name, or the current one."""
+        """Return the context of that name, or the current one, with its name."""
         wanted = name or self.current
-        known = sorted(self._named["contexts"])
-        listed = f"it has {', '.join(known)}" if known else "it has none"
-        if not wanted:
-            raise ConfigError(
-                f"kubeconfig {self._files()}: no current-context is set", hint=f"name one with `--context`; {listed}"
-            )
-        if wanted not in self._named["contexts"]:
-            raise ConfigError(
-                f"kubeconfig {self._files()}: there is no context `{wanted}`",
-                hint=f"name another with `--context`; {listed}",
-            )
-        return wanted, self._named["contexts"][wanted]
+        found = self._named["contexts"].get(wanted)
+        if found is None:
+            files = ", ".join(map(str, self._paths))
+            known = ", ".join(sorted(self._named["contexts"])) or "none"
+            problem = f"there is no context `{wanted}`" if wanted else "no current-context is set"
+            raise ConfigError(f"kubeconfig {files}: {problem}", hint=f"choose one with `--context`; it has {known}")
+        return wanted, found
 
-    def named(self, section: str, name: str, asked_by: Entry) -> Entry:
-        """Give a cluster or user that a context names."""
+    def named(self, section: str, name: str, context: Entry) -> Entry:
+        """Return the cluster or user that a context names."""
         found = self._named[section].get(name)
         if found is None:
-            raise asked_by.error(section[:-1], f"names `{name}`, which is not in {section}")
+            raise context.error(section[:-1], f"names `{name}`, which is not in {section}")
         return found
-
-    def _files(self) -> str:
-        return ", ".join(map(str, self._paths))
 
     def _add(self, path: Path, content: Any) -> None:
         self._paths.append(path)
@@ -134,7 +126,7 @@ class KubeConfig:
                 where = f"{section}[{position}]"
                 name = Entry(item, path, where).text("name")
                 single = section[:-1]
-                # A user entry without content is a user without credentials.
+                # An empty user entry is a user without credentials.
                 inner = item.get(single) if section != "users" else item.get(single) or {}
                 entries.setdefault(name, Entry(inner, path, f"{section}[{name}].{single}"))
 
@@ -153,19 +145,13 @@ def _parse(path: Path) -> Any:
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ConfigError(f"kubeconfig {path}: {place}{error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"kubeconfig {path}: is no YAML: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"kubeconfig {path}: invalid YAML: {str(error).splitlines()[0]}") from error
     if content is None:
         raise ConfigError(f"kubeconfig {path}: the file is empty")
     return content
 
 
 def _kind(value: Any) -> str:
-    names = {
-        type(None): "nothing",
-        str: "a text",
-        list: "a list",
-        bool: "a boolean",
-        int: "a number",
-        float: "a number",
-    }
+    numbers = dict.fromkeys((int, float), "a number")
+    names = {type(None): "null", str: "a text", list: "a list", bool: "a boolean", **numbers}
     return names.get(type(value), "a mapping" if isinstance(value, Mapping) else type(value).__name__)

@@ -1,8 +1,7 @@
 """Find and read the configuration of a cluster: a flag, `$KUBECONFIG`, the pod's service account, `~/.kube/config`.
 
-The file is read here and not by `kubernetes.config`, which needs a second of imports, forgets certificates that an
-exec plugin renews, and says neither which file nor which entry is wrong. Only a user entry with an `auth-provider` is
-left to it.
+The file is not read by `kubernetes.config`, which needs a second of imports, ignores certificates that an exec plugin
+renews, and names neither the file nor the entry that is invalid. It only handles user entries with an `auth-provider`.
 """
 
 from __future__ import annotations
@@ -35,50 +34,41 @@ def load_connection(
     service_account: Path = SERVICE_ACCOUNT,
     home: Path | None = None,
 ) -> Connection:
-    """Find the cluster to talk to and log where it was found; ConfigError names the file and what is wrong."""
-    connection = _find(kubeconfig, context, environ, service_account, home or Path.home())
+    """Find the cluster and log the source of its address; ConfigError names the file and the problem."""
+    named = [Path(name).expanduser() for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    usual = (home or Path.home()) / ".kube" / "config"
+    if kubeconfig is not None:
+        connection = from_files([Path(kubeconfig).expanduser()], context, "--kubeconfig")
+    elif named:
+        present = [path for path in named if path.exists()]
+        if not present:
+            raise ConfigError(f"$KUBECONFIG names {os.pathsep.join(map(str, named))}, which does not exist")
+        connection = from_files(present, context, "$KUBECONFIG")
+    elif environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
+        connection = in_cluster(environ, service_account)
+    elif usual.exists():
+        connection = from_files([usual], context, "the default place")
+    else:
+        raise ConfigError(
+            "no cluster is configured: no --kubeconfig, no $KUBECONFIG, not inside a cluster, no ~/.kube/config",
+            hint="choose one with `--kubeconfig FILE`, or try `--sandbox`, which needs none",
+        )
     connection.check()
     log.info("cluster %s from %s", connection.url, connection.source)
     return connection
 
 
-def _find(
-    kubeconfig: str | os.PathLike[str] | None,
-    context: str | None,
-    environ: Mapping[str, str],
-    service_account: Path,
-    home: Path,
-) -> Connection:
-    if kubeconfig is not None:
-        return from_files([Path(kubeconfig).expanduser()], context, "--kubeconfig")
-    named = [Path(name).expanduser() for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-    if named:
-        present = [path for path in named if path.exists()]
-        if not present:
-            raise ConfigError(f"$KUBECONFIG names {os.pathsep.join(map(str, named))}, which does not exist")
-        return from_files(present, context, "$KUBECONFIG")
-    if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
-        return in_cluster(environ, service_account)
-    usual = home / ".kube" / "config"
-    if usual.exists():
-        return from_files([usual], context, "the default place")
-    raise ConfigError(
-        "no cluster is configured: no --kubeconfig, no $KUBECONFIG, not inside a cluster, no ~/.kube/config",
-        hint="name one with `--kubeconfig FILE`, or try `--sandbox`, which needs none",
-    )
-
-
 def from_files(paths: list[Path], context: str | None, found_by: str) -> Connection:
-    """Read one or several kubeconfig files, of which the first that defines a name counts, as for kubectl."""
+    """Return the connection of a context; the first file that defines a name wins, as for kubectl."""
     config = KubeConfig.read(paths)
     name, entry = config.context(context)
     cluster = config.named("clusters", entry.text("cluster"), entry)
     source = f"context `{name}` of {cluster.file_name} ({found_by})"
     server, proxy = cluster.text("server").rstrip("/"), cluster.optional_text("proxy-url")
-    # Before the official client's class sees it, which takes it apart on its own.
+    # Before the official client's class parses it.
     check_address(server, source)
     if proxy is not None and "://" not in proxy:
-        raise cluster.error("proxy-url", f"is no URL: {proxy!r} begins with no http://, https:// or socks5://")
+        raise cluster.error("proxy-url", f"must be a URL with http://, https:// or socks5://, got {proxy!r}")
     configuration = new_configuration(
         host=server,
         tls_server_name=cluster.optional_text("tls-server-name"),
@@ -95,7 +85,7 @@ def from_files(paths: list[Path], context: str | None, found_by: str) -> Connect
 
 
 def in_cluster(environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Connection:
-    """Use the service account of the pod that we run in; its token is read again whenever the kubelet renews it."""
+    """Return the connection of the pod's service account; its token is read again when the kubelet renews it."""
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
     address = f"[{host}]" if ":" in host else host
     configuration = new_configuration(host=f"https://{address}:{port}", ssl_ca_cert=str(service_account / "ca.crt"))

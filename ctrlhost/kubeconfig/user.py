@@ -1,4 +1,4 @@
-"""Turn a kubeconfig's user entry into credentials, in kubectl's order: certificate besides, then token, basic, exec."""
+"""Convert a kubeconfig's user entry to a certificate and credentials, in kubectl's order: token, basic, exec."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from ctrlhost.errors import ConfigError
 from ctrlhost.kubeconfig.configuration import new_configuration
 from ctrlhost.kubeconfig.connection import Certificate, Connection
-from ctrlhost.kubeconfig.credentials import ConfigurationHook, StaticHeader, TokenFile
-from ctrlhost.kubeconfig.exec_credentials import ExecConfig, ExecPlugin, basic_authorization
+from ctrlhost.kubeconfig.credentials import ConfigurationHook, StaticHeader, TokenFile, basic_authorization
+from ctrlhost.kubeconfig.exec_credentials import ExecConfig, ExecPlugin
 from ctrlhost.kubeconfig.file import Entry
 
 
@@ -21,42 +21,37 @@ def user_credentials(connection: Connection, user: Entry, cluster: Entry, paths:
     token_file = user.optional_text("tokenFile")
     token = user.optional_text("token")
     if token_file is not None:
-        # The file wins over an inline token, as in kubectl: it is the one that somebody keeps fresh.
+        # The file wins over an inline token, as in kubectl: another program renews it.
         connection.credentials = TokenFile(user.file_name.parent / Path(token_file).expanduser())
     elif token is not None:
         token = token.strip()
         if not (token.isascii() and token.isprintable()):
-            raise user.error("token", "has characters in it that no header can carry")
+            raise user.error("token", "contains characters that are invalid in a header")
         connection.credentials = StaticHeader(f"Bearer {token}")
     elif user.has("username") and user.has("password"):
-        connection.credentials = StaticHeader(basic_authorization(user.text("username"), user.text("password")))
+        connection.credentials = basic_authorization(user.text("username"), user.text("password"))
     elif user.has("exec"):
-        certificate = connection.certificate
-
-        def keep(cert: str, key: str) -> None:
-            certificate.cert_pem, certificate.key_pem = cert, key
-
-        connection.credentials = ExecPlugin(_exec_config(user.entry("exec"), cluster, connection), on_certificate=keep)
+        program = _exec_config(user.entry("exec"), cluster, connection)
+        connection.credentials = ExecPlugin(program, on_certificate=connection.certificate.replace)
     elif user.has("auth-provider"):
         connection.credentials = _auth_provider(user, paths, context)
 
 
 def _certificate(user: Entry) -> Certificate:
+    missing = "is missing; the certificate and its key are required together"
     cert_data, key_data = user.base64("client-certificate-data"), user.base64("client-key-data")
     if cert_data is None:
         cert, key = user.file("client-certificate"), user.file("client-key")
         if cert is not None and key_data is not None:
             cert_data = Path(cert).read_text(encoding="ascii", errors="replace")
         elif (cert is None) != (key is None):
-            raise user.error(
-                "client-key" if cert else "client-certificate", "is missing; the certificate and its key go together"
-            )
+            raise user.error("client-key" if cert else "client-certificate", missing)
         else:
             return Certificate(cert, key)
     if key_data is None:
         key = user.file("client-key")
         if key is None:
-            raise user.error("client-key-data", "is missing; the certificate and its key go together")
+            raise user.error("client-key-data", missing)
         key_data = Path(key).read_text(encoding="ascii", errors="replace")
     return Certificate(cert_pem=cert_data, key_pem=key_data)
 
@@ -73,7 +68,7 @@ def _exec_config(entry: Entry, cluster: Entry, connection: Connection) -> ExecCo
     if os.sep in command:
         command = str(entry.file_name.parent / Path(command).expanduser())
     if shutil.which(command, path=variables.get("PATH", os.environ.get("PATH"))) is None:
-        problem = "no program" if os.sep in command and Path(command).exists() else "not installed"
+        problem = "not executable" if os.sep in command and Path(command).exists() else "not installed"
         raise ConfigError(
             f"kubeconfig {entry.file_name}: {entry.where}: `{command}` is {problem}",
             hint=entry.optional_text("installHint"),
@@ -101,7 +96,7 @@ def _cluster_info(cluster: Entry, connection: Connection) -> dict[str, Any]:
 
 
 def _auth_provider(user: Entry, paths: list[Path], context: str) -> ConfigurationHook:
-    """Leave the old providers (`gcp`, `oidc`) to the official client: they need its OAuth libraries anyway."""
+    """Return the token of the official client for the old providers (`gcp`, `oidc`), which need its OAuth libraries."""
     from kubernetes import config as official
 
     configuration = new_configuration()
@@ -113,7 +108,7 @@ def _auth_provider(user: Entry, paths: list[Path], context: str) -> Configuratio
             persist_config=False,
         )
     except Exception as error:
-        # Its loader fails in its own ways at entries that lack what it takes for granted.
-        said = error if isinstance(error, official.ConfigException) else f"{type(error).__name__}: {error}"
-        raise user.error("auth-provider", f"can not be used: {said}") from error
+        # Its loader raises any exception for entries that lack an expected field.
+        reason = error if isinstance(error, official.ConfigException) else f"{type(error).__name__}: {error}"
+        raise user.error("auth-provider", f"is unusable: {reason}") from error
     return ConfigurationHook(configuration)

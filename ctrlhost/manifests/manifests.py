@@ -1,4 +1,4 @@
-"""What a cluster needs to run a set of plugins, as manifests, made without a cluster."""
+"""The manifests that run a set of plugins in a cluster, made without access to one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.coordination.leadership import check_plugins, lease_names, lease_permissions
-from ctrlhost.errors import CtrlhostError, PluginLoadError, TransportError
-from ctrlhost.manifests.rbac import KindNames, implied, roles
+from ctrlhost.errors import PluginLoadError, TransportError
+from ctrlhost.manifests.rbac import implied, plurals, roles
 from ctrlhost.selectors.namespaces import LABEL
 from ctrlhost.server.listener import parse_address
-from ctrlhost.supervisor.loader import PluginManager, name_of
+from ctrlhost.supervisor.loader import PluginManager, name_of, owned_crds
 from ctrlhost.supervisor.runtime import PluginRuntime
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ctrlhost.permissions import Permission
 
 _CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
-#: A pod has this many seconds beyond the drain for what comes after it.
+#: Seconds that a pod has after the drain.
 _GRACE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """How the host is to run in the cluster; `config` is a settings file's text, `assignments` are those of `--set`."""
+    """The Deployment to make; `config` is the text of a settings file, `assignments` are those of `--set`."""
 
     name: str
     namespace: str
@@ -41,7 +41,7 @@ class Deployed:
 def load_plugins(chosen: Iterable[object], configuration: Configuration) -> list[PluginRuntime]:
     """Import, configure and set up plugins without a network; PluginLoadError if one of them fails.
 
-    They are named as for a Host: by the names of installed ones, or by modules and objects that implement hooks.
+    `chosen` are names of installed plugins, or modules and objects that implement hooks, as for a Host.
     """
     manager = PluginManager()
     services = _offline_services(configuration)
@@ -61,46 +61,41 @@ def load_plugins(chosen: Iterable[object], configuration: Configuration) -> list
 
 
 def crds_of(plugins: Iterable[PluginRuntime]) -> list[dict[str, Any]]:
-    """Give the CRDs that the plugins own, each once."""
-    found: dict[str, dict[str, Any]] = {}
-    for runtime in plugins:
-        if runtime.plugin is not None:
-            for crd in runtime.plugin.crds():
-                found.setdefault(crd["metadata"]["name"], crd)
-    return list(found.values())
+    """Return the CRDs that the plugins own, each once."""
+    return owned_crds(runtime.plugin for runtime in plugins if runtime.plugin is not None)
 
 
 def permissions_of(plugins: Iterable[PluginRuntime], settings: HostSettings) -> list[Permission]:
-    """Give the rights that exactly these plugins need: those that follow from their sources, and those they ask for."""
+    """Return the permissions that exactly these plugins need: for their sources, and those that they request."""
     plugins = list(plugins)
-    kinds = KindNames.of(crds_of(plugins))
+    plural = plurals(crds_of(plugins))
     found: list[Permission] = []
     for runtime in plugins:
         if runtime.plugin is not None and runtime.context is not None:
-            found += implied(runtime.context, kinds, settings.namespaces)
+            found += implied(runtime.context, plural, settings.namespaces)
             found += runtime.plugin.permissions(runtime.settings)
     return found
 
 
 def manifests(plugins: Sequence[PluginRuntime], settings: HostSettings, deployed: Deployed) -> list[dict[str, Any]]:
-    """Give all manifests in the order in which they can be applied."""
+    """Return all manifests, in an order in which they can be applied."""
     check_plugins(settings, [plugin.name for plugin in plugins])
     metadata = {"name": deployed.name, "namespace": deployed.namespace}
-    made = crds_of(plugins)
-    made.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": deployed.namespace}})
-    made.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(metadata)})
-    made += roles_of(plugins, settings, deployed.name, deployed.namespace)
+    documents = crds_of(plugins)
+    documents.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": deployed.namespace}})
+    documents.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(metadata)})
+    documents += roles_of(plugins, settings, deployed.name, deployed.namespace)
     if deployed.config:
         data = {_CONFIG_FILE: deployed.config}
-        made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(metadata), "data": data})
-    made.append(_deployment([plugin.name for plugin in plugins], settings, deployed, metadata))
-    return made
+        documents.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(metadata), "data": data})
+    documents.append(_deployment([plugin.name for plugin in plugins], settings, deployed, metadata))
+    return documents
 
 
 def roles_of(
     plugins: Sequence[PluginRuntime], settings: HostSettings, account: str, namespace: str
 ) -> list[dict[str, Any]]:
-    """Give the roles that a host with these plugins needs, and bind them to its service account."""
+    """Return the roles that a host with these plugins needs, with their bindings to its service account."""
     permissions = permissions_of(plugins, settings)
     if settings.leader_elect:
         leases = lease_names(settings, [plugin.name for plugin in plugins])
@@ -113,6 +108,7 @@ def _deployment(
 ) -> dict[str, Any]:
     port = parse_address(settings.listen, "host.listen")[1]
     labels = {"app.kubernetes.io/name": deployed.name}
+    limits = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     container = {
         "name": "ctrlhost",
         "image": deployed.image,
@@ -121,11 +117,7 @@ def _deployment(
         "livenessProbe": {"httpGet": {"path": "/livez", "port": "http"}, "periodSeconds": 10, "failureThreshold": 3},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}, "periodSeconds": 5},
         "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": limits,
     }
     pod: dict[str, Any] = {
         "serviceAccountName": deployed.name,
@@ -142,7 +134,7 @@ def _deployment(
         "metadata": {**metadata, "labels": labels},
         "spec": {
             "replicas": 2 if settings.leader_elect else 1,
-            # Two hosts at once would both write, also for the time of an update, unless they elect a leader.
+            # Without leader election two hosts must never run at once, not even during an update: both would write.
             "strategy": {"type": "RollingUpdate" if settings.leader_elect else "Recreate"},
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
@@ -154,7 +146,7 @@ def _arguments(names: Sequence[str], settings: HostSettings, deployed: Deployed,
     arguments = ["run", f"--plugins={','.join(names)}", f"--listen=0.0.0.0:{port}"]
     if settings.namespaces:
         listed = ",".join(one for one in settings.namespaces if not one.startswith(LABEL))
-        # A selector may have commas of its own.
+        # A selector may contain commas.
         selected = [one for one in settings.namespaces if one.startswith(LABEL)]
         arguments += [f"--namespace={one}" for one in (listed, *selected) if one]
     if settings.leader_elect:
@@ -165,9 +157,7 @@ def _arguments(names: Sequence[str], settings: HostSettings, deployed: Deployed,
 
 
 def _offline_services(configuration: Configuration) -> PluginServices:
-    """Give a plugin everything that its set-up may use; the network is not among it."""
-    from prometheus_client import CollectorRegistry
-
+    """Return everything that a set-up may use, without a network."""
     from ctrlhost.client import Client
     from ctrlhost.clock import SystemClock
     from ctrlhost.controller.metrics import ReconcileMetrics
@@ -181,7 +171,6 @@ def _offline_services(configuration: Configuration) -> PluginServices:
         factory=InformerFactory(client),
         clock=clock,
         events=EventRecorder(client, clock),
-        registry=CollectorRegistry(),
         leading=lambda: False,
         stopping=threading.Event(),
         controller_overrides=configuration.controllers(),
@@ -194,14 +183,10 @@ class _NoNetwork:
     """The transport of a set-up without a cluster."""
 
     def request(self, method: str, path: str, **_options: Any) -> Any:
-        raise _refusal(method, path)
+        raise TransportError(f"{method} {path}: ctrlhost_setup must not use the network", sent=False)
 
     def stream(self, path: str, **_options: Any) -> Any:
-        raise _refusal("GET", path)
+        self.request("GET", path)
 
     def close(self) -> None:
-        """Nothing is open."""
-
-
-def _refusal(method: str, path: str) -> CtrlhostError:
-    return TransportError(f"{method} {path}: there is no network in ctrlhost_setup", sent=False)
+        """Nothing to close."""

@@ -1,53 +1,37 @@
-"""The rights that plugins need: to read what their sources watch, to record events, and what they ask for besides."""
+"""The RBAC rules that plugins need: for their sources, for events, and for what they request themselves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.builtin_kinds import builtin_plural
-from ctrlhost.controller.sources import Every
+from ctrlhost.controller.sources import permissions_in
 from ctrlhost.permissions import Permission
-from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed
+from ctrlhost.selectors.namespaces import narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctrlhost.controller.sources import KindSource
+    from ctrlhost.controller.sources import Plural
     from ctrlhost.plugin.context import PluginContext
-    from ctrlhost.selectors.namespaces import Namespaces
 
-_READ = ("get", "list", "watch")
 #: The host records events for its plugins; an event of a cluster-scoped object is in the namespace `default`.
 _EVENTS = Permission("events.k8s.io", ["events"], ["create", "patch"])
 
 
-_CRDS = Permission("apiextensions.k8s.io", ["customresourcedefinitions"], _READ)
-_NAMESPACES = Permission("", ["namespaces"], _READ)
+def plurals(crds: Iterable[dict[str, Any]]) -> Plural:
+    """Return the function that finds plural and scope of the kinds of these CRDs and others, without a server."""
+    specs = [crd["spec"] for crd in crds]
+    custom = {
+        (spec["group"], spec["names"]["kind"]): (spec["names"]["plural"], spec["scope"] == "Namespaced")
+        for spec in specs
+    }
 
+    def plural(api_version: str, kind: str) -> tuple[str, bool]:
+        known = custom.get((api_version.rpartition("/")[0], kind)) or builtin_plural(api_version, kind)
+        return known or (_guess(kind), True)
 
-@dataclass(frozen=True, slots=True)
-class KindNames:
-    """Plural and scope of the kinds that plugins watch, without asking a server."""
-
-    #: By group and kind, from CRDs.
-    custom: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, crds: Iterable[dict[str, Any]]) -> KindNames:
-        """Know the kinds that these CRDs define."""
-        specs = [crd["spec"] for crd in crds]
-        return cls(
-            {
-                (spec["group"], spec["names"]["kind"]): (spec["names"]["plural"], spec["scope"] == "Namespaced")
-                for spec in specs
-            }
-        )
-
-    def plural(self, api_version: str, kind: str) -> tuple[str, bool]:
-        """Give the plural and whether the kind is namespaced; for a kind that nobody here defines, a guess."""
-        group = api_version.rpartition("/")[0]
-        return self.custom.get((group, kind)) or builtin_plural(api_version, kind) or (_guess(kind), True)
+    return plural
 
 
 def _guess(kind: str) -> str:
@@ -57,62 +41,31 @@ def _guess(kind: str) -> str:
     return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
-def implied(context: PluginContext, kinds: KindNames, limit: Sequence[str]) -> Iterator[Permission]:
-    """Give the rights to read what a plugin watches; `limit` are the operator's namespaces."""
+def implied(context: PluginContext, plural: Plural, limit: Sequence[str]) -> Iterator[Permission]:
+    """Return the permissions that a plugin's sources and events need; `limit` are the operator's namespaces."""
     for controller in context.controllers:
         own = controller.options.namespaces
         for source in controller.sources:
-            if not isinstance(source, Every):
-                yield from _reading(source, kinds, limit if own is None else own)
+            yield from source.permissions(plural, limit if own is None else own)
     for read in context.reads:
-        yield from _reading(read, kinds, limit)
+        yield from read.permissions(plural, limit)
     if context.controllers:
-        yield from _in_namespaces(_EVENTS, narrowed(None, limit), namespaced=True)
-
-
-def _reading(source: KindSource, kinds: KindNames, limit: Sequence[str]) -> Iterator[Permission]:
-    plural, namespaced = kinds.plural(source.api_version, source.kind)
-    wanted = narrowed(source.namespaces, limit)
-    if wanted == ():
-        return
-    yield from _in_namespaces(Permission(source.group, [plural], _READ), wanted, namespaced=namespaced)
-    if builtin_plural(source.api_version, source.kind) is None:
-        # So that a kind which is not there yet, or is removed, is noticed at once.
-        yield _CRDS
-
-
-def _in_namespaces(permission: Permission, namespaces: Namespaces, *, namespaced: bool) -> Iterator[Permission]:
-    if namespaces is None or not namespaced:
-        yield permission
-        return
-    if isinstance(namespaces, NamespaceSelector):
-        # Which ones these are is known only at run time, by looking at all of them.
-        yield permission
-        yield _NAMESPACES
-        return
-    for namespace in namespaces:
-        yield Permission(permission.group, permission.resources, permission.verbs, permission.resource_names, namespace)
+        yield from permissions_in(_EVENTS, narrowed(None, limit), namespaced=True)
 
 
 def roles(name: str, account_namespace: str, permissions: Iterable[Permission]) -> list[dict[str, Any]]:
-    """Give a ClusterRole, and a Role per namespace, with exactly these rights, bound to the account `name`."""
+    """Return a ClusterRole, and a Role per namespace, with exactly these permissions, bound to the account `name`."""
     by_namespace: dict[str | None, list[Permission]] = {}
     for permission in permissions:
         by_namespace.setdefault(permission.namespace, []).append(permission)
-    made: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for namespace in sorted(by_namespace, key=lambda one: one or ""):
         kind = "ClusterRole" if namespace is None else "Role"
         metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
         api = "rbac.authorization.k8s.io"
-        made.append(
-            {
-                "apiVersion": f"{api}/v1",
-                "kind": kind,
-                "metadata": metadata,
-                "rules": _rules(by_namespace[namespace]),
-            }
-        )
-        made.append(
+        rules = _rules(by_namespace[namespace])
+        documents.append({"apiVersion": f"{api}/v1", "kind": kind, "metadata": metadata, "rules": rules})
+        documents.append(
             {
                 "apiVersion": f"{api}/v1",
                 "kind": f"{kind}Binding",
@@ -121,11 +74,11 @@ def roles(name: str, account_namespace: str, permissions: Iterable[Permission]) 
                 "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": account_namespace}],
             }
         )
-    return made
+    return documents
 
 
 def _rules(permissions: Iterable[Permission]) -> list[dict[str, list[str]]]:
-    """Merge rights that differ in one thing only, so that a role reads as a person would write it."""
+    """Merge permissions that differ only in verbs or resources, as a person would write the role."""
     verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
     for permission in permissions:
         for resource in permission.resources:

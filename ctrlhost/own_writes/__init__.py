@@ -1,4 +1,4 @@
-"""A plugin's own writes, visible before the cache has caught up with them.
+"""A plugin's own writes, which it reads before its cache shows them.
 
 Imports `informers` and below. Public: `ctrlhost.Expectations`.
 """

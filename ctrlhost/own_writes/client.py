@@ -1,47 +1,47 @@
-"""The client that a plugin gets: it remembers what was written, and starts no write where none may be started."""
+"""The client of a plugin: it remembers writes, and sends none when its guard forbids it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.client import Client
-from ctrlhost.client.retry import Caller
+from ctrlhost.client.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctrlhost.client.target import Target, WriteVerb
-    from ctrlhost.own_writes.overlay import Written
-    from ctrlhost.own_writes.self_events import Echoes
+    from ctrlhost.own_writes.overlay import OwnWrites
+    from ctrlhost.own_writes.self_events import SelfEvents
     from ctrlhost.transport.interface import Query, Response, Stream, Transport
 
 
 class WritingClient(Client):
-    """A client whose writes show in the reads of the same plugin at once; see `ctrlhost.written`."""
+    """A client whose writes the same plugin reads at once; see `ctrlhost.own_writes.overlay`."""
 
-    _written: Written
+    _written: OwnWrites
     _guard: Callable[[], None] | None
-    _echoes: Echoes | None
+    _self_events: SelfEvents | None
 
     @classmethod
     def of(
         cls,
         client: Client,
-        written: Written,
+        written: OwnWrites,
         *,
         guard: Callable[[], None] | None = None,
-        echoes: Echoes | None = None,
+        self_events: SelfEvents | None = None,
     ) -> Self:
-        """Share a client's connections; `guard` is called before each write, and forbids it by raising."""
+        """Share a client's connections; `guard` is called before each write, and prevents it by raising."""
         own = cls.__new__(cls)
         own.__dict__.update(client.__dict__)
         if guard is not None:
-            own._caller = Caller(_GuardedTransport(client.transport, guard))  # noqa: SLF001 - the same class
-        own._written, own._guard, own._echoes = written, guard, echoes  # noqa: SLF001 - the same class
+            own._retry = Retry(_GuardedTransport(client.transport, guard))  # noqa: SLF001 - the same class
+        own._written, own._guard, own._self_events = written, guard, self_events  # noqa: SLF001 - the same class
         return own
 
     def delete_collection(self, *args: Any, **options: Any) -> dict[str, Any]:
-        """Delete many objects, as `Client.delete_collection`; reads do not wait for the effect of this one."""
+        """Delete many objects, as `Client.delete_collection`; reads do not wait for its effect."""
         if self._guard is not None:
             self._guard()
         return super().delete_collection(*args, **options)
@@ -61,9 +61,9 @@ class WritingClient(Client):
         followed = self._written.of(target.resource.api_version, target.resource.kind)
         key = (target.namespace, target.name or "")
         known = None
-        if self._echoes is not None:
-            # The cache may show the write before its answer is here.
-            known = self._echoes.base(target.resource.api_version, target.resource.kind, key)
+        if self._self_events is not None:
+            # The cache may show the write before its answer arrives.
+            known = self._self_events.base(target.resource.api_version, target.resource.kind, key)
         for one in followed:
             one.begin(key)
         try:
@@ -73,9 +73,9 @@ class WritingClient(Client):
                 for one in followed:
                     one.deleted(key, uid)
             elif answer.get("kind") == target.resource.kind:
-                # A subresource such as `scale` answers with a kind of its own, whose content is another.
-                if self._echoes is not None and content_type != "application/json-patch+json":
-                    self._echoes.wrote(target.resource.kind, known, content, answer)
+                # A subresource such as `scale` answers with a kind of its own.
+                if self._self_events is not None and content_type != "application/json-patch+json":
+                    self._self_events.wrote(target.resource.kind, known, content, answer)
                 for one in followed:
                     one.wrote(answer, raw)
             return answer
@@ -85,7 +85,7 @@ class WritingClient(Client):
 
 
 class _GuardedTransport:
-    """Asks before each request that writes, also before one that is sent once more because the server was busy."""
+    """Calls the guard before each write request, also before a retry because the server was busy."""
 
     def __init__(self, transport: Transport, guard: Callable[[], None]) -> None:
         self._transport = transport
@@ -100,9 +100,9 @@ class _GuardedTransport:
         return self._transport.stream(path, **options)
 
     def close(self) -> None:
-        """The transport is the host's."""
+        """Do nothing: the transport is the host's."""
 
 
 def _remains(answer: dict[str, Any]) -> bool:
-    """Say whether a deletion left the object there, for its finalizers or its grace period."""
+    """Return whether the object still exists after a deletion, for its finalizers or its grace period."""
     return answer.get("kind") != "Status" and bool((answer.get("metadata") or {}).get("deletionTimestamp"))

@@ -1,4 +1,4 @@
-"""Echoes: the event by which a controller hears of its own write, which tells it nothing."""
+"""Self events: events of a controller's own writes, which need no reconcile."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.informers import Informer
-    from ctrlhost.own_writes.overlay import WrittenKind
+    from ctrlhost.own_writes.overlay import PendingWrites
 
 _REMEMBERED = 4096
-#: How long an event waits for the answer to a write that is under way, in seconds at most.
-_PATIENCE = 0.1
-#: What the server changes of itself in every write.
+#: How long an event waits for the answer to a write in flight, in seconds.
+_WAIT = 0.1
+#: Fields that the server changes in every write.
 _BOOKKEEPING = frozenset({"resourceVersion", "managedFields", "generation"})
 
 
-class Echoes:
-    """The versions that a controller's own writes made, and that differ from what it had read in nothing but that."""
+class SelfEvents:
+    """Versions made by a controller's own writes, and different from what it had read only in what it wrote."""
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
+        """Start empty."""
         self._lock = threading.Lock()
         self._versions: OrderedDict[tuple[str, str, str], str] = OrderedDict()
         self._informers: dict[tuple[str, str], Informer] = {}
@@ -34,15 +34,15 @@ class Echoes:
         self._informers[api_version, kind] = informer
 
     def base(self, api_version: str, kind: str, key: tuple[str, str]) -> Object | None:
-        """Give what the controller can know of an object; to be asked before the write is sent."""
+        """Return the cached object, before the write is sent: what the controller can know."""
         informer = self._informers.get((api_version, kind))
         return None if informer is None else informer.lister.get(key[1], key[0])
 
     def wrote(self, kind: str, known: Object | None, change: Any, answer: Mapping[str, Any]) -> None:
-        """Remember a write, if all that it changed of the `known` object is what it set.
+        """Remember a write if it changed nothing of the `known` object but what it set.
 
-        `change` is the object or merge patch that was sent. Only then is it certain that no other writer's change came
-        in between, whose event this one may have replaced.
+        `change` is the object or merge patch that was sent. Only then is it certain that there was no other write in
+        between, whose event this one's may have replaced.
         """
         metadata = answer["metadata"]
         if known is None or known.partial or known.uid != metadata.get("uid"):
@@ -54,23 +54,23 @@ class Echoes:
             if len(self._versions) > _REMEMBERED:
                 self._versions.popitem(last=False)
 
-    def predicate(self, written: WrittenKind) -> Any:
-        """Give the predicate that lets everything pass but echoes."""
+    def predicate(self, written: PendingWrites) -> Any:
+        """Return the predicate that drops self events only."""
 
-        def wakes(old: Object | None, new: Object | None) -> bool:
+        def passes(old: Object | None, new: Object | None) -> bool:
             if old is None or new is None:
                 return True
             # The event may overtake the answer of the write that caused it.
-            written.wait_for_answers((new.namespace, new.name), _PATIENCE)
+            written.wait_for_answers((new.namespace, new.name), _WAIT)
             with self._lock:
                 based_on = self._versions.get((new.kind, new.uid, new.resource_version))
             return based_on is None or based_on != old.resource_version
 
-        return wakes
+        return passes
 
 
 def _only_these(change: Any, before: Any, after: Any, *, at: str = "") -> bool:
-    """Say whether `before` and `after` differ in nothing but what `change` names and the server's bookkeeping."""
+    """Return whether `before` and `after` differ only in what `change` names and the server's bookkeeping."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return bool(before == after)
     named = change if isinstance(change, dict) else {}
@@ -78,7 +78,7 @@ def _only_these(change: Any, before: Any, after: Any, *, at: str = "") -> bool:
         if at == "metadata" and name in _BOOKKEEPING:
             continue
         if name in named:
-            # What was set is as it was set, whoever set it before; what is below may hold more than was set.
+            # A field that was set may differ; a mapping below it may hold more than was set.
             if isinstance(named[name], dict) and not _only_these(
                 named[name], before.get(name) or {}, after.get(name) or {}, at=name
             ):

@@ -1,4 +1,4 @@
-"""What a plugin's author gets: `PluginContext` and background tasks.
+"""The API for plugin authors: `PluginContext`, which registers controllers, pages, checks and background tasks.
 
-Imports `controller` and below. Public: `ctrlhost.PluginContext`.
+Imports `controller` and below; it does not know how plugins are loaded and run. Public: `ctrlhost.PluginContext`.
 """

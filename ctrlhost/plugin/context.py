@@ -1,107 +1,73 @@
-"""What a plugin gets in `ctrlhost_setup`: where it registers what it does."""
+"""The context of a plugin: its access to the host, and what it registers in `ctrlhost_setup`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
-from ctrlhost.controller.attachment import watched_namespaces
 from ctrlhost.controller.controller import Controller
 from ctrlhost.controller.handle import ControllerHandle
 from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
 from ctrlhost.controller.sources import Watches
 from ctrlhost.errors import NotLeading, PluginLoadError
+from ctrlhost.health import PluginCheck
 from ctrlhost.plugin.task import Task, leader_only
 
 if TYPE_CHECKING:
-    import logging
     import threading
     from collections.abc import Awaitable, Callable, Sequence
 
     from ctrlhost.client import Client
-    from ctrlhost.clock import Clock
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.sources import KindSource, Reads, Source
-    from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.informers import Informer
     from ctrlhost.request import Request, Result
 
-__all__ = ["HealthCheck", "Listener", "Page", "PluginContext", "PluginServices", "Task"]
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """An ASGI application on the host's server, below `/PLUGIN` + `path`."""
-
-    path: str
-    app: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """An ASGI application on an address of its own, `HOST:PORT`."""
-
-    address: str
-    app: Any
-
-
-@dataclass(frozen=True, slots=True)
-class HealthCheck:
-    """A check that the host calls for `/healthz`; it raises when the plugin is not well."""
-
-    name: str
-    check: Callable[[], None]
-
 
 class PluginContext:
-    """One plugin's access to the host. Everything is registered in `ctrlhost_setup`; nothing there uses the network."""
+    """One plugin's access to the host. Plugins register everything in `ctrlhost_setup`, which must not use the network.
+
+    Register in that hook's thread; the properties, the client and the events may be used from any thread.
+    """
 
     def __init__(self, name: str, settings: Any, services: PluginServices) -> None:
-        """Make the context of a plugin; called by the host."""
+        """Prepare; called by the host."""
         self.name = name
         self.settings = settings
         self.services = services
         self.scope = PluginScope(name, services)
         self.client: Client = self.scope.writing_client(self._forbid_writes)
+        #: The plugin's event recorder.
+        self.events = self.scope.events
+        #: The plugin's logger; lines from a reconcile carry its controller, key and id.
+        self.log = self.scope.log
+        #: The host's clock; tests may replace it.
+        self.clock = services.clock
         self.metrics = CollectorRegistry()
-        #: The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host never looks at it.
+        #: The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host does not use it.
         self.state: Any = None
         self.controllers: list[Controller] = []
         self.tasks: list[Task] = []
-        self.pages: list[Page] = []
-        self.listeners: list[Listener] = []
-        self.health_checks: list[HealthCheck] = []
-        #: Kinds that are read without a controller, for the rights that follow from them.
+        #: ASGI applications, by path below `/NAME` on the host's server.
+        self.pages: dict[str, Any] = {}
+        #: Addresses, `HOST:PORT`, and their ASGI applications.
+        self.listeners: list[tuple[str, Any]] = []
+        self.health_checks: list[PluginCheck] = []
+        #: Kinds that are read without a controller, for their permissions.
         self.reads: list[KindSource] = []
         self.informers: list[Informer] = []
 
     @property
-    def events(self) -> PluginEvents:
-        """The plugin's event recorder."""
-        return self.scope.events
-
-    @property
-    def log(self) -> logging.Logger:
-        """The plugin's logger; a line from a reconcile carries its controller, key and id."""
-        return self.scope.log
-
-    @property
-    def clock(self) -> Clock:
-        """The host's clock; a test may hold it still."""
-        return self.services.clock
-
-    @property
     def leading(self) -> bool:
-        """Whether this replica leads now; without leader election always."""
+        """Whether this replica leads now; always true without leader election."""
         return self.services.leading()
 
     def _forbid_writes(self) -> None:
-        """Refuse a write of a task that needs to lead and does not; what else the plugin does is its own affair."""
+        """Raise NotLeading for a write of a task that must lead and does not; other code of the plugin may write."""
         if leader_only.get() and not self.leading:
-            raise NotLeading(f"plugin {self.name}: the task writes nothing: this replica does not lead")
+            raise NotLeading(f"plugin {self.name}: the task must not write: this replica does not lead")
 
     def add_controller(
         self,
@@ -114,11 +80,12 @@ class PluginContext:
         needs_leader: bool = True,
         suppress_echo: bool = False,
     ) -> ControllerHandle:
-        """Register a reconciler and what wakes it; PluginLoadError says what is wrong with the declaration.
+        """Register a reconciler and its sources; PluginLoadError, or TypeError for an option, if they are invalid.
 
-        A plain function runs on `workers` threads, an `async def` as so many tasks on the plugin's event loop. A
-        reconcile that is still running after `timeout` seconds is reported, and cancelled if it is `async def`.
-        `suppress_echo` keeps the events of the controller's own writes from waking it.
+        A plain function runs on `workers` threads, an `async def` as that many tasks on the plugin's event loop. A
+        reconcile that runs longer than `timeout` seconds is logged and counted, and cancelled if it is `async def`.
+        With `needs_leader` it runs and writes only on the leader. With `suppress_echo` the events of the controller's
+        own writes do not wake it. The operator's settings override the options.
         """
         if any(one.name == f"{self.name}/{name}" for one in self.controllers):
             raise PluginLoadError(self.name, f"plugin `{self.name}` has two controllers named `{name}`")
@@ -143,7 +110,10 @@ class PluginContext:
         field_selector: str | None = None,
         reads: Reads = None,
     ) -> Informer:
-        """Share in an informer without a controller, for pages and tasks; it starts with the plugin's controllers."""
+        """Return a shared informer for pages and tasks; it starts with the plugin's controllers.
+
+        ValueError or TypeError for invalid arguments, as for `Watches`.
+        """
         source = Watches(
             api_version,
             kind,
@@ -153,29 +123,22 @@ class PluginContext:
             reads=reads,
         )
         self.reads.append(source)
-        informer = self.services.factory.informer(
-            api_version,
-            kind,
-            namespaces=watched_namespaces(self.services.client, source, self.services.namespaces),
-            label_selector=label_selector,
-            field_selector=field_selector,
-            reads=reads,
-        )
+        informer = source.informer(self.services, self.services.namespaces, ask=False)
         self.informers.append(informer)
         return informer
 
     def add_page(self, path: str, asgi_app: Any) -> None:
-        """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` begins with a slash."""
+        """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` must begin with a slash."""
         if not path.startswith("/"):
-            raise PluginLoadError(self.name, f"plugin `{self.name}`: the page's path `{path}` begins with a slash")
-        self.pages.append(Page(path, asgi_app))
+            raise PluginLoadError(self.name, f"plugin `{self.name}`: the page's path `{path}` must begin with a slash")
+        self.pages[path] = asgi_app
 
     def add_listener(self, address: str, asgi_app: Any) -> None:
-        """Serve an ASGI application on a port of its own; `address` is `HOST:PORT`."""
+        """Serve an ASGI application on its own address, `HOST:PORT`; PluginLoadError for an invalid one."""
         _, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
-            raise PluginLoadError(self.name, f"plugin `{self.name}`: `{address}` is no address of the form HOST:PORT")
-        self.listeners.append(Listener(address, asgi_app))
+            raise PluginLoadError(self.name, f"plugin `{self.name}`: invalid address `{address}`: it must be HOST:PORT")
+        self.listeners.append((address, asgi_app))
 
     def add_task(
         self,
@@ -185,25 +148,21 @@ class PluginContext:
         every: float | None = None,
         needs_leader: bool = False,
     ) -> Task:
-        """Register work that no object wakes: `run(stop)`, called once or every so many seconds on its own thread."""
-        task = Task(
-            self.name,
-            name,
-            run,
-            every=every,
-            needs_leader=needs_leader,
-            clock=self.services.clock,
-            loop=self.scope.loop,
-        )
+        """Register background work: `run(stop)` is called on its own thread, once or `every` so many seconds.
+
+        An `async def` runs on the plugin's event loop. ValueError for an invalid period.
+        """
+        clock, loop = self.services.clock, self.scope.loop
+        task = Task(self.name, name, run, every=every, needs_leader=needs_leader, clock=clock, loop=loop)
         self.tasks.append(task)
         return task
 
     def add_health_check(self, name: str, check: Callable[[], None]) -> None:
-        """Register a check for `/healthz`, called on the server's thread: it raises when the plugin is not well."""
-        self.health_checks.append(HealthCheck(name, check))
+        """Register a check for `/healthz`, called on its own thread; it raises if the plugin is unhealthy."""
+        self.health_checks.append(PluginCheck(f"{self.name}/{name}", check))
 
     def close(self, timeout: float = 1.0) -> None:
-        """End what the plugin started of itself: its loop, its informers, its series; called by the host at the end."""
+        """End the plugin's loop, informers and metric series; called by the host after the controllers are drained."""
         self.scope.close(timeout)
         for informer in self.informers:
             informer.release()

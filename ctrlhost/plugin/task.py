@@ -1,4 +1,4 @@
-"""Tasks: work of a plugin that no object wakes, on a thread of its own."""
+"""Background tasks of plugins, each on its own thread."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ log = logging.getLogger("ctrlhost.task")
 _FIRST_DELAY = 1.0
 _MAX_DELAY = 300.0
 
-#: Whether what runs here is a task that only the leader runs, so that the plugin's client can refuse its writes.
+#: Whether a task that needs leadership runs in this context; the plugin's client then forbids writes of others.
 leader_only: ContextVar[bool] = ContextVar("leader_only", default=False)
 
 
 class Task:
-    """Calls `run(stop)`, once or every so many seconds; what it raises is logged, and it is tried again with back-off.
+    """Calls `run(stop)`, once or every so many seconds; errors are logged, and the call is retried with back-off.
 
-    A task without `every` that returns is finished. `stop` is set when the task should end; a task that ignores it is
-    left behind at the end of the process.
+    A task without `every` is finished when it returns. `stop` is set when the task must end; a task that ignores it is
+    abandoned at the end of the process.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class Task:
         clock: Clock,
         loop: PluginLoop,
     ) -> None:
-        """Prepare; nothing runs before `start`. `every` is in seconds."""
+        """Prepare; `start` starts the thread. `every` is in seconds; ValueError if it is not positive and finite."""
         if every is not None and not 0 < every < float("inf"):
-            raise ValueError(f"task `{plugin}/{name}`: every is a positive number of seconds, not {every!r}")
+            raise ValueError(f"task `{plugin}/{name}`: every must be a positive number of seconds, got {every!r}")
         self.name = f"{plugin}/{name}"
         self.needs_leader = needs_leader
-        #: What the last call raised, until one succeeds.
+        #: The error of the last call; None after a success.
         self.error: str | None = None
         self.failures = 0
         self._run = run
@@ -58,7 +58,7 @@ class Task:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin, on a new thread; a task that runs already goes on. A stopped task starts anew."""
+        """Start a new thread, also after `stop`; a running task continues."""
         if self._thread is not None and self._thread.is_alive() and not self._stop.is_set():
             return
         self._stop = threading.Event()
@@ -66,7 +66,7 @@ class Task:
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Ask the task to end, and say whether it did within `timeout` real seconds."""
+        """Stop the task; return whether it ended within `timeout` real seconds."""
         self._stop.set()
         if self._thread is None:
             return True

@@ -1,4 +1,4 @@
-"""List and watch one resource, and feed what arrives to the informer of the core.
+"""List and watch one resource, and feed its objects to the informer of the core.
 
-Imports `client`, `transport` and below. Public: nothing; informers share reflectors.
+Imports `client`, `transport` and below. Public: nothing; `informers` shares reflectors.
 """

@@ -1,4 +1,7 @@
-"""The requests of one reflector: pages of a list, and watches, that another thread can cut short."""
+"""The requests of one reflector, pages of a list and watches, which another thread can end early.
+
+Only this module knows the wire encodings that are requested; the core detects and decodes them.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ if TYPE_CHECKING:
     from ctrlhost.transport.interface import Query, Stream, Transport
 
 _DEFAULT_WATCH = 300.0
-_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_ACCEPT = "application/json"
+_ACCEPT_METADATA = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
 
 
-class Wire:
-    """Opens one stream at a time. `cut` and `interrupt` may be called from any thread, all else from one thread."""
+class ListWatch:
+    """Opens one stream at a time. `stop` and `interrupt` may be called from any thread, all else from one thread."""
 
     def __init__(
         self,
@@ -32,24 +35,21 @@ class Wire:
         metadata_only: bool = False,
         rng: random.Random | None = None,
     ) -> None:
-        """Ask for what the selectors choose, in one namespace or, where that is empty, in all."""
+        """Request the objects that the selectors choose, in one namespace, or in all if it is empty."""
         self._transport = transport
         self._options = options
+        #: The idle timeout of a watch, in seconds.
+        self.idle_timeout = options.idle_timeout
         self._namespace = namespace
         self._selectors: dict[str, str | None] = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._metadata_only = metadata_only
-        self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
         self._lock = threading.Lock()
         self._stream: Stream | None = None
-        self._cut = False
-
-    @property
-    def idle_timeout(self) -> float:
-        """The longest silence of a watch, in seconds."""
-        return self._options.idle_timeout
+        self._stopped = False
 
     def list_page(self, resource: Resource, version: str, limit: int, token: str) -> Stream:
-        """Open a page of a list; a continue token carries the version itself, so none is sent beside it."""
+        """Open a page of a list; a continue token contains the version, so none is sent with it."""
         query = {
             **self._selectors,
             "resourceVersion": None if token else version or None,
@@ -57,50 +57,45 @@ class Wire:
             "continue": token or None,
         }
         timeouts = StreamTimeouts(connect=self._options.list_timeout, idle=self._options.list_timeout)
-        return self._open(resource, query, _METADATA_LIST, timeouts)
+        return self._open(resource, query, "PartialObjectMetadataList", timeouts)
 
     def watch(self, resource: Resource, version: str, *, initial_events: bool = False) -> Stream:
-        """Open a watch; with `initial_events` it begins with all objects and a bookmark that ends them."""
+        """Open a watch; with `initial_events` it begins with all objects, followed by a bookmark."""
+        shortest = max(self._options.min_watch_timeout, _DEFAULT_WATCH)
         query = {
             **self._selectors,
             "watch": "1",
             "allowWatchBookmarks": True,
-            "timeoutSeconds": self._watch_timeout(),
+            # Drawn for each watch, so that the watches of many clients do not end together.
+            "timeoutSeconds": int(shortest * (1 + self._rng.random())),
             "resourceVersion": version or None,
             "sendInitialEvents": True if initial_events else None,
             "resourceVersionMatch": "NotOlderThan" if initial_events else None,
         }
-        # Initial events and the bookmark after them come at once; a server that leaves it at that will never send one.
+        # Servers send initial events and their bookmark without pauses; one that pauses does not send the bookmark.
         idle = min(self.idle_timeout, self._options.initial_idle_timeout) if initial_events else self.idle_timeout
         timeouts = StreamTimeouts(connect=self._options.connect_timeout, idle=idle)
-        return self._open(resource, query, _METADATA, timeouts)
+        return self._open(resource, query, "PartialObjectMetadata", timeouts)
 
-    def _watch_timeout(self) -> int:
-        # Drawn anew for each watch, so that the watches of many clients do not end together.
-        shortest = max(self._options.min_watch_timeout, _DEFAULT_WATCH)
-        return int(shortest * (1 + self._rng.random()))
-
-    def _open(self, resource: Resource, query: Query, metadata_accept: str, timeouts: StreamTimeouts) -> Stream:
-        headers = {"Accept": metadata_accept} if self._metadata_only else None
+    def _open(self, resource: Resource, query: Query, metadata_kind: str, timeouts: StreamTimeouts) -> Stream:
+        headers = {"Accept": _ACCEPT_METADATA.format(metadata_kind) if self._metadata_only else _ACCEPT}
         stream = self._transport.stream(resource.path(self._namespace), query=query, headers=headers, timeouts=timeouts)
         with self._lock:
             self._stream = stream
-            cut = self._cut
-        if cut:
+            stopped = self._stopped
+        if stopped:
             stream.close()
         return stream
 
     def interrupt(self) -> None:
-        """End the stream that is open; later ones are not touched."""
+        """End the open stream; later ones are not affected."""
         with self._lock:
             stream = self._stream
         if stream is not None:
             stream.close()
 
-    def cut(self) -> None:
-        """End the stream that is open, and each that is opened later: the reflector is to stop."""
+    def stop(self) -> None:
+        """End the open stream, and each later one on opening."""
         with self._lock:
-            self._cut = True
-            stream = self._stream
-        if stream is not None:
-            stream.close()
+            self._stopped = True
+        self.interrupt()

@@ -1,4 +1,4 @@
-"""What can be set about reflectors; the defaults are client-go's."""
+"""Options of reflectors; the defaults are client-go's."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class BackoffOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReflectorOptions:
-    """How a reflector lists and watches. All times are in seconds."""
+    """How a reflector lists and watches; all times are in seconds."""
 
-    #: Objects per list page; None leaves it to the rules for the watch cache.
+    #: Objects per list page; None follows the rules for the watch cache.
     page_size: int | None = None
-    #: A watch lasts between this and twice as long; less than the default counts as the default.
+    #: A watch lasts between this and twice as long; the default is the minimum.
     min_watch_timeout: float = 300.0
-    #: A stream that brings no byte for so long is dead. Servers send a bookmark about once a minute, some less often.
+    #: A stream without a byte for so long is dead. Servers send a bookmark about once a minute, some less often.
     idle_timeout: float = 180.0
-    #: The longest silence among the initial events of a streaming list; after it the list is asked for in pages.
+    #: The idle timeout of the initial events of a streaming list; after it the list is requested in pages.
     initial_idle_timeout: float = 30.0
-    #: To connect and get the headers of an answer.
+    #: To connect and get the headers of a response.
     connect_timeout: float = 30.0
-    #: Between two pieces of a list: a server may think about a large one for a while.
+    #: Between two pieces of a list: a server may need some time for a large one.
     list_timeout: float = 60.0
-    #: Ask for the first list as a stream; servers that can not are asked for pages.
+    #: Request the first list as a stream, in pages from servers without streaming lists.
     watch_list: bool = True
-    #: For how long a watch that fails with an internal error is opened again at once; 0 is never.
+    #: How long a watch that fails with an internal error is opened again at once; 0 for never.
     internal_error_window: float = 0.0
-    #: The longest wait for a resource that is not served, or that we may not read.
+    #: The longest delay while the resource is not served, or the credentials lack the permission to read it.
     waiting_cap: float = 10.0
     backoff: BackoffOptions = field(default_factory=BackoffOptions)

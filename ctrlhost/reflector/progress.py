@@ -1,4 +1,4 @@
-"""Log lines about a list that takes its time: how much of it is there, and how fast it comes."""
+"""Log lines about the progress and the rate of a long list."""
 
 from __future__ import annotations
 
@@ -10,27 +10,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.informers.list_log")
 
-_SAY_EVERY = 5.0
-"""Seconds between two lines."""
+_LOG_INTERVAL = 5.0
+"""Seconds between two log lines."""
 
 
-class ListLog:
-    """For use by one thread."""
+class ListProgress:
+    """Logs the progress of one list. For use by one thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Take the time from `clock`."""
+        """Start the list now."""
         self._clock = clock
-        self._started = self._said = clock.now()
+        self._started = self._logged_at = clock.now()
 
-    def begin(self) -> None:
-        """Note that a list begins."""
-        self._started = self._said = self._clock.now()
-
-    def more(self, resource: str, count: int, remaining: int | None = None) -> None:
-        """Say how far it is, unless that was said just now; `remaining` are those still to come, if that is known."""
+    def report(self, resource: str, count: int, remaining: int | None = None) -> None:
+        """Log the progress, at most once per interval; `remaining` is the number of missing objects, if known."""
         now = self._clock.now()
-        if now - self._said < _SAY_EVERY:
+        if now - self._logged_at < _LOG_INTERVAL:
             return
-        self._said = now
+        self._logged_at = now
         total = "" if remaining is None else f" of about {count + remaining}"
         log.info("listing %s: %d%s, %.0f/s", resource, count, total, count / (now - self._started))

@@ -1,4 +1,4 @@
-"""Where a reflector stands in a resource's history, and from where it lists next."""
+"""A reflector's place in the history of a resource, and the version of its next list."""
 
 from __future__ import annotations
 
@@ -7,34 +7,32 @@ from dataclasses import dataclass
 from ctrlhost.errors import ApiError, Expired, TooManyRequests, TransportError
 
 PAGE = 500
-"""Objects per page where the server pages at all."""
+"""Objects per page of a list that is not served from the watch cache."""
 
 _TOO_LARGE = "Too large resource version"
 
 
 @dataclass(slots=True)
-class Position:
-    """The last resource version seen, and what earlier lists taught about the server."""
+class ResumePoint:
+    """The last resource version seen, and the server's behaviour in earlier lists."""
 
     last: str = ""
-    #: The server said that it no longer has, or does not have yet, the version that we asked for.
+    #: The server no longer has, or does not have yet, the requested version.
     unavailable: bool = False
-    #: A list at version 0 came in pages, so the server does not answer it from its watch cache.
+    #: The server sent a list at version 0 in pages, so it does not serve it from its watch cache.
     paginated: bool = False
     page_size: int | None = None
 
     def list_version(self) -> str:
-        """Give the version to list at: never one older than what is known, since that would go back in time."""
-        if self.unavailable:
-            return ""
-        return self.last or "0"
+        """Return the version to list at: not older than the known one, since that would go back in time."""
+        return "" if self.unavailable else self.last or "0"
 
     def watch_list_version(self) -> str:
-        """Give the version that a streaming list must be at least as new as."""
+        """Return the oldest acceptable version for a streaming list."""
         return "" if self.unavailable else self.last
 
     def limit(self, version: str) -> int:
-        """Give the page size for a list at `version`; 0 asks for everything at once, which a watch cache can serve."""
+        """Return the page size for a list at `version`; 0 requests all objects at once, as a watch cache can serve."""
         if self.page_size is not None:
             return self.page_size
         if self.paginated or version in ("", "0"):
@@ -42,7 +40,7 @@ class Position:
         return 0
 
     def listed(self, version: str, pages: int, asked: str) -> None:
-        """Note a list that was taken over."""
+        """Record a complete list."""
         self.unavailable = False
         self.last = version
         if asked == "0" and pages > 1:
@@ -50,12 +48,12 @@ class Position:
 
 
 def is_unavailable(error: Exception) -> bool:
-    """Tell whether the server has not the version that was asked for: it is gone, or lies in its future."""
+    """Return whether the requested version is unavailable: too old, or newer than the server's."""
     return isinstance(error, Expired) or is_too_large(error)
 
 
 def is_too_large(error: Exception) -> bool:
-    """Tell whether the version lies in the server's future, in any of the ways servers have said so."""
+    """Return whether the requested version is newer than the server's, in any form that servers report it."""
     if not isinstance(error, ApiError):
         return False
     causes = [(cause.get("reason"), str(cause.get("message"))) for cause in error.causes]
@@ -66,5 +64,5 @@ def is_too_large(error: Exception) -> bool:
 
 
 def is_busy(error: Exception) -> bool:
-    """Tell whether the same request is worth repeating: the server is not there right now, or asks to slow down."""
+    """Return whether to repeat the same request: the server is unreachable, or asks to slow down."""
     return isinstance(error, TooManyRequests) or (isinstance(error, TransportError) and not error.sent)

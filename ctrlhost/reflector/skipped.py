@@ -1,4 +1,4 @@
-"""What was not taken over: objects without a name and the like, bookmarks that go back. Said once a minute at most."""
+"""Skipped objects, such as those without a name, and bookmarks that go back: logged at most once a minute."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ctrlhost.cache import SharedInformer
     from ctrlhost.clock import Clock
-    from ctrlhost.reflector.engine import Engine
 
 log = logging.getLogger("ctrlhost.informers.skips")
 
-_SAY_AGAIN = 60.0
+_LOG_INTERVAL = 60.0
 
 
-class Skips:
-    """Says what one engine left out. For use by the reflector's thread."""
+class SkippedObjects:
+    """Logs the objects that one engine skipped. For use by the reflector's thread."""
 
-    def __init__(self, engine: Engine, kind: str, clock: Clock) -> None:
-        """Look at an engine that has left out nothing yet."""
+    def __init__(self, engine: SharedInformer, kind: str, clock: Clock) -> None:
+        """Watch an engine that has skipped nothing yet."""
         self._engine = engine
         self._kind = kind
         self._clock = clock
         self._objects = self._bookmarks = 0
-        self._said_at: float | None = None
+        self._logged_at: float | None = None
 
-    def look(self) -> None:
-        """Say what was not taken over since this was said last, unless that was a moment ago."""
+    def report(self) -> None:
+        """Log what was skipped since the last log line, unless that is less than a minute old."""
         now = self._clock.now()
-        if self._said_at is not None and now - self._said_at < _SAY_AGAIN:
+        if self._logged_at is not None and now - self._logged_at < _LOG_INTERVAL:
             return
         stats = self._engine.stats()
         objects, bookmarks = stats["skipped"] - self._objects, stats["backward_bookmarks"] - self._bookmarks
         if objects or bookmarks:
-            self._objects, self._bookmarks, self._said_at = stats["skipped"], stats["backward_bookmarks"], now
+            self._objects, self._bookmarks, self._logged_at = stats["skipped"], stats["backward_bookmarks"], now
         if objects:
-            log.warning("left out %d of what came for %s; the last one is %s", objects, self._kind, stats["last_skip"])
+            log.warning("skipped %d objects of %s; the last one: %s", objects, self._kind, stats["last_skip"])
         if bookmarks:
-            log.warning("%d bookmarks of %s went back to an older version; the newer one stands", bookmarks, self._kind)
+            log.warning("ignored %d bookmarks of %s with an older version than before", bookmarks, self._kind)

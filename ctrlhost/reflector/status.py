@@ -1,4 +1,4 @@
-"""What an informer says about itself: for health checks, metrics and `ctrlhost top`."""
+"""The status of reflectors and informers, for health checks, metrics and `ctrlhost top`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ State = Literal["waiting", "listing", "watching", "reconnecting", "stopped"]
 
 @dataclass(slots=True)
 class ReflectorStatus:
-    """How one reflector is doing. Written by its thread, read by any; times are the clock's `now`, None for never."""
+    """The status of one reflector. Its thread writes it, any thread reads it; times are the clock's `now`, or None."""
 
     namespace: str = ""
     state: State = "listing"
-    #: Why it is not watching; empty while it is.
+    #: Why it is not watching; empty while it watches.
     reason: str = ""
     resource_version: str = ""
     last_byte_at: float | None = None
     last_event_at: float | None = None
     last_bookmark_at: float | None = None
     last_list_at: float | None = None
-    #: Objects that came so far with the list under way, and how many the server said are still to come.
+    #: Objects of the current list so far, and the number of missing ones, if the server sends it.
     listing: int = 0
     remaining: int | None = None
     lists: int = 0
@@ -37,21 +37,26 @@ class ReflectorStatus:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def set(self, state: State, reason: str, now: float) -> None:
-        """Change the state, or the reason for being in it."""
+        """Change the state or its reason; `since` moves with the state only."""
         with self._lock:
             if self.state != state or self.since is None:
                 self.since = now
             self.state, self.reason = state, reason
 
+    def listed(self, version: str, now: float) -> None:
+        """Count a complete list."""
+        self.lists += 1
+        self.last_list_at, self.resource_version = now, version
+
     def failed(self, kind: str, message: str) -> None:
-        """Count a failure."""
+        """Count a failure of this kind."""
         self.errors[kind] = self.errors.get(kind, 0) + 1
         self.last_error = message
 
 
 @dataclass(frozen=True, slots=True)
 class InformerStatus:
-    """One informer at one moment; ages are in seconds, None for never."""
+    """One informer at one instant; ages are in seconds, None for never."""
 
     key: str
     api_version: str
@@ -59,7 +64,7 @@ class InformerStatus:
     namespaces: tuple[str, ...] | None
     state: State
     reason: str
-    #: For how long it is in that state; None before it was started.
+    #: Seconds in that state; None before the start.
     state_age: float | None
     has_synced: bool
     users: int
@@ -73,6 +78,6 @@ class InformerStatus:
     relists: int
     errors: int
     last_error: str
-    #: While the first list is under way: objects so far, and how many are still to come if the server says so.
+    #: Objects of the current list so far, and the number of missing ones, if the server sends it.
     listing: int = 0
     remaining: int | None = None

@@ -1,4 +1,4 @@
-"""Watches: the streaming first list, and the loop that follows changes until only a new list can help."""
+"""Watches: the streaming first list, and the loop that follows changes until a new list is necessary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.errors import ApiError, CtrlhostError, TooManyRequests, TransportError
-from ctrlhost.reflector.progress import ListLog
+from ctrlhost.reflector.progress import ListProgress
 from ctrlhost.reflector.resume_point import is_busy, is_unavailable
 from ctrlhost.transport.interface import FollowedStream
 from ctrlhost.transport.responses import error_from_status
@@ -19,41 +19,41 @@ from ctrlhost.transport.responses import error_from_status
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctrlhost.cache import SharedInformer, WatchProgress
     from ctrlhost.client.resources import Resource
     from ctrlhost.clock import Clock
     from ctrlhost.reflector.backoff import RetryWindow
-    from ctrlhost.reflector.engine import Engine
-    from ctrlhost.reflector.list_watch import Wire
-    from ctrlhost.reflector.resume_point import Position
-    from ctrlhost.reflector.skipped import Skips
+    from ctrlhost.reflector.list_watch import ListWatch
+    from ctrlhost.reflector.resume_point import ResumePoint
+    from ctrlhost.reflector.skipped import SkippedObjects
     from ctrlhost.reflector.status import ReflectorStatus
-    from ctrlhost.transport.interface import Stream, WatchProgress
+    from ctrlhost.transport.interface import Stream
 
 log = logging.getLogger("ctrlhost.informers.watcher")
 
 _TRIES, _SILENCES = 8, 2
 _SHORT = 1.0
-"""A watch that ends sooner, without an event, is a sign that something is wrong, not the end of its time."""
+"""Seconds; a watch that ends sooner, without an event, indicates a fault, not its regular end."""
 
 _LINGER = 0.05
-"""Seconds for which events go to queues without a word here."""
+"""Seconds for which the core passes on events before it returns."""
 
 
 class Stopped(Exception):
-    """The reflector was told to stop."""
+    """The reflector is stopping."""
 
 
 class NoStreamingList(Exception):
-    """The server did not give a streaming list; `lasting` if it never will."""
+    """The server did not send a streaming list; `lasting` if it does not support them."""
 
     def __init__(self, cause: Exception | None, *, lasting: bool = False) -> None:
-        """Keep the cause, for the log."""
+        """Set the cause, for the log."""
         super().__init__(str(cause) if cause else "the stream ended too early")
         self.lasting = lasting
 
 
 class End(enum.Enum):
-    """How a watch stream ended, by what is to be done next."""
+    """How a watch stream ended, by the next step."""
 
     REWATCH = enum.auto()
     SHORT = enum.auto()
@@ -65,9 +65,9 @@ class Watcher:
 
     def __init__(
         self,
-        wire: Wire,
-        engine: Engine,
-        position: Position,
+        requests: ListWatch,
+        engine: SharedInformer,
+        position: ResumePoint,
         status: ReflectorStatus,
         clock: Clock,
         *,
@@ -75,40 +75,39 @@ class Watcher:
         wait: Callable[[CtrlhostError | None], None],
         stopping: Callable[[], bool],
         fed: Callable[[], None],
-        note: Callable[[str, Exception], None],
-        skips: Skips,
+        report: Callable[[str, Exception], None],
+        skipped: SkippedObjects,
     ) -> None:
-        """`wait` sleeps for the next back-off, `fed` is called when handlers have news, `note` hears of failures."""
-        self._wire = wire
+        """Call `wait` to back off, `fed` when handlers have news, and `report` for failures."""
+        self._requests = requests
         self._engine = engine
         self._position = position
         self._status = status
         self._clock = clock
-        self._log = ListLog(clock)
         self._window = window
         self._wait = wait
         self._stopping = stopping
         self._fed = fed
-        self._note = note
-        self._skips = skips
-        # A clock that is moved by hand may be asked right after an event when it came.
+        self._report = report
+        self._skipped = skipped
+        # A test with a manual clock may read the time of an event right after it.
         self._linger = _LINGER if isinstance(clock, SystemClock) else 0.0
-        #: Somebody wants a new list although the watch is fine.
+        #: A new list is requested although the watch works.
         self.list_wanted = threading.Event()
-        #: An ERROR frame that came in the same piece as the end of the initial events.
-        self._left_over: dict[str, Any] | None = None
-        #: Watches in a row that were given up without having brought a byte.
+        #: An ERROR frame in the same piece as the end of the initial events.
+        self._pending_error: dict[str, Any] | None = None
+        #: Consecutive watches that a transport error ended before the first byte.
         self._silent = 0
 
     def streaming_list(self, resource: Resource) -> Stream:
-        """Make the server's state the content, from a stream that then goes on as a watch.
+        """Replace the content with the server's state, from a stream that then continues as a watch.
 
-        NoStreamingList if that can not be had. One that ends before it was complete is opened again, a few times.
+        Raises NoStreamingList if the server does not send one; an incomplete one is opened again, a few times.
         """
         for _ in range(_TRIES):
             self._check()
             try:
-                stream = self._wire.watch(resource, self._position.watch_list_version(), initial_events=True)
+                stream = self._requests.watch(resource, self._position.watch_list_version(), initial_events=True)
                 version = self._initial_events(stream, resource.name)
             except CtrlhostError as error:
                 self._engine.abort_list()
@@ -118,43 +117,40 @@ class Watcher:
                 self._engine.abort_list()
                 raise
             if version is not None:
-                stream.set_idle(self._wire.idle_timeout)
+                stream.set_idle(self._requests.idle_timeout)
                 self._position.listed(version, 1, "")
-                self._status.lists += 1
-                self._status.last_list_at = self._clock.now()
-                self._status.resource_version = version
+                self._status.listed(version, self._clock.now())
                 return stream
         raise NoStreamingList(None)
 
     def _decide_after_initial(self, error: CtrlhostError) -> None:
-        """Return to try the streaming list again, raise to do something else."""
+        """Return to retry the streaming list; raise otherwise."""
         self._check()
         if is_unavailable(error) and not self._position.unavailable:
             self._position.unavailable = True
         elif is_busy(error):
-            self._away(error)
+            self._wait_for_server(error)
         else:
-            # Old servers say 422, some proxies and aggregated servers 400 or 405: they will say it again.
+            # Old servers answer 422, some proxies and aggregated servers 400 or 405, and will do so again.
             lasting = isinstance(error, ApiError) and error.status in (400, 405, 422)
             raise NoStreamingList(error, lasting=lasting) from error
 
     def _initial_events(self, stream: Stream, name: str) -> str | None:
-        """Stage events up to the bookmark that ends them; None if the stream ended regularly before."""
-        started, events = self._clock.now(), 0
+        """Stage events up to their final bookmark; return its version, None if the stream ended regularly before."""
+        started, events, listed = self._clock.now(), 0, ListProgress(self._clock)
         self._engine.begin_list()
-        self._log.begin()
         try:
             read = self._reader(stream)
             while (progress := read()) is not None:
-                events += self._heard(progress)
+                events += self._record(progress)
                 self._status.listing = events
-                self._log.more(name, events)
+                listed.report(name, events)
                 if progress.plain_bookmarks and not progress.initial_events_end:
                     # A server that streams lists sends no bookmark before the one that ends the initial events.
-                    raise NoStreamingList(TransportError("the server does not know sendInitialEvents"), lasting=True)
+                    raise NoStreamingList(TransportError("the server does not support sendInitialEvents"), lasting=True)
                 if progress.initial_events_end:
                     self._engine.replace(progress.resource_version)
-                    self._left_over = progress.error
+                    self._pending_error = progress.error
                     return progress.resource_version
                 if progress.error is not None:
                     raise error_from_status(progress.error)
@@ -171,11 +167,11 @@ class Watcher:
         return None
 
     def follow(self, resource: Resource, stream: Stream | None) -> CtrlhostError | None:
-        """Follow changes until the only way on is a new list, and give the reason where there is one.
+        """Follow changes until a new list is necessary, and return the error that is the reason, if any.
 
-        What opening a watch raises, other than that the server is away or busy, is raised.
+        Raises the errors of opening a watch, unless the server is unreachable or busy.
         """
-        # A stream that brought the first list has proved itself already.
+        # A stream that sent the first list works.
         proved = stream is not None
         while True:
             if stream is None:
@@ -188,39 +184,39 @@ class Watcher:
                 return None
             if end is not End.REWATCH:
                 if end is End.SHORT:
-                    log.info("the watch of %s ended at once without an event", resource.name)
+                    log.info("watch of %s ended at once without an event", resource.name)
                 return error if isinstance(error, CtrlhostError) else None
 
     def _open(self, resource: Resource) -> Stream:
-        """Open a watch where the last one ended; wait as long as the server is away or busy, without a new list."""
+        """Open a watch where the last one ended; wait while the server is unreachable or busy, without a new list."""
         while True:
             self._check()
             try:
-                return self._wire.watch(resource, self._position.last)
+                return self._requests.watch(resource, self._position.last)
             except CtrlhostError as error:
                 self._check()
                 if not is_busy(error):
                     raise
-                self._away(error)
+                self._wait_for_server(error)
 
-    def _away(self, error: CtrlhostError) -> None:
-        """Say why there is no stream, which may not be why the last one ended, and wait before another try."""
+    def _wait_for_server(self, error: CtrlhostError) -> None:
+        """Report why there is no stream, maybe not the reason for which the last one ended, and back off."""
         self._status.set("reconnecting" if self._position.last else "listing", str(error), self._clock.now())
-        self._note("watch", error)
+        self._report("watch", error)
         self._wait(error)
 
     def _consume(self, stream: Stream, proved: bool) -> tuple[End, Exception | None]:
         started, before, silent = self._clock.now(), self._position.last, True
         self._status.watches += 1
         self._status.set("watching", "", started)
-        left_over, self._left_over = self._left_over, None
-        error: Exception | None = None if left_over is None else error_from_status(left_over)
+        pending, self._pending_error = self._pending_error, None
+        error: Exception | None = None if pending is None else error_from_status(pending)
         try:
             read = self._reader(stream)
             while error is None and (progress := read()) is not None:
                 silent = False
                 self._fed()
-                self._heard(progress)
+                self._record(progress)
                 self._position.last = self._status.resource_version = progress.resource_version
                 if progress.error is not None:
                     error = error_from_status(progress.error)
@@ -232,24 +228,24 @@ class Watcher:
         self._check()
         self._status.set("reconnecting", str(error) if error else "", self._clock.now())
         if error is not None:
-            self._note("watch", error)
-        # What comes again and again, and leads nowhere, is no reason to hurry back.
+            self._report("watch", error)
+        # A watch that fails repeatedly without progress must back off.
         went_well = proved or self._position.last != before or self._clock.now() - started >= _SHORT
         self._silent = self._silent + 1 if silent and isinstance(error, TransportError) else 0
         if self._silent >= _SILENCES:
-            # A server that was put back to an earlier state keeps such a watch open and sends nothing, not even
-            # bookmarks, until it has counted up to the version that was asked for. Only a list brings that to light.
+            # A server that was restored to an earlier state keeps such a watch open and sends nothing, not even
+            # bookmarks, until its versions reach the requested one. Only a list detects that.
             self._silent = 0
             return End.RELIST, error
         return self._decide(error, went_well), error
 
     def _reader(self, stream: Stream) -> Callable[[], WatchProgress | None]:
-        """Give what passes on what comes next, up to the handlers, and gives None at the end of the stream."""
+        """Return a function that passes on the next events and returns their progress, None at the end."""
         if isinstance(stream, FollowedStream):
             return partial(stream.follow, self._engine, self._linger)
-        return partial(self._fed_by, stream)
+        return partial(self._feed_from, stream)
 
-    def _fed_by(self, stream: Stream) -> WatchProgress | None:
+    def _feed_from(self, stream: Stream) -> WatchProgress | None:
         if not (chunk := stream.read()):
             return None
         progress = self._engine.feed_watch(chunk)
@@ -257,14 +253,14 @@ class Watcher:
         return progress
 
     def _finish(self, error: Exception | None) -> Exception | None:
-        """Tell the engine that the stream is over; a frame that was cut is the error, unless there is one already."""
+        """End the engine's stream; return `error`, else the error of a cut frame."""
         with contextlib.suppress(Stopped):
             try:
                 self._engine.end_watch()
                 self._engine.process()
             except (CtrlhostError, ValueError) as raised:
                 error = error or raised
-            # Frames before a broken one count, else they would come again and the cache go back in time.
+            # Frames before a malformed one count, else they would arrive again and the cache go back in time.
             self._position.last = self._status.resource_version = self._engine.last_resource_version
         return error
 
@@ -279,7 +275,7 @@ class Watcher:
             return End.RELIST
         return End.REWATCH if went_well else End.SHORT
 
-    def _heard(self, progress: WatchProgress) -> int:
+    def _record(self, progress: WatchProgress) -> int:
         now = self._clock.now()
         status = self._status
         status.last_byte_at = now
@@ -290,7 +286,7 @@ class Watcher:
             status.last_bookmark_at = now
             status.bookmarks += progress.bookmarks
         if progress.skipped or progress.bookmarks:
-            self._skips.look()
+            self._skipped.report()
         return progress.events
 
     def _check(self) -> None:

@@ -1,4 +1,4 @@
-"""Label, field and namespace selectors: parsed once, asked often.
+"""Label and namespace selectors, as users write them.
 
-Imports `errors`. Public: nothing; the host and its informers read selectors that users wrote.
+Imports nothing. Public: nothing; the settings, the sources and the informers parse selectors here.
 """

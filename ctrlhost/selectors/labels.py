@@ -1,4 +1,4 @@
-"""Label selectors as `kubectl -l` takes them: `a=b,c!=d,e in (f,g),h notin (i),j,!k`."""
+"""Label selectors in the syntax of `kubectl -l`: `a=b,c!=d,e in (f,g),h notin (i),j,!k`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ONE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition. `values` None asks for the key alone."""
+    """One condition; without `values` it only requires the key."""
 
     key: str
     values: frozenset[str] | None
     negated: bool
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether the labels meet the condition; a missing key meets every negated one."""
+        """Return whether the labels meet the condition; a missing key meets every negated one."""
         value = labels.get(self.key)
         found = value is not None and (self.values is None or value in self.values)
         return found != self.negated
@@ -40,12 +40,12 @@ class Requirement:
 
 @lru_cache(maxsize=256)
 def parse(selector: str) -> tuple[Requirement, ...]:
-    """Read a selector; ValueError says where it stops making sense. An empty one selects everything."""
+    """Parse a selector; ValueError names the invalid part. An empty one selects everything."""
     requirements, at = [], 0
     while at < len(selector.rstrip()):
         found = _ONE.match(selector, at)
         if found is None:
-            raise ValueError(f"label selector {selector!r} makes no sense from {selector[at:]!r} on")
+            raise ValueError(f"label selector {selector!r} is invalid from {selector[at:]!r} on")
         requirements.append(_requirement(found, selector))
         at = found.end()
     if selector.rstrip().endswith(","):
@@ -62,10 +62,10 @@ def _requirement(found: re.Match[str], selector: str) -> Requirement:
         return Requirement(found["equal"], frozenset({found["value"]}), negated=found["op"] == "!=")
     values = frozenset(value.strip() for value in found["values"].split(","))
     if not all(re.fullmatch(_VALUE, value) for value in values):
-        raise ValueError(f"label selector {selector!r} has values that no label can have")
+        raise ValueError(f"label selector {selector!r} has values that are invalid for labels")
     return Requirement(found["key"], values, negated=found["set"].strip() == "notin")
 
 
 def matches(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
-    """Tell whether the labels meet all conditions."""
+    """Return whether the labels meet all conditions."""
     return all(requirement.matches(labels) for requirement in requirements)

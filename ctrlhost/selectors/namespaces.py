@@ -1,7 +1,7 @@
-"""Namespaces as settings and sources name them: by name, by glob, or by label.
+"""Namespaces in settings and sources, by name, by glob, or by label.
 
-`["team-a", "shop-*", "label:env in (dev, test)"]` is the namespace `team-a`, those whose names begin with `shop-`, and
-those whose labels meet the selector, whichever of them there are at the time.
+`["team-a", "shop-*", "label:env in (dev, test)"]` selects the namespace `team-a`, those whose names begin with `shop-`,
+and those whose labels meet the selector, as far as they exist at the time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeAlias
+
+from ctrlhost.selectors.labels import matches, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,45 +24,45 @@ _GLOB = re.compile(r"[-a-z0-9*?\[\]!]{1,253}")
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSelector:
-    """A choice that depends on which namespaces there are; equal ones choose alike."""
+    """A selection that depends on the existing namespaces; equal selectors select the same ones."""
 
     names: tuple[str, ...] = ()
     globs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    #: A namespace must be chosen by this one, too.
+    #: A second selector, which must select the namespace, too.
     within: NamespaceSelector | None = None
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a namespace of this name, with these labels, is chosen."""
+        """Return whether a namespace of this name, with these labels, is selected."""
         if self.within is not None and not self.within.selects(name, labels):
             return False
-        return self._by_name(name) or any(_meets(selector, labels) for selector in self.labels)
+        return self._by_name(name) or any(matches(parse(selector), labels) for selector in self.labels)
 
     def always_selects(self, name: str) -> bool:
-        """Tell whether a namespace of this name is chosen whatever its labels."""
+        """Return whether a namespace of this name is selected with any labels."""
         return self._by_name(name) and (self.within is None or self.within.always_selects(name))
 
     def _by_name(self, name: str) -> bool:
         return name in self.names or any(fnmatchcase(name, glob) for glob in self.globs)
 
     def __str__(self) -> str:
-        """Write it as it is given."""
+        """Return the entries as settings write them."""
         entries = ",".join([*self.names, *self.globs, *(LABEL + selector for selector in self.labels)])
         return entries if self.within is None else f"{entries} within {self.within}"
 
 
-#: Fixed names, a choice that is followed, or all.
+#: Fixed names, a selector, or all.
 Namespaces: TypeAlias = "tuple[str, ...] | NamespaceSelector | None"
 
 
 def read(entries: Sequence[str]) -> tuple[str, ...] | NamespaceSelector:
-    """Read a list of names, globs and `label:SELECTOR`; ValueError says which entry is none of these."""
+    """Parse a list of names, globs and `label:SELECTOR`; ValueError names an invalid entry."""
     if isinstance(entries, str):
-        raise TypeError(f"namespaces is a sequence of names, not the string {entries!r}")
+        raise TypeError(f"namespaces must be a sequence of names, not the string {entries!r}")
     names, globs, labels = [], [], []
     for entry in entries:
         if not isinstance(entry, str):
-            raise TypeError(f"a namespace is named by a text, not by {entry!r}")
+            raise TypeError(f"a namespace must be a text, not {entry!r}")
         if entry.startswith(LABEL):
             labels.append(_selector(entry))
         elif _NAME.fullmatch(entry):
@@ -70,8 +72,8 @@ def read(entries: Sequence[str]) -> tuple[str, ...] | NamespaceSelector:
         else:
             hint = f"; a label selector is written `{LABEL}{entry}`" if "=" in entry or " in " in entry else ""
             raise ValueError(
-                f"`{entry}` can not be a namespace's name, which has up to 63 lower-case letters, digits and inner `-`"
-                f", and is no glob{hint}"
+                f"invalid namespace `{entry}`: must be a glob, or a name of up to 63 lower-case letters, digits and "
+                f"inner `-`{hint}"
             )
     if not globs and not labels:
         return tuple(dict.fromkeys(names))
@@ -79,7 +81,7 @@ def read(entries: Sequence[str]) -> tuple[str, ...] | NamespaceSelector:
 
 
 def narrowed(wanted: Sequence[str] | None, limit: Sequence[str] | None) -> Namespaces:
-    """Give what is wanted, within what the operator allows; no limit allows all."""
+    """Return the wanted namespaces within the operator's limit; no limit allows all."""
     chosen = None if wanted is None else read(wanted)
     if not limit:
         return chosen
@@ -97,16 +99,8 @@ def narrowed(wanted: Sequence[str] | None, limit: Sequence[str] | None) -> Names
     return chosen if chosen == allowed else NamespaceSelector(chosen.names, chosen.globs, chosen.labels, allowed)
 
 
-def _meets(selector: str, labels: Mapping[str, str]) -> bool:
-    from ctrlhost.selectors import labels as selectors
-
-    return selectors.matches(selectors.parse(selector), labels)
-
-
 def _selector(entry: str) -> str:
-    from ctrlhost.selectors import labels as selectors
-
     selector = entry.removeprefix(LABEL).strip()
-    if not selectors.parse(selector):
-        raise ValueError(f"{entry!r} selects nothing in particular; leave `namespaces` out for all")
+    if not parse(selector):
+        raise ValueError(f"`{entry}` selects every namespace; omit `namespaces` for all")
     return selector

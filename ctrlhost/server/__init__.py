@@ -1,4 +1,4 @@
-"""HTTP: listeners, probes, metrics and the pages of plugins.
+"""HTTP servers: listeners, and the app that serves probes, metrics and the pages of plugins.
 
-Imports `health`, `errors`; what it shows is passed in. Public: nothing.
+Imports `health` and `errors`; what it shows is passed in. Public: nothing.
 """

@@ -1,4 +1,4 @@
-"""The pages of the host's own server: probes, metrics, queues, and below `/NAME/` the pages of plugins."""
+"""The app of the host's own server: probes, metrics, queues, and below `/NAME/` the pages of plugins."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 
 class Inspected(Protocol):
-    """What the pages show of a host."""
+    """What the app shows of a host; all methods may be called from any thread."""
 
     def checks(self, endpoint: str) -> Sequence[Check]:
-        """Give the checks of `livez`, `readyz` or `healthz`; may wait for checks of plugins."""
+        """Return the checks of `livez`, `readyz` or `healthz`; may wait for checks of plugins."""
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Give all metrics and their content type."""
+        """Return all metrics and their content type."""
 
     def queues(self) -> list[dict[str, Any]]:
-        """Give what waits in each controller's queue."""
+        """Return the keys in each controller's queue."""
 
     def pages(self) -> Mapping[str, Mapping[str, ASGIApp]]:
-        """Give the pages of plugins, by plugin and path."""
+        """Return the pages of plugins, by plugin and path."""
 
 
 def host_app(host: Inspected) -> ASGIApp:
-    """Make the app."""
+    """Return the app."""
 
     async def probe(request: Request) -> Response:
         endpoint = request.url.path.strip("/")
@@ -62,32 +62,27 @@ def host_app(host: Inspected) -> ASGIApp:
 
     routes = [Route(f"/{endpoint}", probe) for endpoint in ("livez", "readyz", "healthz")]
     routes += [Route("/metrics", metrics), Route("/debug/queues", queues), Route("/", index)]
-    return Starlette(routes=[*routes, Mount("/", app=_PluginPages(host))])
 
-
-class _PluginPages:
-    """Hands a request to the plugin's page with the longest path that fits; plugins come and go while it serves."""
-
-    def __init__(self, host: Inspected) -> None:
-        self._host = host
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def plugin_page(scope: Scope, receive: Receive, send: Send) -> None:
+        """Route a request to the plugin's page with the longest matching path; the pages may change at any time."""
         if scope["type"] != "http":
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         name, slash, rest = path.lstrip("/").partition("/")
-        pages = self._host.pages().get(name, {})
+        pages = host.pages().get(name, {})
         if pages and not slash:
-            # A page's relative links need the slash.
+            # Relative links of a page need the slash.
             await PlainTextResponse("", 307, headers={"Location": f"/{name}/"})(scope, receive, send)
             return
         fitting = [page for page in pages if _covers(page, f"/{rest}")]
         if not fitting:
-            await PlainTextResponse(f"there is no page at {path}\n", 404)(scope, receive, send)
+            await PlainTextResponse(f"no page at {path}\n", 404)(scope, receive, send)
             return
         page = max(fitting, key=len)
         below = {**scope, "root_path": f"{scope.get('root_path', '')}/{name}{page.rstrip('/')}"}
         await pages[page](below, receive, send)
+
+    return Starlette(routes=[*routes, Mount("/", app=plugin_page)])
 
 
 def _covers(page: str, path: str) -> bool:

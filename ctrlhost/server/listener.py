@@ -1,4 +1,4 @@
-"""HTTP servers, each on a thread and an event loop of its own, so that no reconciler can silence them."""
+"""HTTP servers, each on its own thread and event loop, so that no reconciler can block them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _START_TIMEOUT = 10.0
 
 
 def parse_address(address: str, setting: str) -> tuple[str, int]:
-    """Read `HOST:PORT`, `[IPv6]:PORT` or `:PORT`, which is all interfaces; ConfigError names `setting`."""
+    """Parse `HOST:PORT`, `[IPv6]:PORT`, or `:PORT` for all interfaces; ConfigError names `setting`."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535 or (":" in host and host[0] != "["):
-        raise ConfigError(f"{setting}: `{address}` is no address", hint="write HOST:PORT, for example 127.0.0.1:8484")
+        raise ConfigError(f"{setting}: invalid address `{address}`", hint="write HOST:PORT, for example 127.0.0.1:8484")
     return host.strip("[]"), int(port)
 
 
@@ -31,7 +31,7 @@ class HttpServer:
     """Serves one ASGI app at one address."""
 
     def __init__(self, address: str, app: ASGIApp, name: str = "http", setting: str = "host.listen") -> None:
-        """Listen at once, so that a port in use is known before anything else starts; ConfigError says which."""
+        """Listen at once, so that a port in use is noticed before anything else starts; ConfigError if it is."""
         host, port = parse_address(address, setting)
         self.name = name
         self._app = app
@@ -42,12 +42,12 @@ class HttpServer:
 
     @property
     def address(self) -> str:
-        """Where it listens, as `HOST:PORT` with the port that was really taken."""
+        """The address as `HOST:PORT`, with the actual port."""
         host, port, *_ = self._socket.getsockname()
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return _shown(host, port)
 
     def start(self) -> None:
-        """Begin to answer; returns when it does."""
+        """Start the thread, and wait until it answers requests."""
         import uvicorn
 
         config = uvicorn.Config(
@@ -78,13 +78,13 @@ class HttpServer:
         try:
             self._server.run(sockets=[self._socket])
         except BaseException as error:
-            log.error("the server %s at %s ended: %s", self.name, self.address, error, exc_info=error)
+            log.error("server %s at %s failed: %s", self.name, self.address, error, exc_info=error)
             raise
         finally:
             self._started.set()
 
     def stop(self, timeout: float = 2.0) -> bool:
-        """Finish answers under way and stop listening; False if that took longer than `timeout` seconds."""
+        """Finish requests in progress and stop listening; False if that took longer than `timeout` seconds."""
         if self._server is not None:
             self._server.should_exit = True
         if self._thread is not None:
@@ -93,12 +93,16 @@ class HttpServer:
         return self._thread is None or not self._thread.is_alive()
 
 
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _listen(host: str, port: int, setting: str) -> socket.socket:
     problem: OSError | None = None
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise ConfigError(f"{setting}: `{host}` is no host of this machine: {error.strerror}") from None
+        raise ConfigError(f"{setting}: invalid host `{host}`: {error.strerror}") from None
     for family, kind, protocol, _, address in found:
         listening = socket.socket(family, kind, protocol)
         try:
@@ -111,10 +115,10 @@ def _listen(host: str, port: int, setting: str) -> socket.socket:
         else:
             listening.setblocking(False)
             return listening
-    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    shown = _shown(host, port)
     if problem is not None and problem.errno == errno.EADDRINUSE:
         raise ConfigError(
             f"{setting}: port {port} is in use by another process ({shown})",
             hint="choose another port, or port 0 for a free one",
         )
-    raise ConfigError(f"{setting}: can not listen at {shown}: {problem.strerror if problem else 'no address'}")
+    raise ConfigError(f"{setting}: cannot listen at {shown}: {problem.strerror if problem else 'no address'}")

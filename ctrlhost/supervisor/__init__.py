@@ -1,4 +1,4 @@
-"""Load plugins, run them, and contain what they do wrong.
+"""The supervisor: it loads and runs plugins, installs their CRDs, and contains their failures.
 
 Imports `hookspecs`, `plugin`, `controller` and below. Public: nothing.
 """

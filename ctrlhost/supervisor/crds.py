@@ -1,4 +1,4 @@
-"""Installing the CustomResourceDefinitions of plugins."""
+"""Install the CustomResourceDefinitions of plugins."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ESTABLISHED_TIMEOUT, _SOON_ESTABLISHED = 30.0, 1.0
 def install_crds(
     client: Client, crds: Sequence[dict[str, Any]], stop: threading.Event, waiting: Callable[[str], None]
 ) -> bool:
-    """Create the CRDs or bring them up to date, and wait until the server serves them; False if `stop` was set first.
+    """Create or update the CRDs, and wait until the server serves them; False if `stop` was set first.
 
-    A server that does not answer, or refuses for now, is asked again with back-off, and `waiting` is told why. What
-    it refuses for good, such as an invalid CRD, is an ApiError.
+    Requests are retried with back-off, and `waiting` is called with the reason, until the server accepts them. ApiError
+    for a CRD that the server rejects for good, such as an invalid one.
     """
     for crd in crds:
         delay = _FIRST_DELAY
@@ -51,15 +51,15 @@ def _install(client: Client, crd: dict[str, Any]) -> None:
         before = client.find(_API_VERSION, _KIND, name)
         after = client.apply(crd, field_manager="ctrlhost")
         if before is None or before["metadata"].get("resourceVersion") != after["metadata"].get("resourceVersion"):
-            log.info("brought CRD %s up to date", name)
+            log.info("updated CRD %s", name)
     else:
         log.info("installed CRD %s", name)
 
 
 def _established(client: Client, name: str, stop: threading.Event, waiting: Callable[[str], None]) -> bool:
-    """Wait until the server serves the kind; after half a minute go on, since the informers wait for it as well.
+    """Wait until the server serves the kind, for half a minute at most: the informers wait for it as well.
 
-    After a second `waiting` is told: the server may leave it to a controller, which may be another plugin of this host.
+    After a second `waiting` is called: a controller, such as another plugin of this host, may have to establish it.
     """
     waited, pause = 0.0, 0.02
     while not stop.is_set() and waited < _ESTABLISHED_TIMEOUT:

@@ -1,7 +1,7 @@
-"""One plugin's life in a host: loaded, set up, synced, running, stopped; or failed, and why.
+"""The life of one plugin in a host: loaded, set up, synced, running, stopped; or failed, with the reason.
 
-Whatever a plugin's code raises ends here: it is logged under the plugin's name, becomes the plugin's reason, and is
-seen by nobody else. Each plugin has a thread of its own for its hooks, so that one that blocks holds up no other.
+Exceptions from a plugin's code end here: they are logged under the plugin's name and become its reason. Each plugin
+runs its hooks on its own thread, so that a hook that blocks does not delay other plugins.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import contextlib
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ctrlhost.controller.context import bound
-from ctrlhost.health import Check, PluginCheck
-from ctrlhost.supervisor.containment import Contained, with_place
+from ctrlhost.health import Check
+from ctrlhost.supervisor.containment import contained, with_place
 from ctrlhost.supervisor.crds import install_crds
-from ctrlhost.supervisor.plugin_sync import behind_and_waiting, may_begin
-from ctrlhost.supervisor.state import PAUSE, PluginState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from ctrlhost.config.load import Configuration
     from ctrlhost.controller.controller import Controller
@@ -31,36 +30,60 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
+State = Literal["failed", "waiting", "syncing", "running", "stopping", "stopped"]
+
+#: Seconds between two looks at the plugin's caches, by state.
+_PAUSE: dict[State, float] = {"syncing": 0.01, "waiting": 0.1, "running": 0.5, "stopping": 0, "stopped": 0, "failed": 0}
+#: A plugin never moves from one of these to a state of a lower rank; all others have rank 0.
+_RANK: dict[State, int] = {"failed": 3, "stopped": 2, "stopping": 1}
+_LEVEL: dict[State, int] = {"failed": logging.ERROR, "waiting": logging.WARNING}
 _STOPPING_HOOK_TIMEOUT = 5.0
 _FAILED_DRAIN = 1.0
 
 
-class PluginRuntime(PluginState):
+class PluginRuntime:
     """One plugin of one host, with its state and the reason for it."""
 
     def __init__(self, name: str, changed: Callable[[], None] = lambda: None) -> None:
-        """Begin a plugin that is not loaded; `changed` is called after each change of state."""
-        super().__init__(name, changed)
+        """Prepare a plugin that is not loaded; `changed` is called after each change of state."""
+        self.name = name
+        self.state: State = "syncing"
+        self.reason = ""
         self.error: BaseException | None = None
         self.plugin: Plugin | None = None
         self.settings: Any = None
         self.context: PluginContext | None = None
-        self.health_checks: list[PluginCheck] = []
+        #: Set when the plugin's CRDs are installed, or known to be impossible to install for now.
+        self.crds_tried = threading.Event()
+        self._changed = changed
+        #: Guards `state` and `reason`.
+        self._lock = threading.Lock()
         self._draining = threading.Lock()
         self._drained: bool | None = None
         self._ending = threading.Event()
-        self._poked = threading.Event()
-        #: Set when the plugin's CRDs are there, or when it is known that they can not be for now.
-        self.crds_tried = threading.Event()
+        self._wake = threading.Event()
         self._peers: tuple[PluginRuntime, ...] = ()
         self._thread: threading.Thread | None = None
         #: Controllers and tasks, which may have the same names.
         self._started: set[Controller | Task] = set()
         self._led = False
 
+    def __repr__(self) -> str:
+        """Show name, state and reason."""
+        return f"<plugin {self.name} {self.state}{f': {self.reason}' if self.reason else ''}>"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the plugin has failed; this is final."""
+        return self.state == "failed"
+
+    def settled(self) -> bool:
+        """Return whether the plugin runs, waits for others, has failed or has stopped."""
+        return self.state not in ("syncing", "stopping")
+
     @property
     def installed(self) -> str:
-        """The distribution and version that the plugin comes from; empty for one that was handed over as an object."""
+        """The distribution and version of the plugin; empty for one that was passed as an object."""
         return self.plugin.installed if self.plugin else ""
 
     @property
@@ -69,20 +92,20 @@ class PluginRuntime(PluginState):
         return list(self.context.controllers) if self.context else []
 
     def load(self, manager: PluginManager, implementation: object | None = None) -> None:
-        """Import the plugin, or take `implementation` for it."""
+        """Import the plugin, or register `implementation` as the plugin."""
         with self._contained("loading"):
             self.plugin = (
                 manager.load(self.name) if implementation is None else manager.register(self.name, implementation)
             )
 
     def configure(self, configuration: Configuration) -> None:
-        """Read the plugin's settings; ConfigError if they do not fit, which is not the plugin's fault."""
+        """Read the plugin's settings; ConfigError if they are invalid, which is not the plugin's fault."""
         if self.plugin is not None and not self.failed:
             with self._contained("ctrlhost_settings"):
                 self.settings = configuration.plugin(self.name, self.plugin.settings_type())
 
     def set_up(self, services: PluginServices) -> None:
-        """Let the plugin register its controllers and the rest."""
+        """Call the plugin's `ctrlhost_setup`, in which it registers its controllers and tasks."""
         from ctrlhost.plugin.context import PluginContext
 
         if self.plugin is None or self.failed:
@@ -91,7 +114,7 @@ class PluginRuntime(PluginState):
             context = PluginContext(self.name, self.settings, services)
             limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
             if any(limits):
-                # Kinds without namespaces are beyond the limit. A hook that fails is reported when CRDs are needed.
+                # The limit does not apply to cluster-scoped kinds. A failing hook is reported when CRDs are needed.
                 with contextlib.suppress(Exception):
                     services.client.resources.expect(self.plugin.crds())
             try:
@@ -99,21 +122,17 @@ class PluginRuntime(PluginState):
             except BaseException:
                 context.close()
                 raise
-            self.health_checks = [
-                PluginCheck(f"{self.name}/{check.name}", check.check) for check in context.health_checks
-            ]
             self.context = context
 
     def start(self, *, with_crds: bool, peers: Sequence[PluginRuntime] = ()) -> None:
-        """Begin to sync and run, on a thread of the plugin's own; with its CRDs installed first if `with_crds`.
+        """Start syncing and running on the plugin's own thread, after installing its CRDs if `with_crds`.
 
-        It waits until `peers` have installed theirs, too, or found that they can not for now.
+        The plugin also waits until all `peers` have installed theirs, or found that they cannot for now.
         """
         if self.context is None or self.failed:
             return
         self._peers = tuple(peer for peer in peers if peer is not self)
         self._thread = threading.Thread(target=self._run, args=(with_crds,), name=f"plugin {self.name}", daemon=True)
-        self._begun = True
         self._thread.start()
 
     def _run(self, with_crds: bool) -> None:
@@ -134,8 +153,8 @@ class PluginRuntime(PluginState):
             context.services.factory.start()
             synced = False
             while not self._ending.is_set():
-                behind, waiting = behind_and_waiting(context)
-                if not synced and may_begin(context):
+                behind, waiting = self._behind_and_waiting(context)
+                if not synced and self._may_begin(context):
                     with self._contained("ctrlhost_synced"):
                         plugin.synced(context)
                     synced = not self.failed
@@ -145,27 +164,64 @@ class PluginRuntime(PluginState):
                     self._follow_leadership(plugin, context)
                     self._start_what_is_ready(context)
                 self._report(behind, waiting, synced=synced)
-                self._poked.wait(PAUSE[self.state])
-                self._poked.clear()
+                self._wake.wait(_PAUSE[self.state])
+                self._wake.clear()
 
-    def poke(self) -> None:
-        """Look at once whether the plugin leads now."""
-        self._poked.set()
+    def wake(self) -> None:
+        """Check at once whether the plugin leads now."""
+        self._wake.set()
+
+    @staticmethod
+    def _behind_and_waiting(context: PluginContext) -> tuple[list[str], list[str]]:
+        """Return the names of all that has not synced, and the reasons of those that are blocked."""
+        parts = [(one.name, one.has_synced(), one.waiting()) for one in context.controllers]
+        for informer in context.informers:
+            why = f"{informer.key}: {informer.reason}" if informer.state == "waiting" else None
+            parts += [(str(informer.key), informer.has_synced, why)]
+        return [name for name, synced, why in parts if why or not synced], [why for _, _, why in parts if why]
+
+    @staticmethod
+    def _may_begin(context: PluginContext) -> bool:
+        """Return whether the plugin's caches are full.
+
+        A controller that is blocked by a missing CRD or right does not delay the plugin's other controllers. All of
+        them may read the plugin's own informers, so these must always have synced.
+        """
+        controllers = context.controllers
+        synced = [controller.has_synced() for controller in controllers]
+        settled = all(done or one.waiting() for done, one in zip(synced, controllers, strict=True))
+        return settled and (any(synced) or not controllers) and all(one.has_synced for one in context.informers)
+
+    def _report(self, behind: list[str], waiting: list[str], *, synced: bool) -> None:
+        if waiting:
+            self._move("waiting", "; ".join(dict.fromkeys(waiting)))
+        elif behind or not synced:
+            self._move("syncing", f"{', '.join(behind)} not synced yet" if behind else "")
+        else:
+            self._move("running", "")
+
+    def _move(self, state: State, reason: str) -> None:
+        with self._lock:
+            if _RANK.get(state, 0) < _RANK.get(self.state, 0) or (state, reason) == (self.state, self.reason):
+                return
+            moved = state != self.state
+            self.state, self.reason = state, reason
+        # The end of a plugin that never started is not worth a line.
+        quiet = self._thread is None and state in ("stopping", "stopped")
+        if not quiet and (moved or state != "syncing"):
+            line = f"{state}: {reason}" if reason else state
+            log.log(_LEVEL.get(state, logging.INFO), "plugin %s %s", self.name, line, extra={"plugin": self.name})
+        self._changed()
 
     def _install_crds(self, plugin: Plugin, context: PluginContext) -> bool:
+        installed = False
         with self._contained("ctrlhost_crds"):
             crds = plugin.crds()
-            installed = install_crds(
-                context.services.client,
-                crds,
-                self._ending,
-                self._wait_for_crds,
-            )
-            # Another plugin's start may have set informers of these kinds going before the server knew the kinds.
+            installed = install_crds(context.services.client, crds, self._ending, self._wait_for_crds)
+            # Another plugin may have started informers of these kinds before the server knew the kinds.
             for group in {crd["spec"]["group"] for crd in crds}:
-                context.services.factory.poke(group)
-            return installed
-        return False
+                context.services.factory.wake(group)
+        return installed
 
     def _wait_for_crds(self, why: str) -> None:
         self.crds_tried.set()
@@ -195,21 +251,18 @@ class PluginRuntime(PluginState):
                 self._started.add(controller)
                 controller.start_workers()
         for task in context.tasks:
-            # One that was told to stop when leadership was lost may still be at it.
+            # A task that was stopped when leadership was lost may still be running.
             if (self._led or not task.needs_leader) and task not in self._started and not task.running:
                 self._started.add(task)
                 task.start()
 
     def stop_intake(self) -> None:
-        """Tell the plugin that the end is near, and take no new work."""
+        """Call the plugin's `ctrlhost_stopping`, and accept no new work."""
         with self._lock:
             alive = self.state not in ("failed", "stopped")
         if alive:
             self._move("stopping", "")
             self._call_stopping()
-        self._ending.set()
-        self._poked.set()
-        self.crds_tried.set()
         self._halt()
 
     def _call_stopping(self) -> None:
@@ -221,7 +274,7 @@ class PluginRuntime(PluginState):
             with bound(plugin=self.name):
                 try:
                     plugin.stopping(context)
-                except BaseException as error:  # noqa: BLE001 - a plugin's failure must not keep the host from stopping
+                except BaseException as error:  # noqa: BLE001 - a plugin's failure must not stop the shutdown
                     log.error("plugin %s: ctrlhost_stopping: %s", self.name, with_place(error))
 
         thread = threading.Thread(target=hook, name=f"plugin {self.name} stopping", daemon=True)
@@ -231,7 +284,7 @@ class PluginRuntime(PluginState):
             log.error("plugin %s: ctrlhost_stopping did not return within %g s", self.name, _STOPPING_HOOK_TIMEOUT)
 
     def drain(self, deadline: float) -> bool:
-        """Wait for what is running, until `deadline` (time.monotonic); True if nothing is left. Done once only."""
+        """Wait for running work until `deadline` (time.monotonic); True if all finished. Only the first call waits."""
         with self._draining:
             if self._drained is None:
                 self._drained = self._drain(deadline)
@@ -242,12 +295,12 @@ class PluginRuntime(PluginState):
         for controller in self.controllers:
             if not controller.drain(max(0.0, deadline - time.monotonic())):
                 drained = False
-                log.error("controller %s did not finish in time and is left behind", controller.name)
+                log.error("controller %s did not stop in time; abandoned", controller.name)
         if self.context is not None:
             for task in self.context.tasks:
                 if not task.stop(max(0.0, deadline - time.monotonic())):
                     drained = False
-                    log.error("task %s did not finish in time and is left behind", task.name)
+                    log.error("task %s did not stop in time; abandoned", task.name)
             self.context.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(max(0.0, deadline - time.monotonic()))
@@ -257,38 +310,38 @@ class PluginRuntime(PluginState):
         return drained
 
     def checks(self) -> list[Check]:
-        """Give the plugin's line of a health report, and one for each controller that has something to tell."""
+        """Return the plugin's line of a health report, followed by one line per controller."""
         detail = f"{self.state}: {self.reason}" if self.reason else self.state
         lines = [Check(f"plugin/{self.name}", passed=self.state in ("running", "waiting"), detail=detail)]
         for controller in self.controllers:
             status = controller.status()
-            told = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
+            text = f"{status.runs} runs, {status.errors} errors, {status.queued} queued"
             if status.waiting:
-                told = f"waiting: {status.waiting}"
+                text = f"waiting: {status.waiting}"
             elif status.last_error:
-                told += f"; last error: {status.last_error}"
-            lines.append(Check(f"controller/{controller.name}", passed=True, detail=told))
+                text += f"; last error: {status.last_error}"
+            lines.append(Check(f"controller/{controller.name}", passed=True, detail=text))
         return lines
 
     def fail(self, reason: str, error: BaseException | None = None) -> None:
-        """Mark the plugin as failed, and stop what it runs."""
+        """Mark the plugin as failed, and stop its controllers and tasks."""
         self.error = error
-        self._ending.set()
-        self._poked.set()
-        self.crds_tried.set()
         self._move("failed", reason)
         self._halt()
         if self.context is not None:
-            # Off this thread, which may be a worker or the plugin's own; a plugin that failed shares in no informer.
+            # Not on this thread, which may be a worker or the plugin's own. Draining releases the informers.
             deadline = time.monotonic() + _FAILED_DRAIN
             threading.Thread(target=self.drain, args=(deadline,), name=f"plugin {self.name} end", daemon=True).start()
 
     def _halt(self) -> None:
+        self._ending.set()
+        self._wake.set()
+        self.crds_tried.set()
         for controller in self.controllers:
             controller.stop_intake()
         for task in self.context.tasks if self.context else ():
             task.stop(0)
 
-    def _contained(self, stage: str) -> Contained:
-        # Until the plugin has a thread of its own, the host's caller hears of what the operator got wrong.
-        return Contained(self.name, stage, self.fail, everything=self._thread is not None)
+    def _contained(self, stage: str) -> AbstractContextManager[None]:
+        # Before the plugin has its own thread, mistakes of the operator are raised to the host's caller.
+        return contained(self.name, stage, self.fail, everything=self._thread is not None)

@@ -1,6 +1,8 @@
-"""Tools for the tests of plugins: a manual clock, a sandbox per test, a host on it, faults and a proxy that makes them.
+"""Tools for the tests of plugins: a manual clock, a sandbox per test, a host on it, faults and a fault proxy.
 
-They come as fixtures of an installed pytest plugin: `manual_clock`, `sandbox`, `ctrlhost_host` and `faults`.
+An installed pytest plugin offers them as the fixtures `manual_clock`, `sandbox`, `ctrlhost_host` and `faults`.
+
+Imports every room but `cli`; no room imports it. Public: `__all__` and the fixtures.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, since pytest loads this package in every run."""
+    """Import a public name on first use, since pytest loads this package in every run."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""A clock that a test steps by hand, so that no test sleeps, and one that runs faster than the machine's."""
+"""A clock that a test advances by hand, and one that runs faster than the machine's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["HurriedClock", "ManualClock"]
 
 
 class HurriedClock(SystemClock):
-    """The machine's clock, but faster: for back-off under many faults, which would take hours otherwise.
+    """The machine's clock, but faster: for back-off under many faults, which would otherwise take hours.
 
-    Reflectors and tasks keep it. Queues that are given it count real seconds, since the compiled part asks no clock
-    that is written in Python.
+    Reflectors and tasks follow it. Queues with this clock count real seconds, since the compiled core calls no clock
+    written in Python. All methods may be called from any thread.
     """
 
     def __new__(cls, speed: float = 1000.0) -> HurriedClock:  # noqa: ARG004, PYI034
-        """Make one; the compiled part takes no argument."""
+        """Create the clock; the compiled base class takes no argument."""
         return super().__new__(cls)
 
     def __init__(self, speed: float = 1000.0) -> None:
@@ -27,27 +27,27 @@ class HurriedClock(SystemClock):
         self._speed = speed
 
     def now(self) -> float:
-        """Give hurried seconds; only differences mean anything."""
+        """Return accelerated seconds; only differences are meaningful."""
         return super().now() * self._speed
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        """Wait until `event` is set or `timeout` hurried seconds passed; tell whether the event is set."""
+        """Wait until `event` is set or `timeout` accelerated seconds have passed; return whether it is set."""
         return event.wait(None if timeout is None else timeout / self._speed)
 
 
 class ManualClock(_core.ManualClock):
-    """A clock that stands still until `advance`; its zero is 2026-01-01T00:00:00Z.
+    """A clock that only `advance` moves; its zero is 2026-01-01T00:00:00Z.
 
-    Queues, limiters and every wait that was given this clock run on it. Safe to use from any thread.
+    Queues, limiters and waits that use this clock follow it. All methods may be called from any thread.
     """
 
     def __init__(self, start: float = 0.0) -> None:  # noqa: ARG002
-        """Stand at `start` seconds, which the compiled part has taken already."""
+        """Start at `start` seconds, which the compiled base class has processed."""
         self._lock = threading.Lock()
         self._waiting: list[threading.Event] = []
 
     def advance(self, seconds: float) -> None:
-        """Step the clock; what became due in queues is queued when this returns, and its waiters are awake."""
+        """Advance the clock by `seconds`; on return, due keys are queued and waiters are awake."""
         super().advance(seconds)
         with self._lock:
             waiting = list(self._waiting)
@@ -57,12 +57,12 @@ class ManualClock(_core.ManualClock):
                 condition.notify_all()
 
     def waiters(self) -> int:
-        """Count the threads that sleep on this clock, with a timeout or without."""
+        """Return the number of threads that wait on this clock, with a timeout or without."""
         with self._lock:
             return super().waiters() + len(self._waiting)
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        """Wait until `event` is set or the clock was stepped `timeout` seconds ahead; tell whether it is set."""
+        """Wait until `event` is set or the clock has advanced by `timeout` seconds; return whether it is set."""
         deadline = None if timeout is None else self.now() + timeout
         condition = _condition(event)
         with condition:
@@ -78,6 +78,6 @@ class ManualClock(_core.ManualClock):
 
 
 def _condition(event: threading.Event) -> Any:
-    # The one thing that both `event.set()` and a step of the clock can notify. It has had this name since Python 3.3,
-    # and a test of ours would notice a change; asking in intervals would cost every sleeping thread a wake-up each.
+    # The one object that both `event.set()` and `advance` can notify. It has had this name since Python 3.3, and a test
+    # would notice a change; polling would wake every waiting thread at each interval.
     return event._cond  # type: ignore[attr-defined]  # noqa: SLF001

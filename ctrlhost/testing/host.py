@@ -1,4 +1,4 @@
-"""A host for a test: plugins on a sandbox, with a clock and faults that the test holds in its hand."""
+"""A host for a test: plugins on a sandbox, with a clock and faults that the test controls."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from ctrlhost.testing.fault_proxy import FaultProxy
     from ctrlhost.testing.least_privilege import LimitedAccount
 
-#: How long `run_until_idle` waits in real seconds.
+#: Default timeout of waits, in real seconds.
 IDLE_TIMEOUT = 30.0
 
 
 class NotIdle(AssertionError):
-    """The host did not come to rest in time; the message says what it was still at."""
+    """The host was not idle in time; the message lists its pending work."""
 
 
 class HostUnderTest:
-    """A running host. The test acts through `client`, as a user of the cluster would, and looks at what comes of it."""
+    """A running host. The test acts through `client`, as a user of the cluster would. For use by one thread."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class HostUnderTest:
     ) -> None:
         """Prepare; `start` runs it. `settings` and `controllers` are the tables of the settings file of these names.
 
-        The host's requests go `through` a proxy before the sandbox where one is given; the test's own never do.
+        The host's requests, but never the test's own, are sent `through` the proxy before the sandbox, if given.
         With `least_privilege` the host has a service account with exactly the rights that `ctrlhost manifests` prints
-        for these plugins, whose CRDs are installed for it; the sandbox must have been made with `rbac=True`.
+        for these plugins, whose CRDs are installed for it; ValueError unless the sandbox has `rbac=True`.
         """
         self.sandbox = sandbox
         self.clock: Any = clock or SystemClock()
         self.faults = Faults()
-        #: The test's own client: an administrator's, which no fault hits.
+        #: The test's own client: an administrator, which no fault hits.
         self.client = Client.load(sandbox.kubeconfig)
         tree = {
             "host": {"listen": "", **host_settings},
@@ -64,7 +64,7 @@ class HostUnderTest:
         configuration = Configuration(tree, "")
         host_tables = configuration.host() if host_settings else HostSettings(listen="")
         kubeconfig = (through or sandbox).kubeconfig
-        #: The host's service account, if it has only the rights that its plugins ask for.
+        #: The host's service account with `least_privilege`.
         self.account: LimitedAccount | None = None
         if least_privilege:
             from ctrlhost.testing.least_privilege import account_of_plugins
@@ -78,19 +78,19 @@ class HostUnderTest:
             configuration=configuration,
             client=Client.over(transport, namespace=self.client.namespace),
             clock=self.clock,
-            # A host that knows of a sandbox installs CRDs, for which it has no right here.
+            # A host with a sandbox installs CRDs, for which it has no right here.
             sandbox=None if least_privilege else sandbox,
         )
 
     def start(self, timeout: float = IDLE_TIMEOUT) -> HostUnderTest:
-        """Start the host and wait until its plugins run or wait for something; NotIdle if they do not."""
+        """Start the host and wait until its plugins run or wait; NotIdle after `timeout` real seconds."""
         self.host.start()
         if not self.host.wait_ready(timeout):
             raise NotIdle(f"after {timeout:g} s: {self.host.plugins}")
         return self
 
     def stop(self, timeout: float = 10.0) -> bool:
-        """Stop the host, and say whether everything ended within `timeout` real seconds."""
+        """Stop the host and return whether everything ended within `timeout` real seconds."""
         ended = self.host.stop(timeout)
         for client in (self.client, self.host.client):
             if client is not None:
@@ -98,11 +98,11 @@ class HostUnderTest:
         return ended
 
     def run_until_idle(self, timeout: float = IDLE_TIMEOUT) -> None:
-        """Wait until the host has nothing left to do at its clock's present time.
+        """Wait until the host has no work left at its clock's current time.
 
-        That is: the sandbox has done what follows from each write, every informer has seen the newest version of what
-        it watches, handlers and queues are empty, no reconcile runs, events are written. Keys that wait for a delay do
-        not count: a manual clock moves them. Raises NotIdle after `timeout` real seconds, with what was still going on.
+        That is: the sandbox's controllers are idle, every informer has the newest version of its kind, handlers and
+        queues are empty, no reconcile runs, and events are written. Keys that wait for a delay do not count: a manual
+        clock moves them. Raises NotIdle with the pending work after `timeout` real seconds.
         """
         deadline, pause = time.monotonic() + timeout, 0.001
         while busy := self._busy():
@@ -112,7 +112,7 @@ class HostUnderTest:
             pause = min(pause * 1.5, 0.02)
 
     def wait_for(self, condition: Callable[[], Any], timeout: float = IDLE_TIMEOUT) -> Any:
-        """Wait until `condition()` is true, and give what it returned; NotIdle after `timeout` real seconds."""
+        """Wait until `condition()` is true and return its value; NotIdle after `timeout` real seconds."""
         deadline = time.monotonic() + timeout
         while not (found := condition()):
             if time.monotonic() >= deadline:
@@ -121,7 +121,7 @@ class HostUnderTest:
         return found
 
     def unused_rights(self) -> list[tuple[str, str, str]]:
-        """Give the rights, as (group, resource, verb), that the host was granted and has not used so far.
+        """Return the rights, as (group, resource, verb), that the host was granted and has not used so far.
 
         RuntimeError for a host that was not started with `least_privilege`.
         """
@@ -130,7 +130,7 @@ class HostUnderTest:
         return self.account.unused(self.sandbox)
 
     def events(self, namespace: str | None = None) -> list[dict[str, Any]]:
-        """Give the events of the cluster, oldest first."""
+        """Return the events of the cluster, oldest first."""
         found = self.client.list("events.k8s.io/v1", "Event", namespace)
         return sorted(found, key=lambda event: (event.get("eventTime") or "", event["metadata"]["name"]))
 
@@ -140,15 +140,15 @@ class HostUnderTest:
         return {one.name: one for plugin in self.host.plugins for one in plugin.controllers}
 
     def _busy(self) -> list[str]:
-        """Say what the host is at; nothing if it was idle at one moment, all parts together."""
+        """Return the pending work; empty if all parts were idle at the same moment."""
         before = self._stamp()
         busy = self._lagging() or self._working()
         if not busy and self._stamp() != before:
-            return ["something changed while it was looked at"]
+            return ["something changed during the check"]
         return busy
 
     def _stamp(self) -> tuple[Any, ...]:
-        """Give what moves whenever anything happens, to tell that nothing did between two looks."""
+        """Return a value that changes whenever anything happens."""
         seen = [
             (one.last_resource_version, self.sandbox.revision(one.api_version, one.kind)) for one in self._informers()
         ]
@@ -156,12 +156,12 @@ class HostUnderTest:
 
     def _lagging(self) -> list[str]:
         self.sandbox.send_bookmarks()
-        lines = [] if self.sandbox.at_rest else ["the sandbox works on what was written"]
+        lines = [] if self.sandbox.at_rest else ["the controllers of the sandbox are busy"]
         for informer in self._informers():
             if informer.state in ("waiting", "stopped"):
                 continue
             if informer.has_synced and not informer.parts:
-                # It follows namespaces, of which there are none.
+                # It follows namespaces, and none is selected.
                 continue
             newest = self.sandbox.revision(informer.api_version, informer.kind)
             seen = informer.last_resource_version

@@ -1,4 +1,4 @@
-"""A service account for a host under test, with the rights that its plugins ask for and no others."""
+"""A service account for a host under test, with exactly the permissions that its plugins request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _serial = itertools.count(1)
 
-
 Right = tuple[str, str, str]
 
 
@@ -32,10 +31,10 @@ class LimitedAccount:
     kubeconfig: Path
     user: str
     granted: frozenset[Right]
-    """Group, resource and verb of every right that the account was given."""
+    """Group, resource and verb of every granted right."""
 
     def through(self, proxy: Path) -> Path:
-        """Lead the account's kubeconfig to where another one leads, and give it."""
+        """Point the account's kubeconfig to the server of another one, and return its path."""
         config, own = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in (proxy, self.kubeconfig))
         for entry in config["users"]:
             entry["user"] = own["users"][0]["user"]
@@ -43,7 +42,7 @@ class LimitedAccount:
         return self.kubeconfig
 
     def unused(self, sandbox: Sandbox) -> list[Right]:
-        """Give the rights that the account has not made use of so far."""
+        """Return the granted rights that the account has not used so far."""
         return sorted(self.granted - set(sandbox.rights_used(self.user)))
 
 
@@ -54,14 +53,14 @@ def account_of_plugins(
     configuration: Configuration,
     settings: HostSettings,
 ) -> LimitedAccount:
-    """Install what an administrator would for these plugins, and give the account for their host.
+    """Install CRDs and roles as an administrator would for these plugins, and return the account for their host.
 
     ValueError for a sandbox without RBAC, where the account would have every right.
     """
     if not sandbox.rbac:
-        raise ValueError("least_privilege needs a sandbox that was made with `rbac=True`")
+        raise ValueError("least_privilege needs a sandbox with `rbac=True`")
     loaded = load_plugins(plugins, configuration)
-    # An account for each host, since several on one sandbox may have other plugins or settings.
+    # An account per host, since hosts on one sandbox may differ in plugins or settings.
     account, namespace = f"ctrlhost-{next(_serial)}", client.namespace
     roles = roles_of(loaded, settings, account, namespace)
     objects = [

@@ -1,4 +1,4 @@
-"""The fixtures; pytest loads this module in every run, so it imports nothing heavy until a fixture is used."""
+"""The fixtures; pytest loads this module in every run, so it imports heavy modules only when a fixture is used."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StartProxy(Protocol):
 
 @pytest.fixture
 def manual_clock() -> ManualClock:
-    """A clock that stands still until the test moves it."""
+    """A clock that only the test advances."""
     from ctrlhost.testing import ManualClock
 
     return ManualClock()
@@ -52,13 +52,13 @@ def manual_clock() -> ManualClock:
 
 @pytest.fixture
 def ctrlhost_least_privilege() -> bool:
-    """Whether hosts have only the rights that their plugins ask for; override it in a conftest.py to say yes."""
+    """Whether hosts have only the rights that their plugins request; override it in a conftest.py to return True."""
     return False
 
 
 @pytest.fixture
 def sandbox(ctrlhost_least_privilege: bool) -> Iterator[Sandbox]:
-    """A fresh, empty API server of the test's own."""
+    """A new, empty API server for the test."""
     from ctrlhost.sandbox import Sandbox
 
     with Sandbox(rbac=ctrlhost_least_privilege) as server:
@@ -67,14 +67,13 @@ def sandbox(ctrlhost_least_privilege: bool) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
-    """Start hosts, each on a sandbox of its own unless it is given one; all are stopped after the test.
+    """Start hosts, each on a sandbox of its own unless one is given; all are stopped after the test.
 
     Takes modules and objects that implement hooks, or names of installed plugins. `settings` are the plugins' settings
     by plugin, `controllers` the operator's overrides by controller; other keywords are settings of the host. `through`
-    is a proxy before that sandbox, which the host's requests are to take. With `start=False` the test calls `start`
-    itself.
-    With `least_privilege=True` the host may do only what the roles that `ctrlhost manifests` prints allow; without it
-    the fixture `ctrlhost_least_privilege` decides.
+    is a proxy before that sandbox for the host's requests. With `start=False` the test calls `start` itself. With
+    `least_privilege=True` the host has only the rights that `ctrlhost manifests` prints; by default the fixture
+    `ctrlhost_least_privilege` decides.
     """
     from ctrlhost.sandbox import Sandbox
     from ctrlhost.testing.host import HostUnderTest
@@ -83,27 +82,14 @@ def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
 
         def start_host(
             *plugins: object,
-            clock: Clock | None = None,
-            settings: Mapping[str, Mapping[str, Any]] | None = None,
-            controllers: Mapping[str, Mapping[str, Any]] | None = None,
             sandbox: Sandbox | None = None,
-            through: FaultProxy | None = None,
             start: bool = True,
             least_privilege: bool | None = None,
-            **host_settings: Any,
+            **options: Any,
         ) -> HostUnderTest:
             limited = ctrlhost_least_privilege if least_privilege is None else least_privilege
             server = sandbox if sandbox is not None else stack.enter_context(Sandbox(rbac=limited))
-            host = HostUnderTest(
-                server,
-                plugins,
-                clock=clock,
-                settings=settings,
-                controllers=controllers,
-                through=through,
-                least_privilege=limited,
-                **host_settings,
-            )
+            host = HostUnderTest(server, plugins, least_privilege=limited, **options)
             stack.callback(host.stop)
             return host.start() if start else host
 
@@ -112,10 +98,10 @@ def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
 
 @pytest.fixture
 def faults(request: pytest.FixtureRequest) -> Iterator[StartProxy]:
-    """Start proxies that do to connections what networks do; all are stopped after the test.
+    """Start proxies that inject faults into connections; all are stopped after the test.
 
-    Takes what has a kubeconfig (the path of one, a sandbox), else stands before the fixture `sandbox`. The seed of its
-    storms is `$CTRLHOST_SEED`, else made up and printed, so that a failure can be run again.
+    Takes the path of a kubeconfig or anything with a `.kubeconfig`, by default the fixture `sandbox`. The seed of
+    storms is `$CTRLHOST_SEED`, otherwise random; it is printed, so that a failed run can be repeated.
     """
     from ctrlhost.testing.fault_proxy import FaultProxy
 

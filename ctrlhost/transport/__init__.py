@@ -1,4 +1,4 @@
 """Bytes to the API server and back: requests, streams, connections, framing.
 
-`interface` says what the rooms above may rely on. Imports `kubeconfig`, `errors`. Public: nothing.
+The rooms above rely on `interface` alone. Imports `kubeconfig`, `errors`. Public: nothing.
 """

@@ -1,8 +1,8 @@
-"""The body of a streamed answer, taken off the socket with one system call per piece.
+"""The body of a streamed response, read from the socket with one system call per piece.
 
 A watch sends one small chunk per event. Reading chunk by chunk through http.client costs three reads and as many
-Python calls for each; here a piece is whatever one `recv` brings, and the core cuts the chunks in it out together. A
-plain socket it even reads itself: nobody waits for the interpreter then, who only passes events on.
+Python calls for each; here a piece is the result of one `recv`, and the core removes the framing of all its chunks at
+once. The core even reads a plain socket itself, so that passing on events does not wait for the interpreter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from urllib3.util.wait import wait_for_read
 
@@ -19,10 +19,13 @@ from ctrlhost._core import Body
 from ctrlhost.errors import CtrlhostError, TransportError
 
 if TYPE_CHECKING:
-    from ctrlhost.transport.interface import BodyReader, WatchProgress
+    from collections.abc import Callable
+
+    from ctrlhost._core import SharedInformer, WatchProgress
 
 _PIECE = 256 * 1024
 _RECORD = 16 * 1024
+_Result = TypeVar("_Result")
 
 
 class _Raw(Protocol):
@@ -30,11 +33,11 @@ class _Raw(Protocol):
 
 
 class BodyStream:
-    """A `Stream` over one HTTP/1.1 response."""
+    """A `Stream` and `FollowedStream` over one HTTP/1.1 response."""
 
     def __init__(self, response: Any, what: str, idle: float) -> None:
-        """Take over the body of a urllib3 response, of which nothing was read."""
-        # urllib3 offers no way to the buffered socket, and its own chunked reading costs more than the decoder.
+        """Take over the unread body of a urllib3 response."""
+        # urllib3 does not expose the buffered socket, and its own chunked reading costs more than the decoder.
         http = response._fp  # noqa: SLF001
         self._response = response
         self._http = http
@@ -45,86 +48,81 @@ class BodyStream:
         self._idle = idle
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        #: What came together with the headers.
+        #: Data that arrived together with the headers.
         self._first = b""
         #: Whether the core reads the socket itself. TLS is Python's.
         self._native = type(self._sock) is socket.socket and self._body.take_socket(self._sock.fileno())
-        #: Whether what there is can be told from what is to be waited for.
-        self._gathers = isinstance(self._sock, ssl.SSLSocket)
-        #: What ended the stream, after what was told last.
+        #: Whether reads return at once, so that several TLS records become one piece.
+        self._batches = isinstance(self._sock, ssl.SSLSocket)
+        #: The error that ended the stream after the progress returned last.
         self._failed: Exception | None = None
         if self._sock is not None:
-            self._sock.settimeout(0.0 if self._native or self._gathers else idle)
-        if self._native or self._gathers:
-            # From here on nobody but us reads the socket. What is wrong with it, the first read says.
+            self._sock.settimeout(0.0 if self._native or self._batches else idle)
+        if self._native or self._batches:
+            # From here on only this object reads the socket. The first read reports its errors.
             with contextlib.suppress(OSError):
                 self._first = self._raw.read1(_PIECE)
 
     def read(self) -> bytes:
-        """Give the next bytes, b"" at the end; see `Stream.read`."""
-        while not self._over():
-            try:
-                if self._native and not self._first:
-                    data = self._body.receive(self._idle)
-                else:
-                    data = self._body.feed(self._piece())
-            except Exception as error:  # noqa: BLE001 - sorted there
-                self._fail(error)
-            else:
-                if data:
-                    self._over()
-                    return data
+        """Return the next bytes, b"" at the end; see `Stream.read`."""
+        while not self._ended():
+            if data := self._step(lambda body, idle, _: body.receive(idle), Body.feed, 0.0):
+                self._ended()
+                return data
         return b""
 
-    def follow(self, reader: BodyReader, linger: float) -> WatchProgress | None:
-        """Hand what arrives to the reader and on to its handlers, until something is to be said; None at the end.
+    def follow(self, engine: SharedInformer, linger: float) -> WatchProgress | None:
+        """Pass arriving data to the engine and its handlers; return its progress, None at the end.
 
-        Events alone are passed on for up to `linger` seconds without a return, where the core reads the socket itself.
+        If the core reads the socket itself, it passes on events for up to `linger` seconds before this returns.
         """
-        while not self._over():
+        while not self._ended():
             if self._failed is not None:
                 self._fail(self._failed)
                 continue
-            try:
-                if self._native and not self._first:
-                    progress = reader.follow_socket(self._body, self._idle, linger)
-                else:
-                    progress = reader.follow(self._body, self._piece())
-            except Exception as error:  # noqa: BLE001 - sorted there
-                self._fail(error)
-            else:
+            progress = self._step(engine.follow_socket, engine.follow, linger)
+            if progress is not None:
                 self._failed = progress.failed
                 if self._failed is None or progress.events or progress.bookmarks or progress.skipped:
                     return progress
         return None
 
-    def feed_list(self, reader: BodyReader, linger: float) -> bool:
-        """Hand on more of a list page, for about `linger` seconds; False at its end."""
-        if self._over():
+    def feed_list(self, engine: SharedInformer, linger: float) -> bool:
+        """Pass on more of a list page, for about `linger` seconds; return False at its end."""
+        if self._ended():
             return False
-        try:
-            if self._native and not self._first:
-                reader.list_socket(self._body, self._idle, linger)
-            else:
-                reader.list_piece(self._body, self._piece())
-        except Exception as error:  # noqa: BLE001 - sorted there
-            self._fail(error)
+        self._step(engine.list_socket, engine.list_piece, linger)
         return True
 
+    def _step(
+        self,
+        from_socket: Callable[[Body, float, float], _Result],
+        from_piece: Callable[[Body, bytes], _Result],
+        linger: float,
+    ) -> _Result | None:
+        """Let the core read the socket, or the next piece; return None if the stream was closed meanwhile."""
+        try:
+            if self._native and not self._first:
+                return from_socket(self._body, self._idle, linger)
+            return from_piece(self._body, self._piece())
+        except Exception as error:  # noqa: BLE001 - `_fail` sorts them
+            self._fail(error)
+            return None
+
     def _piece(self) -> bytes:
-        """Give the next bytes off the connection, framing and all; b"" where its end is the body's."""
+        """Return the next bytes of the connection with their framing; b"" if its end is the end of the body."""
         piece, self._first = self._first, b""
         if not piece:
-            piece = self._gathered() if self._gathers else self._raw.read1(_PIECE)
+            piece = self._batch() if self._batches else self._raw.read1(_PIECE)
             if not piece:
                 self._body.end()
         return piece
 
-    def _gathered(self) -> bytes:
-        """Give all that there is on a TLS connection, and wait for it only if there is nothing.
+    def _batch(self) -> bytes:
+        """Return all available data of a TLS connection; wait only if there is none.
 
-        Python decrypts no more than 16 KiB at a time. To hand on each of them by itself would mean to wait for the
-        interpreter after each, beside a thread that computes.
+        Python decrypts at most 16 KiB at a time. Passing on each record by itself would wait for the interpreter after
+        each, while another thread computes.
         """
         sock: Any = self._sock
         pieces: list[bytes] = []
@@ -144,33 +142,33 @@ class BodyStream:
             left -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _over(self) -> bool:
-        """Say whether nothing more comes, and let go of what is not needed then; for the thread that reads."""
+    def _ended(self) -> bool:
+        """Return whether the stream has ended, and release its resources then; for the reading thread."""
         if not self._closed.is_set() and self._body.done:
-            self._give_back()
-        over = self._closed.is_set()
-        if over and self._native:
+            self._release()
+        ended = self._closed.is_set()
+        if ended and self._native:
             self._native = False
             self._body.drop_socket()
-        return over
+        return ended
 
     def _fail(self, error: Exception) -> None:
-        """Raise what ended the stream, unless somebody closed it."""
+        """Raise the error that ended the stream, unless it was closed."""
         if self._closed.is_set():
             return
         self.close()
-        self._over()
+        self._ended()
         if isinstance(error, TimeoutError):
-            problem = f"nothing arrived for {self._idle:g} s"
+            problem = f"no data for {self._idle:g} s"
         elif isinstance(error, OSError | ValueError | AttributeError) and not isinstance(error, CtrlhostError):
-            # AttributeError: the ssl module's answer to a read of a socket that another thread shut down.
+            # AttributeError: the ssl module raises it if another thread shut the socket down.
             problem = str(error) or type(error).__name__
         else:
             raise error
         raise TransportError(f"{self._what}: {problem}") from error
 
-    def _give_back(self) -> None:
-        """Let the next request use the connection: the body was read to its end."""
+    def _release(self) -> None:
+        """Return the connection to the pool: the body was read to its end."""
         with self._lock:
             if self._closed.is_set():
                 return
@@ -179,20 +177,20 @@ class BodyStream:
         self._response.release_conn()
 
     def set_idle(self, seconds: float) -> None:
-        """Bound the silence anew; see `Stream.set_idle`."""
+        """Change the idle timeout; see `Stream.set_idle`."""
         self._idle = seconds
-        if self._sock is not None and not (self._native or self._gathers):
+        if self._sock is not None and not (self._native or self._batches):
             with contextlib.suppress(OSError):
                 self._sock.settimeout(seconds)
 
     def close(self) -> None:
-        """Drop the connection and wake the reader; see `Stream.close`."""
+        """Drop the connection and wake the reading thread; see `Stream.close`."""
         with self._lock:
             if self._closed.is_set():
                 return
             self._closed.set()
         if self._sock is not None:
-            # The plain socket's method on purpose: SSLSocket's own forgets its TLS state under the reader's feet.
+            # Not SSLSocket's own method: it drops the TLS state that the reading thread uses.
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
         with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -1,11 +1,13 @@
-"""The connections to one API server that no proxy is between: the idle ones, and new ones where there is none."""
+"""Direct connections to one API server: which URLs need no proxy, and the pool of connections to them."""
 
 from __future__ import annotations
 
+import ipaddress
 import time
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError
@@ -19,13 +21,13 @@ if TYPE_CHECKING:
     from ctrlhost.transport.interface import Response
 
 
-class Lines:
+class ConnectionPool:
     """Sends requests, each over a connection of its own while it lasts. Safe to use from any thread."""
 
     def __init__(self, base: str, headers: Mapping[str, str], idle: int, options: Mapping[str, Any]) -> None:
-        """Reach the server of the URL `base`; keep up to `idle` connections, made with urllib3's `options`.
+        """Connect to the URL `base` with urllib3's `options`, and keep up to `idle` unused connections.
 
-        `headers` are those that all requests have.
+        `headers` are sent with all requests.
         """
         url = parse_url(base)
         self._host, self._port, self._path = (url.host or "").strip("[]"), url.port, url.path or ""
@@ -33,23 +35,17 @@ class Lines:
         fixed = {"Host": url.netloc, "Accept-Encoding": "identity", **headers}
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
         self._options = dict(options)
-        self._room = idle
-        # The one used last is taken first, so that a burst's connections can go stale while the others stay warm.
+        self._most_idle = idle
+        # The one used last is taken first, so that a burst's connections become stale while the others stay warm.
         self._idle: deque[HTTPConnection] = deque()
         weakref.finalize(self, _close_all, self._idle)
 
     def request(
-        self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        deadline: float,
-        what: str,
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: float, what: str
     ) -> tuple[Response, float]:
-        """Give the answer, whatever its status, and when its head was there, by `time.perf_counter`.
+        """Return the response, whatever its status, and when its head was complete, by `time.perf_counter`.
 
-        TransportError without an answer, also urllib3's errors and OSError while connecting.
+        Raises TransportError without a response, also urllib3's errors and OSError while connecting.
         """
         data = request_bytes(method, self._path + target, self._fixed, headers, body)
         connection = self._take(deadline)
@@ -59,44 +55,54 @@ class Lines:
         except BaseException:
             connection.close()
             raise
-        if exchange.reusable:
-            self._keep(connection)
+        if exchange.reusable and len(self._idle) < self._most_idle:
+            self._idle.append(connection)
         else:
             connection.close()
         return response, exchange.began
 
-    def close(self) -> None:
-        """Drop the idle connections; later requests open new ones."""
-        _close_all(self._idle)
-
     def retire(self) -> None:
-        """Drop the idle connections, and those in use when they are done."""
-        self._room = 0
-        self.close()
+        """Drop the idle connections now, and those in use when they are done."""
+        self._most_idle = 0
+        _close_all(self._idle)
 
     def _take(self, deadline: float) -> HTTPConnection:
         while (connection := _last(self._idle)) is not None:
-            # One that has something to read has been closed, or says what nobody asked for.
+            # A readable idle connection was closed by the server, or carries unsolicited data.
             if connection.is_connected:
                 return connection
             connection.close()
-        connection = self._class(
-            self._host, self._port, timeout=max(deadline - time.monotonic(), 0.001), **self._options
-        )
+        timeout = max(deadline - time.monotonic(), 0.001)
+        connection = self._class(self._host, self._port, timeout=timeout, **self._options)
         try:
             connection.connect()
         except BaseException as error:
             connection.close()
             if isinstance(error, TimeoutError):
-                raise ConnectTimeoutError(connection, "the TLS handshake took too long") from error
+                raise ConnectTimeoutError(connection, "TLS handshake timed out") from error
             raise
         return connection
 
-    def _keep(self, connection: HTTPConnection) -> None:
-        if len(self._idle) >= self._room:
-            connection.close()
-        else:
-            self._idle.append(connection)
+
+def bypasses_proxy(url: str, rules: str) -> bool:
+    """Return whether a rule of `NO_PROXY` covers the URL's host, as in the official client.
+
+    A rule is a host, domain, `host:port`, IP network or `*`; rules are separated by commas.
+    """
+    parts = urlsplit(url)
+    host = (parts.hostname or "").lower()
+    exact = {"*", host, f"{host}:{parts.port}"}
+    for rule in filter(None, (each.strip().lower().lstrip(".") for each in rules.split(","))):
+        if rule in exact or host.endswith("." + rule) or _in_network(host, rule):
+            return True
+    return False
+
+
+def _in_network(host: str, rule: str) -> bool:
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(rule, strict=False)
+    except ValueError:
+        return False
 
 
 def _last(idle: deque[HTTPConnection]) -> HTTPConnection | None:

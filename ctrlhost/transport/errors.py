@@ -1,4 +1,4 @@
-"""What urllib3, TLS and sockets raise, told as one kind of error in few words."""
+"""Convert the errors of urllib3, TLS and sockets to TransportError."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ssl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import urllib3
 from urllib3.exceptions import (
+    ConnectTimeoutError,
     HTTPError,
     MaxRetryError,
     NewConnectionError,
@@ -21,40 +21,37 @@ from ctrlhost.errors import TransportError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_CA_HINT = "set the CA of the server as `certificate-authority` of the kubeconfig"
+
 
 @contextmanager
 def as_transport_errors(what: str) -> Iterator[None]:
-    """Raise TransportError, which begins with `what` was asked, for all that can go wrong on the way."""
+    """Raise TransportError, whose message begins with the request `what`, for every failure of a request."""
     try:
         yield
     except (HTTPError, OSError, ValueError, AttributeError) as error:
-        if isinstance(error, MaxRetryError) and isinstance(error.reason, Exception):
-            raise _transport_error(what, error.reason) from error
-        raise _transport_error(what, error) from error
+        reason = error.reason if isinstance(error, MaxRetryError) else None
+        raise _transport_error(what, reason if isinstance(reason, Exception) else error) from error
 
 
 def _transport_error(what: str, error: Exception) -> TransportError:
+    cause = _root(error)
     if isinstance(error, NewConnectionError | ConnectionRefusedError):
-        return TransportError(f"{what}: can not connect: {_root(error)}", sent=False)
+        return TransportError(f"{what}: cannot connect: {cause}", sent=False)
     if isinstance(error, SSLError | ssl.SSLError):
-        hint = (
-            "the CA of the server goes into `certificate-authority` of the kubeconfig"
-            if "CERTIFICATE_VERIFY" in str(error)
-            else None
-        )
-        return TransportError(f"{what}: TLS failed: {_root(error)}", sent=False, hint=hint)
+        hint = _CA_HINT if "CERTIFICATE_VERIFY" in str(error) else None
+        return TransportError(f"{what}: TLS failed: {cause}", sent=False, hint=hint)
     if isinstance(error, ProxyError):
-        return TransportError(f"{what}: the proxy failed: {_root(error)}", sent=False)
-    if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
+        return TransportError(f"{what}: the proxy failed: {cause}", sent=False)
+    if isinstance(error, ConnectTimeoutError):
         return TransportError(f"{what}: no connection in time", sent=False)
     if isinstance(error, ReadTimeoutError | TimeoutError):
-        return TransportError(f"{what}: no answer in time")
-    return TransportError(f"{what}: {_root(error)}")
+        return TransportError(f"{what}: no response in time")
+    return TransportError(f"{what}: {cause}")
 
 
 def _root(error: BaseException) -> str:
-    """Say the first cause in few words: urllib3 wraps errors in each other's texts."""
-    seen: BaseException = error
-    while seen.__cause__ is not None or (seen.args and isinstance(seen.args[-1], BaseException)):
-        seen = seen.__cause__ if seen.__cause__ is not None else seen.args[-1]
-    return getattr(seen, "strerror", None) or str(seen) or type(seen).__name__
+    """Return the message of the first cause: urllib3 repeats the texts of errors that it wraps."""
+    while error.__cause__ is not None or (error.args and isinstance(error.args[-1], BaseException)):
+        error = error.__cause__ or error.args[-1]
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

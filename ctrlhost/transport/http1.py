@@ -1,7 +1,7 @@
-"""One HTTP/1.1 exchange over a connection of urllib3's: a request sent in one piece, its answer parsed as it arrives.
+"""One HTTP/1.1 exchange over a connection of urllib3: a request sent in one piece, its response parsed as it arrives.
 
-urllib3 makes the connection, with all that TLS needs. What it does around a request, made for all the web, is a
-thousand calls in Python and two packets; here it is one write, mostly one read, and a parser in C.
+urllib3 opens the connection, with TLS. Its general-purpose handling of a request takes a thousand calls in Python and
+two packets; here it is one write, mostly one read, and a parser in C.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _TARGET = re.compile(r"[!-~]+")
 
 
 def request_bytes(method: str, target: str, fixed: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """Write a request down; `fixed` are header lines. ValueError for a header that would be two."""
+    """Return the bytes of a request; `fixed` are header lines. ValueError for a header with a line break."""
     if not _TARGET.fullmatch(target):
         target = quote(target, safe="%/:?#[]@!$&'()*+,;=~")
     lines = [f"{method} {target} HTTP/1.1\r\n{fixed}"]
     for name, value in headers.items():
         if _ILLEGAL.search(value):
-            raise ValueError(f"the value of the header {name} has a line end in it")
+            raise ValueError(f"the value of the header {name} contains a line break")
         lines.append(f"{name}: {value}\r\n")
     if body is not None:
         lines.append(f"Content-Length: {len(body)}\r\n")
@@ -49,18 +49,18 @@ def request_bytes(method: str, target: str, fixed: str, headers: Mapping[str, st
     return head if body is None else head + body
 
 
-def _bound(sock: Any, deadline: float) -> None:
-    """Bound the next call on a socket. Setting it anew lets go of the interpreter, so a bound that will do stays."""
+def _set_timeout(sock: Any, deadline: float) -> None:
+    """Limit the next call on a socket. A change releases the interpreter, so a timeout within 2 % is kept."""
     left, known = max(deadline - time.monotonic(), 0.001), sock.gettimeout()
     if known is None or not 0.98 * left <= known <= 1.02 * left:
         sock.settimeout(left)
 
 
 class Exchange:
-    """Sends one request and takes its answer apart; the methods `on_…` are the parser's."""
+    """Sends one request and parses its response; the parser calls the methods `on_…`."""
 
     def __init__(self) -> None:
-        """Wait for an answer."""
+        """Start without a response."""
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
         self._count = 0
@@ -68,25 +68,25 @@ class Exchange:
         self._size = 0
         self._complete = False
         self._status = 0
-        #: When the answer's head had arrived, by `time.perf_counter`; 0.0 before.
+        #: When the head of the response was complete, by `time.perf_counter`; 0.0 before.
         self.began = 0.0
-        #: Whether the connection can carry another request; to be asked after the answer.
+        #: Whether the connection can carry another request; valid after `run`.
         self.reusable = False
 
     def run(self, connection: HTTPConnection, request: bytes, deadline: float, what: str) -> Response:
-        """Give the answer; TransportError if there is none by `deadline`, OSError if the connection breaks."""
+        """Return the response; TransportError if it is not complete by `deadline`, OSError if the connection breaks."""
         sock: Any = connection.sock
-        _bound(sock, deadline)
-        # A server may answer and hang up before it has read everything.
+        _set_timeout(sock, deadline)
+        # A server may respond and close the connection before it has read everything.
         with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             sock.sendall(request)
         parser, received = self._parser, 0
         while not self._complete:
-            _bound(sock, deadline)
+            _set_timeout(sock, deadline)
             try:
                 piece = sock.recv(_PIECE)
             except TimeoutError as error:
-                problem = "the answer was not complete in time" if received else "no answer in time"
+                problem = "the response was not complete in time" if received else "no response in time"
                 raise TransportError(f"{what}: {problem}") from error
             if not piece:
                 self._end(received, what)
@@ -95,38 +95,38 @@ class Exchange:
             try:
                 parser.feed_data(piece)
             except httptools.HttpParserError as error:
-                # What follows a whole answer is not ours to understand, only not to be taken for the next one.
+                # Data after a complete response is ignored, but must not become the start of the next one.
                 self.reusable = False
                 if not self._status:
-                    raise TransportError(f"{what}: the answer is no HTTP: {error}") from error
+                    raise TransportError(f"{what}: the response is not HTTP: {error}") from error
             except httptools.HttpParserUpgrade as error:
                 raise TransportError(f"{what}: the server changed the protocol") from error
             if self._count > _MOST_HEADERS or (received > _LARGEST_HEAD and not self.began):
-                raise TransportError(f"{what}: the answer has too many headers")
+                raise TransportError(f"{what}: the response has too many headers")
             if self._size > LARGEST_BODY:
-                raise TransportError(f"{what}: the answer is larger than {LARGEST_BODY >> 20} MiB")
+                raise TransportError(f"{what}: the response is larger than {LARGEST_BODY >> 20} MiB")
             if not self._complete and time.monotonic() > deadline:
-                raise TransportError(f"{what}: the answer was not complete in time")
+                raise TransportError(f"{what}: the response was not complete in time")
         if self._headers.get("content-encoding", "identity") != "identity":
-            raise TransportError(f"{what}: the answer is compressed, which was not asked for")
+            raise TransportError(f"{what}: the response is compressed, although that was not requested")
         pieces = self._pieces
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         return Response(self._status or parser.get_status_code(), self._headers, body)
 
     def _end(self, received: int, what: str) -> None:
-        """Judge the end of the connection: of a body that says neither its length nor its end it is the end."""
+        """Accept the end of the connection only as the end of a body without a length and without chunks."""
         if not received:
-            raise TransportError(f"{what}: the server closed the connection without an answer")
+            raise TransportError(f"{what}: the server closed the connection without a response")
         if not self.began or "content-length" in self._headers or "transfer-encoding" in self._headers:
-            raise TransportError(f"{what}: the connection was cut in the middle of the answer")
+            raise TransportError(f"{what}: the connection was cut in the middle of the response")
 
     def on_message_begin(self) -> None:
-        """Trust a connection no more that brings a second answer."""
+        """Do not reuse a connection that carries a second response."""
         if self._complete:
             self.reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; those that come several times are one list."""
+        """Store a header; repeated ones become one list."""
         if self._complete:
             return
         self._count += 1
@@ -135,21 +135,21 @@ class Exchange:
         self._headers[key] = text if known is None else f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
-        """Note when the answer began; what an interim one says is of no interest."""
+        """Record when the response began; drop the headers of an interim one."""
         if self._parser.get_status_code() < 200:
             self._headers.clear()
         elif not self._complete:
             self.began = time.perf_counter()
 
     def on_body(self, piece: bytes) -> None:
-        """Keep a piece of the body."""
+        """Store a piece of the body."""
         if self._complete:
             return
         self._pieces.append(piece)
         self._size += len(piece)
 
     def on_message_complete(self) -> None:
-        """End the exchange, unless this was only an interim answer."""
+        """End the exchange, unless this was only an interim response."""
         status = self._parser.get_status_code()
         if self._complete or status < 200:
             return

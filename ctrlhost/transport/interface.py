@@ -1,21 +1,21 @@
-"""How bytes get to the API server and back: the interface that everything above the network uses."""
+"""The transport interface: how requests reach the API server. Everything above the network uses only this module."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from ctrlhost._core import Body
+    from ctrlhost._core import SharedInformer, WatchProgress
 
 Query = Mapping[str, str | int | bool | None]
-"""Parameters of a request; None leaves one out, booleans are written as the API server reads them."""
+"""Parameters of a request; None omits one, booleans are written as `true` and `false`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole answer; `headers` has its names in lower case."""
+    """A whole response; the names in `headers` are lower-case."""
 
     status: int
     headers: Mapping[str, str]
@@ -24,96 +24,41 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """Bounds of a stream, in seconds: to connect and get the headers, and between two reads that bring something."""
+    """Timeouts of a stream, in seconds: to connect and get the headers, and between two reads that return data."""
 
     connect: float = 30.0
     idle: float = 180.0
 
 
 class Stream(Protocol):
-    """The body of an answer while it arrives."""
+    """The body of a response while it arrives."""
 
     def read(self) -> bytes:
-        """Give the next bytes as soon as there are some, b"" at the regular end and after `close`.
+        """Return the next bytes as soon as there are some, b"" at the regular end and after `close`.
 
-        Raises TransportError if the body is cut, its framing is broken, or nothing came within the idle bound.
+        Raises TransportError if the body is cut, its framing is invalid, or nothing arrived within the idle timeout.
         """
 
     def set_idle(self, seconds: float) -> None:
-        """Bound the time between two reads that bring something anew; for the thread that reads."""
+        """Change the idle timeout; for the reading thread."""
 
     def close(self) -> None:
-        """Drop the connection; a `read` that waits in another thread returns at once. May be called repeatedly."""
-
-
-class WatchProgress(Protocol):
-    """What a piece of a watch stream brought."""
-
-    @property
-    def events(self) -> int:
-        """Objects that were added, modified or deleted."""
-
-    @property
-    def bookmarks(self) -> int:
-        """Bookmarks."""
-
-    @property
-    def plain_bookmarks(self) -> int:
-        """Bookmarks that say nothing about initial events."""
-
-    @property
-    def skipped(self) -> int:
-        """Frames that were left out since no cache can hold what they say."""
-
-    @property
-    def resource_version(self) -> str:
-        """The version to go on from."""
-
-    @property
-    def initial_events_end(self) -> bool:
-        """Whether the initial events are complete."""
-
-    @property
-    def error(self) -> dict[str, Any] | None:
-        """The `Status` of an ERROR frame."""
-
-    @property
-    def failed(self) -> Exception | None:
-        """What ended the stream after that."""
-
-
-class BodyReader(Protocol):
-    """What reads list pages and watches off the body of an answer: the informer of the core."""
-
-    def list_piece(self, body: Body, piece: bytes, /) -> None:
-        """Take a piece of the body of a page, with its framing."""
-
-    def list_socket(self, body: Body, idle: float, linger: float, /) -> None:
-        """Do so with what the body's socket brings within `linger` seconds, and wait for it `idle` seconds at most."""
-
-    def follow(self, body: Body, piece: bytes, /) -> WatchProgress:
-        """Take a piece of the body of a watch, with its framing, and tell the handlers at once."""
-
-    def follow_socket(self, body: Body, idle: float, linger: float, /) -> WatchProgress:
-        """Do so with what the body's socket brings, and wait for it `idle` seconds at most.
-
-        Events that only go to queues are passed on for `linger` seconds before it returns.
-        """
+        """Drop the connection; a waiting `read` returns at once. Callable repeatedly and from any thread."""
 
 
 @runtime_checkable
 class FollowedStream(Protocol):
-    """A stream that hands its bytes to an engine itself, and comes back only when something is to be said."""
+    """A stream that passes its bytes to the core by itself, and returns only when there is something to report."""
 
-    def feed_list(self, reader: BodyReader, linger: float) -> bool:
-        """Pass on more of a list page, for `linger` seconds at most; False at the end."""
+    def feed_list(self, engine: SharedInformer, linger: float) -> bool:
+        """Pass on more of a list page, for at most `linger` seconds; return False at the end."""
 
-    def follow(self, reader: BodyReader, linger: float) -> WatchProgress | None:
-        """Pass on what comes, for `linger` seconds at most while there are only events; None at the end."""
+    def follow(self, engine: SharedInformer, linger: float) -> WatchProgress | None:
+        """Pass on more of a watch, for at most `linger` seconds while there are only events; return None at the end."""
 
 
 class Transport(Protocol):
-    """Sends requests with whatever proves who we are. Safe to use from any thread."""
+    """Sends requests with the client's credentials. Safe to use from any thread."""
 
     def request(
         self,
@@ -125,7 +70,7 @@ class Transport(Protocol):
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Response:
-        """Give the answer, whatever its status; TransportError if there is none within `timeout` seconds."""
+        """Return the response, whatever its status; TransportError if there is none within `timeout` seconds."""
 
     def stream(
         self,
@@ -135,7 +80,7 @@ class Transport(Protocol):
         headers: Mapping[str, str] | None = None,
         timeouts: StreamTimeouts | None = None,
     ) -> Stream:
-        """GET and give the body as it arrives; ApiError unless the status is 200, TransportError without an answer."""
+        """GET `path` and return its body; ApiError unless the status is 200, TransportError without a response."""
 
     def close(self) -> None:
         """Drop the idle connections."""

@@ -1,9 +1,10 @@
-"""What a client counts, under client-go's names."""
+"""The metrics of a client, under client-go's names."""
 
 from __future__ import annotations
 
 import bisect
 import threading
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,17 +17,20 @@ _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 
 class ClientMetrics:
-    """Requests by outcome, and how long the server took to begin its answer; a collector for prometheus-client."""
+    """Requests by outcome, and the time until the response began; a collector for prometheus-client.
+
+    All methods may be called from any thread.
+    """
 
     def __init__(self) -> None:
-        """Count from nothing."""
+        """Start at zero."""
         self._lock = threading.Lock()
         self._requests: dict[tuple[str, str, str], int] = {}
         self._durations: dict[tuple[str, str], list[int]] = {}
         self._sums: dict[tuple[str, str], float] = {}
 
     def observe(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Count one request; `code` is the status, or `<error>` where there was no answer."""
+        """Count one request; `code` is the status, or `<error>` without a response."""
         verb = method if method in _METHODS else "OTHER"
         with self._lock:
             request = (code, verb, host)
@@ -37,12 +41,12 @@ class ClientMetrics:
             self._sums[duration] = self._sums.get(duration, 0.0) + seconds
 
     def requests(self, code: str | None = None) -> int:
-        """Give the number of requests so far, or of those with one outcome."""
+        """Return the number of requests so far, or of those with one outcome."""
         with self._lock:
             return sum(count for key, count in self._requests.items() if code is None or key[0] == code)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics of this moment; called by prometheus-client at each scrape."""
+        """Return the current metrics; called by prometheus-client at each scrape."""
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
         with self._lock:
@@ -62,9 +66,6 @@ class ClientMetrics:
             labels=["verb", "host"],
         )
         for duration, (counts, total) in sorted(durations.items()):
-            running, buckets = 0, []
-            for bound, count in zip((*map(str, _BUCKETS), "+Inf"), counts, strict=True):
-                running += count
-                buckets.append((bound, running))
+            buckets = list(zip((*map(str, _BUCKETS), "+Inf"), accumulate(counts), strict=True))
             histogram.add_metric(list(duration), buckets=buckets, sum_value=total)
         yield histogram

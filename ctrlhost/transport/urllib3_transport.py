@@ -1,7 +1,6 @@
 """The transport over urllib3: connections to one API server, shared by all threads of a host.
 
-Whole requests go over connections of urllib3 by the short way of `ctrlhost.client.lines`; streams, and everything that
-goes through a proxy, by urllib3's own.
+Whole requests use the fast path of `connection_pool`; streams, and all requests through a proxy, use urllib3's pools.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import logging
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
@@ -21,48 +20,57 @@ from urllib3.exceptions import InsecureRequestWarning, ProtocolError
 from ctrlhost._core import __version__
 from ctrlhost.errors import TransportError
 from ctrlhost.transport.body import BodyStream
-from ctrlhost.transport.connection_pool import Lines
+from ctrlhost.transport.connection_pool import ConnectionPool, bypasses_proxy
 from ctrlhost.transport.errors import as_transport_errors
 from ctrlhost.transport.http1 import LARGEST_BODY
 from ctrlhost.transport.interface import Query, Response, Stream, StreamTimeouts
 from ctrlhost.transport.metrics import ClientMetrics
-from ctrlhost.transport.no_proxy import bypasses_proxy
-from ctrlhost.transport.responses import error_from_answer
+from ctrlhost.transport.responses import error_from_response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ctrlhost.kubeconfig.connection import Connection
 
 log = logging.getLogger("ctrlhost.client.urllib3_transport")
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds for a whole request that names no timeout of its own."""
+"""Seconds for a whole request without its own timeout."""
 
 _LARGEST_ERROR = 1024 * 1024
 _PIECE = 256 * 1024
 _FIXED = {"Accept": "application/json", "User-Agent": f"ctrlhost/{__version__}"}
 
 
-class Urllib3Transport:
-    """Sends requests, keeps up to `pool_size` idle connections and opens more where needed."""
+class _Senders(NamedTuple):
+    """The connections for one state of the CA and the certificate."""
 
-    def __init__(self, connection: Connection, *, pool_size: int = 32, metrics: ClientMetrics | None = None) -> None:
-        """Take the connection as described; nothing is sent yet."""
+    direct: ConnectionPool
+    manager: urllib3.PoolManager
+    #: What streams use, and what it needs before a path. Without a proxy that is the pool of the one server, so that it
+    #: is not looked up for each request. A proxy's manager alone decides whether the proxy gets a path or a whole URL.
+    pool: urllib3.PoolManager | urllib3.HTTPConnectionPool
+    prefix: str
+
+
+class Urllib3Transport:
+    """Sends requests, keeps up to `pool_size` idle connections and opens more if needed."""
+
+    def __init__(self, connection: Connection, *, pool_size: int = 32) -> None:
+        """Use `connection`; nothing is sent yet."""
         self._connection = connection
         self._pool_size = pool_size
-        self.metrics = metrics or ClientMetrics()
+        self.metrics = ClientMetrics()
         self._base = connection.url
         self._host, self._path = urlsplit(self._base).netloc, urlsplit(self._base).path
         self._lock = threading.Lock()
         self._stamp: object = None
-        self._manager: urllib3.PoolManager | None = None
-        self._senders: tuple[urllib3.PoolManager | urllib3.HTTPConnectionPool, str, Lines] | None = None
+        self._senders: _Senders | None = None
         proxy = connection.configuration.proxy
         self._proxied = bool(proxy) and not bypasses_proxy(self._base, connection.configuration.no_proxy or "")
         if not connection.configuration.verify_ssl and self._base.startswith("https:"):
             log.warning("the certificate of %s is not verified, as configured", self._base)
-            # Said once, and not with every connection.
+            # urllib3 would warn with every connection.
             urllib3.disable_warnings(InsecureRequestWarning)
 
     def request(
@@ -75,14 +83,20 @@ class Urllib3Transport:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Response:
-        """Give the answer, whatever its status; see `Transport.request`."""
+        """Return the response, whatever its status; see `Transport.request`."""
         limit = DEFAULT_TIMEOUT if timeout is None else timeout
         deadline = time.monotonic() + limit
         what = f"{method} {self._base}{path}"
+        target = path + encode_query(query)
         with as_transport_errors(what):
             if not self._proxied:
-                return self._over_lines(method, path + encode_query(query), body, headers or {}, deadline, what)
-            response = self._send(method, path, query, body, headers, urllib3.Timeout(total=limit))
+
+                def send(senders: _Senders, headers: Mapping[str, str]) -> tuple[Any, float]:
+                    return senders.direct.request(method, target, headers, body, deadline, what)
+
+                direct: Response = self._authorized(method, headers, send)
+                return direct
+            response = self._urlopen(method, target, body, headers, urllib3.Timeout(total=limit))
             try:
                 data = _read_all(response, deadline, LARGEST_BODY, what)
             except BaseException:
@@ -99,125 +113,112 @@ class Urllib3Transport:
         headers: Mapping[str, str] | None = None,
         timeouts: StreamTimeouts | None = None,
     ) -> Stream:
-        """GET and give the body as it arrives; see `Transport.stream`."""
+        """GET `path` and return its body; see `Transport.stream`."""
         limits = timeouts or StreamTimeouts()
         what = f"GET {self._base}{path}"
+        target = path + encode_query(query)
+        timeout = urllib3.Timeout(connect=limits.connect, read=limits.connect)
         with as_transport_errors(what):
-            response = self._open(path, query, headers, limits.connect)
+            try:
+                response = self._urlopen("GET", target, None, headers, timeout)
+            except ProtocolError as error:
+                if not isinstance(error.args[-1], ConnectionError):
+                    raise
+                # The server had closed the idle connection.
+                response = self._urlopen("GET", target, None, headers, timeout)
             if response.status != 200:
                 try:
                     data = _read_all(response, time.monotonic() + limits.connect, _LARGEST_ERROR, what)
                 finally:
                     response.close()
-                raise error_from_answer(Response(response.status, _lower(response.headers), data), what)
+                raise error_from_response(Response(response.status, _lower(response.headers), data), what)
             return BodyStream(response, what, limits.idle)
 
     def close(self) -> None:
-        """Drop the idle connections; the transport can still be used and opens new ones."""
+        """Drop the idle connections; a later request opens new ones."""
         with self._lock:
-            if self._senders is not None and self._manager is not None:
-                self._senders[2].retire()
-                self._manager.clear()
+            if self._senders is not None:
+                self._senders.direct.retire()
+                self._senders.manager.clear()
                 self._senders = None
 
-    def _over_lines(
-        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], deadline: float, what: str
-    ) -> Response:
-        """Send without a proxy, and once more if the server refused credentials that have changed meanwhile."""
-        credentials = self._connection.credentials
-        attempt = 1
-        while True:
-            # Asked first, since this may bring a new certificate.
-            authorization = credentials.authorization()
-            sent = headers if authorization is None else {**headers, "Authorization": authorization}
-            lines = self._current()[2]
-            started, began, code = time.perf_counter(), 0.0, "<error>"
-            try:
-                response, began = lines.request(method, target, sent, body, deadline, what)
-                code = str(response.status)
-            finally:
-                self.metrics.observe(method, self._host, code, (began or time.perf_counter()) - started)
-            if response.status != 401 or attempt == 2 or not credentials.refused():
-                return response
-            attempt = 2
-
-    def _open(self, path: str, query: Query | None, headers: Mapping[str, str] | None, limit: float) -> Any:
-        """Send a GET, and once more if the server had closed the idle connection that was used for it."""
-        timeout = urllib3.Timeout(connect=limit, read=limit)
-        try:
-            return self._send("GET", path, query, None, headers, timeout)
-        except ProtocolError as error:
-            if not isinstance(error.args[-1], ConnectionError):
-                raise
-        return self._send("GET", path, query, None, headers, timeout)
-
-    def _send(
+    def _urlopen(
         self,
         method: str,
-        path: str,
-        query: Query | None,
+        target: str,
         body: bytes | None,
         headers: Mapping[str, str] | None,
         timeout: urllib3.Timeout,
     ) -> Any:
-        """Send once, and once more if the server refused credentials that have changed meanwhile."""
-        credentials = self._connection.credentials
-        target = path + encode_query(query)
-        response = None
-        for attempt in (1, 2):
-            authorization = credentials.authorization()
-            response = self._send_once(method, target, body, _headers(headers, authorization), timeout)
-            if response.status != 401 or attempt == 2 or not credentials.refused():
-                break
-            response.drain_conn()
-            response.release_conn()
-        return response
+        """Send over urllib3's pools, and return the response without its body."""
 
-    def _send_once(
-        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], timeout: urllib3.Timeout
-    ) -> Any:
-        pool, prefix, _lines = self._current()
-        started = time.perf_counter()
-        code = "<error>"
-        try:
-            response = pool.urlopen(
+        def send(senders: _Senders, headers: Mapping[str, str]) -> tuple[Any, float]:
+            response = senders.pool.urlopen(
                 method,
-                prefix + target,
+                senders.prefix + target,
                 body=body,
-                headers=dict(headers),
+                headers={**_FIXED, **headers},
                 timeout=timeout,
                 preload_content=False,
                 decode_content=True,
                 retries=False,
                 redirect=False,
             )
-            code = str(response.status)
-            return response
-        finally:
-            self.metrics.observe(method, self._host, code, time.perf_counter() - started)
+            return response, time.perf_counter()
 
-    def _current(self) -> tuple[urllib3.PoolManager | urllib3.HTTPConnectionPool, str, Lines]:
-        """Give what sends, made anew when a certificate or the CA was replaced, and what it needs before a path.
+        return self._authorized(method, headers, send)
 
-        There is but one server, so its connections are not looked up for each request. A proxy's manager is asked
-        each time: it alone knows what goes to the proxy as a path and what as a whole URL.
+    def _authorized(
+        self,
+        method: str,
+        headers: Mapping[str, str] | None,
+        send: Callable[[_Senders, Mapping[str, str]], tuple[Any, float]],
+    ) -> Any:
+        """Send with the credentials, and once more if the server rejected those and they have changed meanwhile.
+
+        `send` returns the response and when it began, by `time.perf_counter`.
         """
+        credentials = self._connection.credentials
+        headers = headers or {}
+        attempt = 1
+        while True:
+            # Read first, since this may bring a new certificate.
+            authorization = credentials.authorization()
+            sent = headers if authorization is None else {**headers, "Authorization": authorization}
+            senders = self._current()
+            started, began, code = time.perf_counter(), 0.0, "<error>"
+            try:
+                response, began = send(senders, sent)
+                code = str(response.status)
+            finally:
+                self.metrics.observe(method, self._host, code, (began or time.perf_counter()) - started)
+            if response.status != 401 or attempt == 2 or not credentials.refresh():
+                return response
+            if isinstance(response, urllib3.BaseHTTPResponse):
+                response.drain_conn()
+                response.release_conn()
+            attempt = 2
+
+    def _current(self) -> _Senders:
+        """Return the connections, new ones if a certificate or the CA was replaced."""
         stamp = self._connection.stamp()
         with self._lock:
             current = self._senders
             if current is None or (stamp != self._stamp and stamp is not None):
                 if current is not None:
-                    current[2].retire()
+                    current.direct.retire()
                 options = self._options()
-                manager, lines = self._make_manager(options), Lines(self._base, _FIXED, self._pool_size, options)
-                current = (manager, self._base, lines)
-                if not self._proxied:
-                    current = (manager.connection_from_url(self._base), self._path, lines)
-                self._manager, self._senders, self._stamp = manager, current, stamp
+                direct = ConnectionPool(self._base, _FIXED, self._pool_size, options)
+                manager = self._make_manager(options)
+                if self._proxied:
+                    current = _Senders(direct, manager, manager, self._base)
+                else:
+                    current = _Senders(direct, manager, manager.connection_from_url(self._base), self._path)
+                self._senders, self._stamp = current, stamp
             return current
 
     def _options(self) -> dict[str, Any]:
-        """Give what urllib3 needs to know to make a connection."""
+        """Return urllib3's options for a connection."""
         configuration = self._connection.configuration
         options: dict[str, Any] = {"socket_options": _socket_options()}
         context = self._connection.tls_context()
@@ -234,17 +235,17 @@ class Urllib3Transport:
         configuration = self._connection.configuration
         pools = {"num_pools": 4, "maxsize": self._pool_size, "block": False, **options}
         proxy = configuration.proxy
-        if self._proxied:
-            if proxy.startswith("socks"):
-                from urllib3.contrib.socks import SOCKSProxyManager
+        if not self._proxied:
+            return urllib3.PoolManager(**pools)
+        if proxy.startswith("socks"):
+            from urllib3.contrib.socks import SOCKSProxyManager
 
-                return SOCKSProxyManager(proxy, **pools)
-            return urllib3.ProxyManager(proxy, proxy_headers=configuration.proxy_headers, **pools)
-        return urllib3.PoolManager(**pools)
+            return SOCKSProxyManager(proxy, **pools)
+        return urllib3.ProxyManager(proxy, proxy_headers=configuration.proxy_headers, **pools)
 
 
 def encode_query(query: Query | None) -> str:
-    """Write the parameters as the part of a URL that begins with `?`; nothing for none."""
+    """Return the parameters as the part of a URL that begins with `?`, "" without parameters."""
     if not query:
         return ""
     pairs = [
@@ -257,15 +258,8 @@ def encode_query(query: Query | None) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _encoded(pairs: tuple[tuple[str, str], ...]) -> str:
-    """Most requests have the same parameters as one before."""
+    """Encode parameters; most requests have the same ones as an earlier request."""
     return "?" + urlencode(pairs)
-
-
-def _headers(headers: Mapping[str, str] | None, authorization: str | None) -> dict[str, str]:
-    sent = {**_FIXED, **(headers or {})}
-    if authorization is not None:
-        sent["Authorization"] = authorization
-    return sent
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
@@ -275,19 +269,19 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 def _read_all(response: Any, deadline: float, largest: int, what: str) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    # The socket's time-out bounds one read; only the clock bounds a body that drips for ever.
+    # The socket's timeout limits one read; only the clock limits a body that arrives slowly forever.
     for piece in response.stream(_PIECE):
         pieces.append(piece)
         size += len(piece)
         if size > largest:
-            raise TransportError(f"{what}: the answer is larger than {largest >> 20} MiB")
+            raise TransportError(f"{what}: the response is larger than {largest >> 20} MiB")
         if time.monotonic() > deadline:
-            raise TransportError(f"{what}: the answer was not complete in time")
+            raise TransportError(f"{what}: the response was not complete in time")
     return b"".join(pieces)
 
 
 def _socket_options() -> list[tuple[int, int, int]]:
-    """Ask the kernel to notice a dead peer within about a minute, as client-go does for its long-lived requests."""
+    """Return options that detect a dead peer within about a minute, as client-go does for its long-lived requests."""
     options = [*HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, name):

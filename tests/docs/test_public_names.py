@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import ctrlhost
-from ctrlhost import cache, workqueue
+from ctrlhost import cache, errors, workqueue
 
 
 def test_the_list_is_sorted_and_without_duplicates():
@@ -21,7 +21,8 @@ def test_every_public_name_can_be_imported(name):
 
 
 def test_the_public_names_are_complete():
-    assert set(ctrlhost.__all__) == {*ctrlhost._HOMES, "__version__"}
+    named_errors = {name for name in ctrlhost.__all__ if isinstance(getattr(errors, name, None), type)}
+    assert set(ctrlhost.__all__) == {*ctrlhost._HOMES, *named_errors, "__version__"}
     assert set(ctrlhost.__all__) <= set(dir(ctrlhost))
 
 

@@ -65,7 +65,7 @@ def test_the_client_creates_reads_changes_and_deletes_an_object(control_plane: C
     client.delete_collection("v1", "ConfigMap", namespace, label_selector="part=test")
     assert client.find("v1", "ConfigMap", "a", namespace) is None
     assert list(client.list("v1", "ConfigMap", namespace, label_selector="part=test")) == []
-    with pytest.raises(NotFound, match="no kind Nothing"):
+    with pytest.raises(NotFound, match="does not serve kind Nothing"):
         client.get("v1", "Nothing", "a", namespace)
 
 
@@ -120,7 +120,7 @@ def test_an_informer_waits_for_its_kind(control_plane: ControlPlane, namespace: 
     widgets = factory.informer(f"{group}/v1", "Widget")
     factory.start()
     eventually(lambda: widgets.state == "waiting")
-    assert "no kind Widget" in widgets.reason
+    assert "does not serve kind Widget" in widgets.reason
     client.create(crd(group, "Widget"))
     assert factory.wait_for_sync(60)
     made = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
@@ -222,7 +222,7 @@ def test_a_server_that_hangs_without_closing_is_detected(
     own_kube_apiserver.pause()
     try:
         eventually(lambda: maps.state == "reconnecting", 30)
-        assert "nothing arrived for 3 s" in maps.reason or "in time" in maps.reason
+        assert "no data for 3 s" in maps.reason or "in time" in maps.reason
     finally:
         own_kube_apiserver.resume()
     eventually(lambda: maps.state == "watching", 60)

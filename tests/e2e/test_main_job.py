@@ -116,7 +116,7 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
             client.create(one)
     options = [option for option in OPTIONS if "--plugins" not in option and "--install" not in option]
     with HostProcess(f"--kubeconfig={server.kubeconfig}", "--context=limited", "--plugins=hostname", *options) as host:
-        host.line("plugin hostname waiting: ", "no right to list ")
+        host.line("plugin hostname waiting: ", "no permission to list ")
         assert host.get("/readyz")[0] == 200, "a waiting plugin does not make the host unready"
 
         client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lease"}}, field_manager="test")

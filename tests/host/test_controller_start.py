@@ -93,7 +93,7 @@ def test_a_source_that_cannot_be_attached_fails_with_its_own_error_and_holds_not
     broken = For("v1", "ConfigMap", label_selector="mine", indexes={"who": "data..who"})
     controller = bench.declared(broken)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"index path `data\.\.who` can not be read"):
+        with pytest.raises(ValueError, match=r"invalid index path `data\.\.who`"):
             controller.attach()
     assert bench.factory.informers() == []
 
@@ -215,6 +215,6 @@ def test_a_controller_waits_for_its_crd_and_others_start_without_it(ctrlhost_hos
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
     create_eventually(host.client, widget)
     for informer in host.controllers["demo/widgets"].informers:
-        informer.poke()
+        informer.wake()
     eventually(lambda: widgets.calls == [Request("w", "default")])
     eventually(lambda: plugin.state == "running")

@@ -35,7 +35,7 @@ from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS
             hook("ctrlhost_setup", "plugin.add_controller('a', print, rate_limiter=5)"),
             "ctrlhost_setup: TypeError: int is not a rate limiter: missing method when() (test_bad.py:6)",
         ),
-        (hook("ctrlhost_setup", "plugin.add_listener('127.0.0.1:70000', None)"), "is no address"),
+        (hook("ctrlhost_setup", "plugin.add_listener('127.0.0.1:70000', None)"), "invalid address"),
     ],
 )
 def test_a_failing_plugin_is_named_and_the_others_continue(distributions, start_host, source, reason):
@@ -207,7 +207,7 @@ def refused(run, *messages: str, hint: str | None = None) -> None:
 
 
 def test_a_run_without_plugins_is_refused(ctrlhost):
-    refused(ctrlhost("run"), "no plugin is named", hint="--help")
+    refused(ctrlhost("run"), "no plugins selected", hint="--help")
 
 
 def test_an_unknown_plugin_is_refused(ctrlhost, distributions):
@@ -228,10 +228,10 @@ def test_an_unknown_option_is_refused(ctrlhost):
     [
         (["--set=greeter.size=3"], "plugins.greeter.size: the plugin `greeter` has no settings", None),
         (["--set=greter.size=3"], "plugins.greter: no plugin `greter` is installed", "did you mean `greeter`?"),
-        (["--set=host.drain_timeout=soon"], "host.drain_timeout: `soon` is no duration", None),
+        (["--set=host.drain_timeout=soon"], "host.drain_timeout: invalid duration `soon`", None),
         (["--set=host.log_level=loud"], "host.log_level: invalid enum value 'loud'", "one of: debug"),
         (["--config=/nowhere/at/all.toml"], "/nowhere/at/all.toml: No such file or directory", "--config"),
-        (["--listen=here"], "host.listen: `here` is no address", "HOST:PORT"),
+        (["--listen=here"], "host.listen: invalid address `here`", "HOST:PORT"),
         (["--kubeconfig=/nowhere/at/all"], "/nowhere/at/all", ""),
     ],
 )
@@ -245,7 +245,7 @@ def test_bad_settings_are_refused_with_their_path(ctrlhost, distributions, argum
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("[host", "not TOML"), ("[host]\nlisen = 3", "host.lisen: unknown setting"), ("x = 1", "x: unknown")],
+    [("[host", "invalid TOML"), ("[host]\nlisen = 3", "host.lisen: unknown setting"), ("x = 1", "x: unknown")],
 )
 def test_a_bad_settings_file_is_refused(ctrlhost, distributions, tmp_path, text, message):
     distributions.add("greeter", GREETER)

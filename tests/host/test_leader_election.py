@@ -66,7 +66,7 @@ def test_nothing_is_written_or_started_after_the_renew_deadline(ctrlhost_host, m
     eventually(lambda: refused, LIMIT)
     host.wait_for(lambda: not host.controllers["stamper/all"].status().active)
     assert len(seen) == 1
-    assert refused == ["controller stamper/all writes nothing: this replica does not lead"]
+    assert refused == ["controller stamper/all must not write: this replica does not lead"]
     assert host.client.find("v1", "ConfigMap", "late", "default") is None
     host.faults.clear()
 

@@ -70,7 +70,7 @@ def test_an_endless_reconcile_does_not_block_shutdown(distributions, start_host)
     ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("blocking")
     assert host.stop() == 0
-    assert "controller stuck/stuck did not finish in time" in host.text
+    assert "controller stuck/stuck did not stop in time; abandoned" in host.text
 
 
 def test_a_second_signal_forces_exit(distributions, start_host):
@@ -79,10 +79,10 @@ def test_a_second_signal_forces_exit(distributions, start_host):
     ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("blocking")
     host.signal(signal.SIGTERM)
-    host.line("SIGTERM: stopping")
+    host.line("SIGTERM: shutting down")
     host.signal_until_exit(signal.SIGTERM)
     assert host.wait() == 1
-    assert "SIGTERM again: ending at once" in host.text
+    assert "second SIGTERM: forcing exit" in host.text
 
 
 def test_a_signal_forwarded_by_a_wrapper_is_not_a_second_one(distributions, start_host):
@@ -104,7 +104,10 @@ def test_a_signal_during_startup_stops_it(distributions, start_host):
 
 def test_a_running_reconcile_finishes_before_the_exit(distributions, start_host):
     distributions.add(
-        "slow", GREETER.replace("ctx.log.info", "ctx.log.info('at it'); ctx._scope.stopping.wait(); ctx.log.info")
+        "slow",
+        GREETER.replace(
+            "ctx.log.info", "ctx.log.info('at it'); ctx._scope.plugin.services.stopping.wait(); ctx.log.info"
+        ),
     )
     host = start_host("--sandbox", plugins="slow")
     client = ctrlhost.Client.load(host.kubeconfig)

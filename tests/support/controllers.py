@@ -41,7 +41,6 @@ class Bench:
             factory=self.factory,
             clock=self.clock,
             events=EventRecorder(self.client, self.clock),
-            registry=self.registry,
             leading=lambda: self.leading,
             stopping=self.stopping,
             controller_overrides=self.overrides,

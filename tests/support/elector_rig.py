@@ -7,7 +7,7 @@ from typing import Any
 
 import ctrlhost
 from ctrlhost.client import Response
-from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.config.settings import LeaderElectionConfig
 from ctrlhost.coordination.elector import LeaderElector
 from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
 from ctrlhost.testing import ManualClock

@@ -1,4 +1,4 @@
-"""A proxy that stands before an API server and does to its connections what networks and tired servers do."""
+"""A proxy before an API server that injects the faults of networks and overloaded servers."""
 
 from __future__ import annotations
 

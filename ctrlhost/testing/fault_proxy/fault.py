@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its API server, one thing at a time."""
+"""The faults that a proxy can inject between a client and its API server."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Kind = Literal[
 OF_CONNECTIONS: Final[frozenset[str]] = frozenset({"refuse", "bad-tls"})
 #: Faults that keep the request from the server.
 BEFORE_THE_SERVER: Final[frozenset[str]] = frozenset({"answer", "reset", "stall"})
-#: Faults that only make sense where an answer is a stream of frames.
+#: Faults of answers that are a stream of frames.
 OF_WATCHES: Final[frozenset[str]] = frozenset({"duplicate", "garbage", "error-frame"})
-#: Faults within a body, which may follow each other.
+#: Faults within a body, which can follow each other.
 OF_BODIES: Final[frozenset[str]] = OF_WATCHES | {"cut", "truncate", "half-open"}
 
 
@@ -42,17 +42,17 @@ class Fault:
     kind: Kind
     #: The HTTP status of an `answer`, or the code of an `error-frame`.
     status: int = 0
-    #: What the answer says in `Retry-After`; None leaves it out.
+    #: The header `Retry-After` of the answer; None omits it.
     retry_after: int | None = None
-    #: The reason of the `Status`, where the usual one for the code will not do.
+    #: The reason of the `Status`; by default the usual one for the code.
     reason: str = ""
-    #: How long a `delay` lasts, or a silence before it ends in a reset; 0 is for ever where it is a silence.
+    #: How long a `delay` lasts, or a silence before it ends in a reset; a silence of 0 is forever.
     seconds: float = 0.0
-    #: Frames that pass before the fault strikes.
+    #: Frames that are forwarded before the fault strikes.
     after: int = 0
-    #: How much of what comes next still passes, from 0 to 1.
+    #: The fraction of the next frame that is still forwarded, from 0 to 1.
     part: float = 0.5
-    #: When a quiet stream is struck although no frame came, in seconds; None waits for the frame.
+    #: After how many seconds a quiet stream is hit without a frame; None waits for the frame.
     within: float | None = None
 
     @classmethod
@@ -62,64 +62,64 @@ class Fault:
 
     @classmethod
     def bad_tls(cls) -> Fault:
-        """Break off the next TLS handshake with bytes that are no TLS."""
+        """Answer the next TLS handshake with bytes that are not TLS."""
         return cls("bad-tls")
 
     @classmethod
     def answer(cls, status: int, *, reason: str = "", retry_after: int | None = None) -> Fault:
-        """Answer with a `Status` of this code in the server's place."""
+        """Answer with a `Status` of this code instead of the server."""
         return cls("answer", status=status, reason=reason, retry_after=retry_after)
 
     @classmethod
     def too_large(cls) -> Fault:
-        """Answer that the asked resource version lies in the future, as a replica that lags behind does."""
+        """Answer that the requested resource version is in the future, as a replica that lags does."""
         return cls("answer", status=504, reason="ResourceVersionTooLarge")
 
     @classmethod
     def reset(cls) -> Fault:
-        """Reset the connection in place of an answer; the request never reaches the server."""
+        """Reset the connection instead of an answer; the request never reaches the server."""
         return cls("reset")
 
     @classmethod
     def stall(cls, seconds: float = 0.0) -> Fault:
-        """Answer nothing, with the connection open."""
+        """Send no answer and keep the connection open."""
         return cls("stall", seconds=seconds)
 
     @classmethod
     def delay(cls, seconds: float) -> Fault:
-        """Hold the request back for a while."""
+        """Delay the request."""
         return cls("delay", seconds=seconds)
 
     @classmethod
     def cut_headers(cls, part: float = 0.5) -> Fault:
-        """Reset the connection within the answer's headers; the server has done what was asked."""
+        """Reset the connection within the answer's headers; the server has processed the request."""
         return cls("cut-headers", part=part)
 
     @classmethod
     def cut(cls, after: int = 0, part: float = 0.5, *, within: float | None = None) -> Fault:
-        """Break the connection within a frame, without an end of the answer."""
+        """Reset the connection within a frame."""
         return cls("cut", after=after, part=part, within=within)
 
     @classmethod
     def truncate(cls, after: int = 0, part: float = 0.5, *, within: float | None = None) -> Fault:
-        """End the answer within a frame, as if that were all of it."""
+        """End the answer within a frame, as if it were complete."""
         return cls("truncate", after=after, part=part, within=within)
 
     @classmethod
     def half_open(
         cls, after: int = 0, part: float = 0.0, *, seconds: float = 0.0, within: float | None = None
     ) -> Fault:
-        """Bring nothing more, with the connection open: the server is gone and nobody said so."""
+        """Send nothing more and keep the connection open, as when a server vanishes."""
         return cls("half-open", after=after, part=part, seconds=seconds, within=within)
 
     @classmethod
     def duplicate(cls, after: int = 0, *, within: float | None = None) -> Fault:
-        """Bring a frame twice; in a quiet stream the one that came last."""
+        """Send a frame twice; in a quiet stream the last one."""
         return cls("duplicate", after=after, within=within)
 
     @classmethod
     def garbage(cls, after: int = 0, *, within: float | None = None) -> Fault:
-        """Bring a line that is no frame, then go on."""
+        """Send a line that is not a frame, then continue."""
         return cls("garbage", after=after, within=within)
 
     @classmethod
@@ -129,27 +129,27 @@ class Fault:
 
     @classmethod
     def older(cls) -> Fault:
-        """Answer a list, or the first part of a streaming one, as some time ago; as it is if nothing older is known."""
+        """Repeat an older answer to a list, or to the first part of a streaming one; does nothing without one."""
         return cls("older")
 
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """One fault that struck."""
+    """One injected fault."""
 
-    #: Counts from 1 in the order in which they struck.
+    #: From 1, in the order in which faults struck.
     number: int
     fault: Fault
     verb: str
     path: str
-    #: Which request of this verb and path it was, from 1; which connection, for faults of connections.
+    #: The number of the request among those of its verb and path, or of the connection, from 1.
     nth: int
-    #: The seed that drew it; None for one that a test ordered.
+    #: The seed that it was drawn from; None for an ordered fault.
     seed: int | None
-    #: Which fault of the same watch it was, from 0.
+    #: The number of the fault within the same watch, from 0.
     again: int = 0
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return a line for logs."""
         drawn = "ordered" if self.seed is None else f"seed {self.seed}"
         return f"#{self.number} {self.fault.kind} on {self.verb} {self.path} ({self.nth}. of its kind, {drawn})"

@@ -1,4 +1,4 @@
-"""The kubeconfig that leads through a proxy: the user of another one, with the proxy's address and CA."""
+"""The kubeconfig of a proxy: the user of another one, with the proxy's address and CA."""
 
 from __future__ import annotations
 
@@ -13,39 +13,27 @@ from ctrlhost.kubeconfig.file import KubeConfig
 if TYPE_CHECKING:
     from ctrlhost.kubeconfig.file import Entry
 
-#: The proxy itself shows the client's certificate to the server, since it ends the TLS.
+#: The proxy terminates TLS, so it sends the client's certificate to the server itself.
 _OF_THE_PROXY = frozenset(
     {"client-certificate", "client-certificate-data", "client-key", "client-key-data", "tokenFile"}
 )
 
 
 def write(target: Path, source: Path, context: str | None, *, url: str, ca: str) -> None:
-    """Write to `target` what `source` says about its context's user, for the server at `url`."""
+    """Write to `target` the user of a context of `source`, for the server at `url`."""
     config = KubeConfig.read([source])
     _, entry = config.context(context)
     name = entry.optional_text("user")
     user = _user(config.named("users", name, entry)) if name else {}
+    cluster = {"server": url, "certificate-authority-data": base64.b64encode(ca.encode()).decode()}
+    namespace = entry.optional_text("namespace") or "default"
     content: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "proxy",
-        "clusters": [
-            {
-                "name": "proxy",
-                "cluster": {"server": url, "certificate-authority-data": base64.b64encode(ca.encode()).decode()},
-            }
-        ],
+        "clusters": [{"name": "proxy", "cluster": cluster}],
         "users": [{"name": "proxy", "user": user}],
-        "contexts": [
-            {
-                "name": "proxy",
-                "context": {
-                    "cluster": "proxy",
-                    "user": "proxy",
-                    "namespace": entry.optional_text("namespace") or "default",
-                },
-            }
-        ],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy", "namespace": namespace}}],
     }
     target.touch(mode=0o600)
     target.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

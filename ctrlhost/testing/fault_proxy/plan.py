@@ -1,11 +1,12 @@
-"""Which request is hit by which fault: what a test ordered first, then what a seed draws."""
+"""Assigns faults to requests: first those that a test ordered, then those drawn from a seed."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections import Counter, deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ctrlhost.testing.fault_proxy.fault import OF_BODIES, OF_CONNECTIONS, OF_WATCHES, Fault, Injected
@@ -13,11 +14,11 @@ from ctrlhost.testing.fault_proxy.fault import OF_BODIES, OF_CONNECTIONS, OF_WAT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctrlhost.testing.faults import Asked
+    from ctrlhost.testing.faults import RequestInfo
 
 _KEPT = 10_000
 
-#: How often each kind is drawn in a storm, relative to the others. Silences cost the client its time-out: few of them.
+#: How often each kind is drawn in a storm, relative to the others; silences, which last until a time-out, are rare.
 WEIGHTS: Mapping[str, float] = {
     "refuse": 1,
     "bad-tls": 1,
@@ -49,33 +50,32 @@ class _Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Storm:
-    """Faults drawn at random, the same ones for the same seed and the same request of its verb and path."""
+class RandomFaults:
+    """Random faults, equal for equal seeds and the same request of a verb and path."""
 
     seed: int
     #: The share of requests that are hit.
     rate: float
-    #: The share of watches that are hit; each of them goes on for long, so usually all.
+    #: The share of watches that are hit, usually all, since each lives long.
     watches: float
     #: The share of new connections that fail.
     connections: float
-    #: The longest delay, and the longest that a watch goes on before it is hit, in seconds.
+    #: The longest delay, and the longest time until a watch is hit, in seconds.
     within: float
-    #: How long a silence lasts before it ends in a reset, in seconds; 0 is for ever.
+    #: How long a silence lasts before it ends in a reset, in seconds; 0 is forever.
     silence: float
     weights: Mapping[str, float]
 
     def draw(self, verb: str, path: str, nth: int, again: int = 0) -> Fault | None:
-        """Give the fault for a request, if there is one; `again` is the number of those that hit it already."""
-        rng = random.Random(f"{self.seed} {verb} {path} {nth} {again}")  # noqa: S311 - must be the same again, not secret
+        """Return the fault for a request, or None; `again` counts the faults that have hit it."""
+        rng = random.Random(f"{self.seed} {verb} {path} {nth} {again}")  # noqa: S311 - must be reproducible, not secret
         rate = {"watch": self.watches, "connect": self.connections}.get(verb, self.rate)
         if rng.random() >= rate:
             return None
-        able = [(kind, weight) for kind, weight in self.weights.items() if weight > 0 and _can_hit(kind, verb, again)]
-        if not able:
+        weights = {kind: weight for kind, weight in self.weights.items() if weight > 0 and _can_hit(kind, verb, again)}
+        if not weights:
             return None
-        kind = rng.choices([kind for kind, _ in able], [weight for _, weight in able])[0]
-        return self._make(kind, verb, rng)
+        return self._make(rng.choices(list(weights), list(weights.values()))[0], verb, rng)
 
     def _make(self, kind: str, verb: str, rng: random.Random) -> Fault:
         status = rng.choice(_OF_READS if verb in _READS else _OF_WRITES)
@@ -92,52 +92,70 @@ class Storm:
         )
 
 
+@dataclass(slots=True)
+class GlobalFaults:
+    """Faults of all requests; set by tests, read in the proxy's loop."""
+
+    latency: float = 0.0
+    #: Cleared while the network is silent.
+    flowing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def pass_through(self) -> None:
+        """Wait for the latency of the network, and while it is silent."""
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        await self.flowing.wait()
+
+
 class Plan:
-    """Hands out the faults and keeps the record of those that struck. Safe to use from any thread."""
+    """Assigns faults and records those that struck. All methods may be called from any thread."""
 
     def __init__(self) -> None:
-        """Let everything through."""
+        """Start without faults."""
         self._lock = threading.Lock()
         self._orders: list[_Order] = []
-        self._storm: Storm | None = None
-        self._asked: Counter[tuple[str, str]] = Counter()
+        self._storm: RandomFaults | None = None
+        self._requests: Counter[tuple[str, str]] = Counter()
         self._connections = 0
+        #: Requests received so far; counted in the proxy's loop.
+        self.requests = 0
         self.counts: Counter[str] = Counter()
         self.total = 0
         #: The newest ten thousand.
         self.log: deque[Injected] = deque(maxlen=_KEPT)
 
     def order(self, fault: Fault, verb: str | None, resource: str | None, name: str | None, times: int) -> None:
-        """Add faults for the next requests that fit."""
+        """Add a fault for the next matching requests."""
         with self._lock:
             self._orders += [_Order(fault, verb, resource, name)] * times
 
-    def storm(self, storm: Storm | None) -> None:
-        """Draw faults from now on, or no more."""
+    def storm(self, storm: RandomFaults | None) -> None:
+        """Draw random faults from now on, or none."""
         with self._lock:
             self._storm = storm
 
     def left(self) -> int:
-        """Give how many ordered faults have hit nothing yet."""
+        """Return the number of ordered faults that are still pending."""
         return len(self._orders)
 
     def clear(self) -> None:
-        """Forget the orders and end the storm."""
+        """Drop the ordered faults and end the storm."""
         with self._lock:
             self._orders.clear()
             self._storm = None
 
     def for_connection(self) -> Injected | None:
-        """Give the fault of the next connection."""
+        """Return the fault of the next connection, or None."""
         with self._lock:
             self._connections += 1
             return self._find("connect", "", "", "", self._connections)
 
-    def for_request(self, asked: Asked, path: str) -> Injected | None:
-        """Give the fault of a request, which counts once `struck` is told."""
+    def for_request(self, request: RequestInfo, path: str) -> Injected | None:
+        """Return the fault of a request, or None; `struck` counts it."""
         with self._lock:
-            self._asked[asked.verb, path] += 1
-            return self._find(asked.verb, path, asked.resource, asked.name, self._asked[asked.verb, path])
+            self._requests[request.verb, path] += 1
+            nth = self._requests[request.verb, path]
+            return self._find(request.verb, path, request.resource, request.name, nth)
 
     def _find(self, verb: str, path: str, resource: str, name: str, nth: int) -> Injected | None:
         for order in self._orders:
@@ -153,7 +171,7 @@ class Plan:
         return None if storm is None or fault is None else Injected(0, fault, verb, path, nth, storm.seed)
 
     def following(self, hit: Injected) -> Injected | None:
-        """Give the next fault of a watch that outlived one of a storm."""
+        """Return the next fault of a watch that continues after one of a storm."""
         storm = self._storm
         if storm is None or hit.seed is None or hit.verb != "watch":
             return None
@@ -161,7 +179,7 @@ class Plan:
         return None if fault is None else replace(hit, fault=fault, again=hit.again + 1)
 
     def struck(self, injected: Injected) -> Injected:
-        """Count a fault and keep it in the log."""
+        """Count a fault and log it."""
         with self._lock:
             self.total += 1
             self.counts[injected.fault.kind] += 1

@@ -1,4 +1,4 @@
-"""The proxy itself: a thread with a listening port before an API server, and what a test does with it."""
+"""The proxy itself: a thread with a port before an API server, and its controls for tests."""
 
 from __future__ import annotations
 
@@ -13,34 +13,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.kubeconfig.load import load_connection
-from ctrlhost.sandbox import tls
 from ctrlhost.testing.fault_proxy import kubeconfig as kubeconfigs
-from ctrlhost.testing.fault_proxy.door import Door
-from ctrlhost.testing.fault_proxy.plan import WEIGHTS, Plan, Storm
-from ctrlhost.testing.fault_proxy.serve import Weather
+from ctrlhost.testing.fault_proxy.listener import Listener
+from ctrlhost.testing.fault_proxy.plan import WEIGHTS, GlobalFaults, Plan, RandomFaults
 from ctrlhost.testing.fault_proxy.upstream import Upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
-    from types import TracebackType
+    from collections.abc import Callable, Coroutine, Mapping
 
     from ctrlhost.testing.fault_proxy.fault import Fault, Injected
 
 SEED = "CTRLHOST_SEED"
-_ENDS = 10.0
-_FAREWELL = 2.0
+_TIMEOUT = 10.0
+_HANDSHAKES_END = 2.0
 
 
 class FaultProxy:
-    """Stands before one API server. Clients that use its `kubeconfig` go through it; all others are left alone.
+    """A proxy before one API server, with TLS on both sides. Clients that use its `kubeconfig` connect through it.
 
-    Methods may be called from any thread, and have taken effect when they return. TLS on both sides.
+    Methods may be called from any thread, and have taken effect when they return.
     """
 
     def __init__(self, server: Any, *, context: str | None = None, seed: int | None = None) -> None:
-        """Stand before `server`: the path of a kubeconfig, or anything that has one as `.kubeconfig`.
+        """Prepare for `server`: the path of a kubeconfig, or anything with a `.kubeconfig`.
 
-        `seed` is what storms draw from; without it `$CTRLHOST_SEED`, else one is made up.
+        `seed` is the seed of storms (default: `$CTRLHOST_SEED`, otherwise random).
         """
         self._source = Path(getattr(server, "kubeconfig", server))
         self._context = context
@@ -49,35 +46,37 @@ class FaultProxy:
         self.seed: int = seed if seed is not None else int(given) if given else random.SystemRandom().randrange(1 << 31)
         self._plan = Plan()
         self._folder = tempfile.TemporaryDirectory(prefix="ctrlhost-proxy-")
-        #: Where clients find the proxy's address, its CA and the server's user.
+        #: The kubeconfig for clients: the proxy's address, its CA and the server's user.
         self.kubeconfig = Path(self._folder.name, "kubeconfig")
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._weather = Weather()
-        self._door = Door(self._plan, self._weather)
+        self._global_faults = GlobalFaults()
 
     def start(self) -> Self:
         """Listen on a free port of the loopback interface, and write the kubeconfig."""
+        from ctrlhost.sandbox.http import tls
+
         connection = load_connection(self._source, self._context)
         certificates = tls.issue("127.0.0.1")
-        port = self._door.place(certificates.server_context(), Upstream(connection))
-        self.url = f"https://127.0.0.1:{port}"
+        upstream = Upstream(connection)
+        self._listener = Listener(self._plan, self._global_faults, certificates.server_context(), upstream)
+        self.url = f"https://127.0.0.1:{self._listener.port}"
         kubeconfigs.write(self.kubeconfig, self._source, self._context, url=self.url, ca=certificates.ca)
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._thread.start()
-        self._run(self._door.open())
+        self._run(Listener.open)
         return self
 
     def stop(self) -> None:
-        """Close everything; for good."""
+        """Close everything for good."""
         if self._loop is None or self._thread is None:
             return
-        self._run(self._shut())
+        self._run(self._shut)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_ENDS)
+        self._thread.join(_TIMEOUT)
         self._loop.close()
         self._loop = None
         self._folder.cleanup()
@@ -86,32 +85,30 @@ class FaultProxy:
         """Start."""
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop."""
         self.stop()
 
     # ---- the network as a whole ----
 
     def cut(self, *, silent: bool = False) -> None:
-        """Take the network away: connections are reset and new ones refused, until `restore`.
+        """Cut the network: connections are reset and new ones refused, until `restore`.
 
-        With `silent` nothing is closed, nothing is refused and nothing arrives: what a lost route looks like.
+        With `silent` no data is forwarded, and no connection is closed or refused, as with a lost route.
         """
-        self._run(self._door.silence() if silent else self._door.cut())
+        self._run(Listener.silence if silent else Listener.cut)
 
     def restore(self) -> None:
-        """Give the network back. After a silent cut what was on its way arrives."""
-        self._run(self._door.open())
+        """Restore the network. After a silent cut, delayed data is delivered."""
+        self._run(Listener.open)
 
     def drop(self) -> None:
-        """Reset every open connection, once; new ones are welcome."""
-        self._run(self._door.drop())
+        """Reset every open connection once; new ones are accepted."""
+        self._run(Listener.drop)
 
     def delay(self, seconds: float) -> None:
-        """Hold every request and every piece of an answer back for so long; 0 ends it."""
-        self._weather.latency = seconds
+        """Delay every request and every piece of an answer by `seconds`; 0 ends it."""
+        self._global_faults.latency = seconds
 
     # ---- single faults and storms ----
 
@@ -124,15 +121,15 @@ class FaultProxy:
         name: str | None = None,
         times: int = 1,
     ) -> None:
-        """Let `fault` hit the next `times` requests of this verb, resource (a plural) and name; None is any.
+        """Inject `fault` into the next `times` requests of this verb, resource (a plural) and name; None is any.
 
         Verbs are `get`, `list`, `watch`, `create`, `replace`, `apply`, `patch`, `delete` and `delete_collection`.
-        Faults of connections hit the next new ones, whoever makes them.
+        Faults of connections hit the next new ones, from any client.
         """
         self._plan.order(fault, verb, resource, name, times)
 
     def left(self) -> int:
-        """Give how many faults of `next` have hit nothing yet."""
+        """Return the number of faults of `next` that are still pending."""
         return self._plan.left()
 
     def storm(
@@ -146,63 +143,61 @@ class FaultProxy:
         seed: int | None = None,
         kinds: Mapping[str, float] | None = None,
     ) -> int:
-        """Hit a share of all requests with faults drawn from the seed, until `calm`; give the seed.
+        """Inject random faults into a share of all requests until `calm`, and return the seed.
 
-        It begins with `drop`, so that watches which are open already take part.
+        It begins with `drop`, so that open watches are included.
 
-        `connections` is the share of new connections that fail, `watches` that of watches, which live long: each that
-        is hit is so after `within` seconds at most, and again until it ends. A
-        `stall` or `half-open` that the client bears for `silence` seconds ends in a reset; with 0 it never does.
-        `kinds` are the kinds of faults with their weights. The fault of a request depends on the seed, its verb, its
-        path and how many of these there were, not on what other threads do meanwhile.
+        `connections` is the share of new connections that fail, `watches` that of watches, which are hit within
+        `within` seconds, and again until they end. A `stall` or `half-open` ends in a reset after `silence` seconds;
+        with 0 it never does. `kinds` are the kinds of faults with their weights; ValueError for an unknown one. The
+        fault of a request depends on the seed, its verb, its path and the number of earlier ones, not on other threads.
         """
         if unknown := set(kinds or ()) - set(WEIGHTS):
-            raise ValueError(f"no kinds of faults: {', '.join(sorted(unknown))}; there are {', '.join(WEIGHTS)}")
+            raise ValueError(f"unknown kinds of faults: {', '.join(sorted(unknown))}; known: {', '.join(WEIGHTS)}")
         used = self.seed if seed is None else seed
-        self._plan.storm(Storm(used, rate, watches, connections, within, silence, dict(kinds or WEIGHTS)))
+        self._plan.storm(RandomFaults(used, rate, watches, connections, within, silence, dict(kinds or WEIGHTS)))
         self.drop()
         return used
 
     def calm(self) -> None:
-        """End the storm, take back what `next` ordered, and lift silence and delay."""
+        """End the storm, drop the faults of `next`, and end silence and delay."""
         self._plan.clear()
-        self._weather.latency = 0.0
-        self._run(self._door.open())
+        self._global_faults.latency = 0.0
+        self._run(Listener.open)
 
     # ---- what happened ----
 
     @property
     def requests(self) -> int:
-        """How many requests came so far."""
-        return self._door.requests
+        """The number of requests received so far."""
+        return self._plan.requests
 
     @property
     def total(self) -> int:
-        """How many faults have struck."""
+        """The number of injected faults."""
         return self._plan.total
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many faults of each kind have struck."""
+        """The number of injected faults by kind."""
         return dict(self._plan.counts)
 
     @property
     def log(self) -> list[Injected]:
-        """The newest ten thousand faults that struck, oldest first."""
+        """The newest ten thousand injected faults, oldest first."""
         return list(self._plan.log)
 
     # ---- in the proxy's own thread ----
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Callable[[Listener], Coroutine[Any, Any, None]]) -> None:
         if self._loop is None:
-            work.close()
             raise RuntimeError("the proxy is not running")
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(_ENDS)
+        asyncio.run_coroutine_threadsafe(work(self._listener), self._loop).result(_TIMEOUT)
 
-    async def _shut(self) -> None:
-        await self._door.shut()
-        # A handshake that was called off still says its farewell; only the loop's own pipe is to be left.
-        deadline = time.monotonic() + _FAREWELL
-        while len(self._selector.get_map()) > 1 and time.monotonic() < deadline:  # noqa: ASYNC110 - nobody tells
+    async def _shut(self, listener: Listener) -> None:
+        await listener.close()
+        # A cancelled handshake still sends its alert. In the end only the loop's own pipe is left.
+        deadline = time.monotonic() + _HANDSHAKES_END
+        while len(self._selector.get_map()) > 1 and time.monotonic() < deadline:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.001)
         await asyncio.sleep(0)

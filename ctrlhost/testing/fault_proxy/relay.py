@@ -1,21 +1,21 @@
-"""Passing an answer's body on, and what may befall it on the way."""
+"""Forwards an answer's body, and injects faults into it."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ctrlhost.testing.fault_proxy.wire import LAST_CHUNK, Frames, chunk, error_frame
+from ctrlhost.testing.fault_proxy.http1 import LAST_CHUNK, Frames, chunk, error_frame
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from ctrlhost.testing.fault_proxy.fault import Injected
-    from ctrlhost.testing.fault_proxy.older import Recording
-    from ctrlhost.testing.fault_proxy.plan import Plan
+    from ctrlhost.testing.fault_proxy.plan import GlobalFaults, Plan
+    from ctrlhost.testing.fault_proxy.replay import Recording
 
 QUIET = bytes(bytearray(b"quiet"))
-"""Told from a piece by identity."""
+"""Distinguished from a piece by identity."""
 _GARBAGE = b"<html><body>502 Bad Gateway</body></html>\n"
 
 
@@ -23,69 +23,67 @@ class Cut(Exception):
     """The connection is to be reset now."""
 
 
-class _Weather(Protocol):
-    async def pass_through(self) -> None: ...
-
-
 class Relay:
     """Writes one answer's body to the client."""
 
-    def __init__(self, writer: asyncio.StreamWriter, weather: _Weather, *, chunked: bool) -> None:
-        """Write in chunks, or plainly where the headers name a length."""
-        self._writer, self._weather, self._chunked = writer, weather, chunked
-        #: The frame that passed last, where faults are on their way.
+    def __init__(self, writer: asyncio.StreamWriter, global_faults: GlobalFaults, *, chunked: bool) -> None:
+        """Write in chunks, or unchanged if the headers have a length."""
+        self._writer, self._global_faults, self._chunked = writer, global_faults, chunked
+        #: The last forwarded frame of a watch with faults.
         self._last = b""
 
     async def send(self, data: bytes) -> None:
-        """Pass some bytes on."""
-        await self._weather.pass_through()
+        """Forward some bytes."""
+        await self._global_faults.pass_through()
         if data:
             self._writer.write(chunk(data) if self._chunked else data)
             await self._writer.drain()
 
     async def end(self) -> None:
-        """End the body in good order."""
+        """End the body cleanly."""
         if self._chunked:
-            await self._weather.pass_through()
+            await self._global_faults.pass_through()
             self._writer.write(LAST_CHUNK)
         await self._writer.drain()
 
     async def hit(
         self, pieces: AsyncIterator[bytes], hit: Injected, plan: Plan, watch: str, recording: Recording
     ) -> bool:
-        """Pass a body on that faults are to hit; `watch` is the content type of a stream of frames, else empty.
+        """Forward a body and inject faults; `watch` is the content type of a stream of frames, otherwise "".
 
-        Tells whether all of it passed; raises Cut where the answer does not end in good order.
+        Returns whether all of it was forwarded; raises Cut if the answer does not end cleanly.
         """
         frames = Frames(watch) if watch else None
         source = _Source(pieces)
-        now = asyncio.get_running_loop().time
-        coming: Injected | None = hit
-        left, deadline = hit.fault.after, None if hit.fault.within is None else now() + hit.fault.within
+
+        def limit(hit: Injected) -> float | None:
+            return None if hit.fault.within is None else asyncio.get_running_loop().time() + hit.fault.within
+
+        pending: Injected | None = hit
+        left, deadline = hit.fault.after, limit(hit)
         try:
             while piece := await source.next(deadline):
-                # In a quiet time the fault strikes between two frames.
+                # In a quiet stream the fault strikes between two frames.
                 for frame in [b""] if piece is QUIET else [piece] if frames is None else frames.feed(piece):
-                    if coming is None or (left > 0 and piece is not QUIET):
+                    if pending is None or (left > 0 and piece is not QUIET):
                         left -= 1
                         recording.take(frame)
-                        await self._pass(frame)
+                        await self._forward(frame)
                         continue
-                    if await self._strike(frame, coming, plan, watch):
+                    if await self._strike(frame, pending, plan, watch):
                         return False
                     recording.take(frame)
-                    coming, deadline = plan.following(coming), None
-                    if coming is not None:
-                        left = coming.fault.after
-                        deadline = None if coming.fault.within is None else now() + coming.fault.within
+                    pending, deadline = plan.following(pending), None
+                    if pending is not None:
+                        left, deadline = pending.fault.after, limit(pending)
             if frames is not None:
-                await self.send(frames.begun)
+                await self.send(frames.rest)
             return True
         finally:
             source.drop()
 
     async def _strike(self, frame: bytes, hit: Injected, plan: Plan, watch: str) -> bool:
-        """Do the fault to a frame, empty where none came in time; tell whether the body ends here in good order."""
+        """Inject the fault into a frame, empty if none arrived in time; return whether the body ends cleanly here."""
         fault, kind = hit.fault, hit.fault.kind
         part = frame[: int(len(frame) * fault.part)]
         lines = "json" in watch
@@ -95,7 +93,7 @@ class Relay:
             plan.struck(hit)
             await self.send(part)
             if kind == "half-open":
-                # Cancelled when the client goes.
+                # Cancelled when the client closes the connection.
                 await asyncio.sleep(fault.seconds or 1e9)
             if kind != "truncate":
                 raise Cut
@@ -110,27 +108,25 @@ class Relay:
         elif kind == "duplicate" and watch and (frame or self._last):
             plan.struck(hit)
             frame += frame or self._last
-        await self._pass(frame)
+        await self._forward(frame)
         return False
 
-    async def _pass(self, frame: bytes) -> None:
+    async def _forward(self, frame: bytes) -> None:
         self._last = frame or self._last
         await self.send(frame)
 
 
 class _Source:
-    """A body of which the next piece may be waited for with a limit, without losing it."""
+    """A body whose next piece can be awaited with a deadline, without losing it."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
         self._pending: asyncio.Task[bytes] | None = None
 
     async def next(self, deadline: float | None) -> bytes:
-        """Give the next piece, empty at the end; QUIET when the deadline passed."""
-        if deadline is None and self._pending is None:
-            return await self._next()
+        """Return the next piece, empty at the end; QUIET after the deadline."""
         if self._pending is None:
-            self._pending = asyncio.ensure_future(self._next())
+            self._pending = asyncio.ensure_future(anext(self._pieces, b""))
         left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
         await asyncio.wait([self._pending], timeout=left)
         if not self._pending.done():
@@ -138,10 +134,7 @@ class _Source:
         task, self._pending = self._pending, None
         return task.result()
 
-    async def _next(self) -> bytes:
-        return await anext(self._pieces, b"")
-
     def drop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._pending is not None:
             self._pending.cancel()

@@ -1,4 +1,4 @@
-"""The proxy's connections to the API server behind it."""
+"""The proxy's connections to its API server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ctrlhost.testing.fault_proxy.wire import LIMIT, Broken, Head, read_head, write_head
+from ctrlhost.testing.fault_proxy.http1 import LIMIT, Broken, Head, read_head, write_head
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
 
     from ctrlhost.kubeconfig.connection import Connection
 
@@ -26,7 +25,7 @@ class Link:
     writer: asyncio.StreamWriter
 
     def alive(self) -> bool:
-        """Tell whether the server has not closed it."""
+        """Return whether the server has not closed it."""
         return not (self.reader.at_eof() or self.reader.exception() or self.writer.is_closing())
 
     def drop(self) -> None:
@@ -35,10 +34,10 @@ class Link:
 
 
 class Upstream:
-    """Sends requests on, over connections that are kept while they are good. For use in the proxy's loop."""
+    """Forwards requests over pooled connections. For use in the proxy's loop."""
 
     def __init__(self, connection: Connection) -> None:
-        """Connect to where a kubeconfig points, with its CA and its client certificate."""
+        """Prepare for the server of a kubeconfig, with its CA and its client certificate."""
         parts = urlsplit(connection.url)
         self._context: ssl.SSLContext | None = connection.tls_context()
         self._host = parts.hostname or ""
@@ -49,40 +48,35 @@ class Upstream:
         self._idle: list[Link] = []
 
     async def send(self, first: str, headers: list[tuple[str, str]], body: bytes) -> tuple[Link, Head]:
-        """Send a request and give the head of its answer, with the connection to read the body from.
+        """Send a request and return the head of its answer, with the connection to read the body from.
 
-        A connection that the server had closed meanwhile is replaced by a new one, once.
+        An idle connection that the server has closed is replaced by a new one, once.
         """
         data = write_head(first, headers) + body
-        for link in (self._take(), None):
-            fresh = link is None
-            used = link or await self._connect()
+        idle = self._take()
+        while True:
+            link = idle or await self._connect()
             try:
-                used.writer.write(data)
-                await used.writer.drain()
-                head = await read_head(used.reader)
-                if head is not None:
-                    return used, head
-                if fresh:
-                    raise Broken("the server closed the connection without an answer")
-            except (OSError, Broken) as error:
-                used.drop()
-                if fresh:
-                    raise Broken(str(error)) from error
-            except BaseException:
-                used.drop()
-                raise
-        raise Broken("unreachable")
+                link.writer.write(data)
+                await link.writer.drain()
+                if (head := await read_head(link.reader)) is not None:
+                    return link, head
+                raise Broken("the server closed the connection without an answer")
+            except BaseException as error:
+                link.drop()
+                if idle is None or not isinstance(error, OSError | Broken):
+                    raise
+                idle = None
 
     def keep(self, link: Link) -> None:
-        """Take a connection back whose answer was read to its end."""
+        """Return a connection to the pool once its answer was read to the end."""
         if link.alive() and len(self._idle) < _IDLE:
             self._idle.append(link)
         else:
             link.drop()
 
     def close(self) -> None:
-        """Close the connections that are idle."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop().drop()
 
@@ -104,10 +98,5 @@ class Upstream:
                 limit=LIMIT,
             )
         except OSError as error:
-            raise Broken(f"no connection to the server: {error}") from error
+            raise Broken(f"cannot connect to the server: {error}") from error
         return Link(reader, writer)
-
-
-async def whole(pieces: AsyncIterator[bytes]) -> bytes:
-    """Read a body to its end."""
-    return b"".join([piece async for piece in pieces])

@@ -1,4 +1,4 @@
-//! Bytes to cached objects and queued requests.
+//! From bytes to cached objects and queued requests.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 mod cpu_time;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cpu_time::CpuTime;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ctrlhost_core::decode::{FrameDecoder, MAX_OBJECT_BYTES};
+use ctrlhost_core::decode::FrameDecoder;
 use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
 use ctrlhost_core::index::{IndexFunc, NamespaceIndex};
 use ctrlhost_core::informer::{Config, Handler, Resync, SharedInformer};
@@ -29,24 +29,9 @@ fn informer() -> SharedInformer {
     store
         .add_indexes(&[("namespace".into(), index)])
         .expect("the store is new");
-    let config = Config {
-        resource: "pods".into(),
-        api_version: "v1".into(),
-        kind: "Pod".into(),
-        list_kind: None,
-        projection: None,
-        transform: None,
-        max_object_bytes: MAX_OBJECT_BYTES,
-        resync: 0.0,
-    };
+    let config = Config::new("pods", "v1", "Pod");
     let informer = SharedInformer::new(config, store);
-    let handler = QueueHandler {
-        sink: Arc::new(Count),
-        mapping: Mapping::Object,
-        predicates: Vec::new(),
-        priority: None,
-        low_priority: Some(-100),
-    };
+    let handler = QueueHandler::new(Arc::new(Count), Mapping::Object);
     informer.add_handler(Handler::Queue(handler), Resync::Informer, 0.0);
     informer
 }
@@ -78,7 +63,7 @@ fn watch(criterion: &mut Criterion<CpuTime>) {
             });
         });
         group.bench_function(format!("{name}, frames only"), |bencher| {
-            let mut decoder = FrameDecoder::default();
+            let mut decoder = FrameDecoder::new(1 << 20);
             bencher.iter(|| {
                 decoder
                     .feed(frames[0].as_bytes(), &mut |frame| {

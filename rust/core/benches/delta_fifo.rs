@@ -8,7 +8,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use ctrlhost_core::delta_fifo::DeltaFifo;
 use ctrlhost_core::object::{Builder, Object};
 
-/// As many as the Go peer takes, and as bare: what an object holds is nothing to a delta FIFO.
+/// As many as for the Go peer, and as small: a delta FIFO does not read the content of objects.
 const KEYS: usize = 100_000;
 
 fn objects() -> Vec<Arc<Object>> {

@@ -1,4 +1,4 @@
-//! The queue's core alone: what a cycle, a burst and a hand-over between threads cost without Python.
+//! The core of the queue without Python: the cost of a cycle, of a burst and of a hand-over between threads.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ctrlhost_core::clock::SystemClock;
+use ctrlhost_core::key::QueueKey;
 use ctrlhost_core::queue::{Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
 
-/// As Go's strings, these are copied by reference.
+/// Like Go's strings, these are copied by reference.
 type Key = &'static str;
-type Queue = Arc<WorkQueue<Key>>;
 
-fn queue(options: &Options) -> Queue {
+fn queue<K: QueueKey + Send + 'static>(options: &Options) -> Arc<WorkQueue<K>> {
     WorkQueue::new(
         options,
         Arc::new(SystemClock),
@@ -100,13 +100,7 @@ fn delays(criterion: &mut Criterion) {
         .sample_size(10);
     group.bench_function("a million delayed keys", |bencher| {
         bencher.iter_batched(
-            || {
-                WorkQueue::new(
-                    &Options::default(),
-                    Arc::new(SystemClock),
-                    Arc::new(ItemExponentialFailureRateLimiter::default()),
-                )
-            },
+            || queue(&Options::default()),
             |queue| {
                 let mut locked = queue.lock();
                 for key in 0..COUNT {
@@ -121,7 +115,7 @@ fn delays(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Four producers and four consumers; the time of all divided by the keys handed out.
+/// Four producers and four consumers; the total time divided by the number of keys.
 fn threads(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("threads");
     group.throughput(Throughput::Elements(1)).sample_size(10);

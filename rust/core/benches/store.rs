@@ -1,4 +1,4 @@
-//! The indexed store: writes, look-ups, lists.
+//! The indexed store: writes, lookups, lists.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 mod cpu_time;

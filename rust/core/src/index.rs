@@ -1,4 +1,4 @@
-//! One secondary index of a store: from a value to the keys of the objects that have it.
+//! One secondary index of a store: from a value to the keys of the objects with that value.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use hashbrown::{HashMap, HashSet};
 use crate::json::path::Path;
 use crate::object::{Key, Object};
 
-/// The values under which one object stands in an index.
+/// The values of one object in an index.
 pub type Values = Vec<Arc<str>>;
 
-/// An index function failed for one object, which is then found under no value of that index.
+/// An index function failed for one object, which then has no value in that index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexFailed;
 
-/// Says under which values an object stands. Called without any lock of the store.
+/// Computes the index values of an object. Called without any lock of the store.
 pub trait IndexFunc: Send + Sync {
-    /// The values of the object.
+    /// Return the values of the object.
     ///
     /// # Errors
-    /// The function can not tell; whoever implements it has reported why.
+    /// The function failed; its implementation has reported why.
     fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed>;
 
-    /// Whether the values of an old object may be computed again when it is replaced. Otherwise they are kept.
+    /// Return whether the values of an old object may be computed again when it is replaced. Otherwise they are kept.
     fn is_pure(&self) -> bool {
         true
     }
@@ -39,7 +39,7 @@ impl IndexFunc for NamespaceIndex {
     }
 }
 
-/// By the scalars that a path leads to.
+/// Index by the scalars at a path.
 #[derive(Clone, Debug)]
 pub struct PathIndex(pub Path);
 
@@ -61,13 +61,13 @@ enum Keys {
     Many(HashSet<Key, RandomState>),
 }
 
-/// An index; the store keeps it in step with its items under the store's lock.
+/// An index; the store updates it together with its items, under the store's lock.
 pub(crate) struct Index {
     pub(crate) name: Box<str>,
     pub(crate) func: Arc<dyn IndexFunc>,
-    /// No value here has an empty set of keys.
+    /// No value in here has an empty set of keys.
     entries: HashMap<Arc<str>, Keys, RandomState>,
-    /// The values of each key, where they can not be computed again.
+    /// The values of each key if they cannot be computed again.
     kept: HashMap<Key, Values, RandomState>,
 }
 
@@ -81,7 +81,7 @@ impl Index {
         }
     }
 
-    /// Move a key from the values of the old object to the new ones. `new` is None when the object is gone.
+    /// Move a key from the values of the old object to the new ones. `new` is None if the object is gone.
     pub(crate) fn change(&mut self, key: &Key, old: Option<&Arc<Object>>, new: Option<Values>) {
         let pure = self.func.is_pure();
         let before = match old {
@@ -142,7 +142,7 @@ impl Index {
         }
     }
 
-    /// The keys under a value.
+    /// Return the keys of a value.
     pub(crate) fn keys(&self, value: &str) -> Vec<Key> {
         match self.entries.get(value) {
             None => Vec::new(),
@@ -151,7 +151,7 @@ impl Index {
         }
     }
 
-    /// The values that have a key.
+    /// Return the values that have a key.
     pub(crate) fn values(&self) -> Vec<Arc<str>> {
         self.entries.keys().cloned().collect()
     }

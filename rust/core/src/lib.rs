@@ -1,23 +1,27 @@
-//! The core of ctrlhost: work queue, delta FIFO, indexed store, decoder and handlers.
+//! The core of ctrlhost: from the bytes of the API server to keys in a work queue. Plain Rust, no Python.
 //!
-//! Plain Rust without Python. Every time is read through a [`clock`], so tests never sleep.
+//! The modules are in the order of the flow.
 #![forbid(unsafe_code)]
 
-pub mod body;
-pub mod cel;
-pub mod clock;
-pub mod decode;
-pub mod delta;
-pub mod delta_fifo;
-pub mod flowcontrol;
-pub mod handlers;
-pub mod index;
-pub mod informer;
-pub mod json;
-pub mod metrics;
-pub mod object;
-pub mod pattern;
-pub mod queue;
-pub mod ratelimit;
-pub mod store;
-mod sync;
+pub mod json; // scan and read JSON text
+
+pub mod clock; // time as an argument, so that no test sleeps
+mod sync; // locks, which loom replaces
+
+pub mod stream; // HTTP bodies from a socket
+
+pub mod decode; // list pages and watch frames to raw objects
+pub mod object; // raw objects to cached objects
+
+pub mod delta_fifo; // changes by key until they are processed
+pub mod index; // secondary indexes of the store
+pub mod store; // the last known state of every object
+
+pub mod handlers; // changes to requests
+pub mod informer; // all of the above for one resource
+pub mod key; // keys of queues
+pub mod ratelimit; // how long a failed key waits
+
+pub mod queue; // keys that need work
+
+pub mod metrics; // what a queue counts

@@ -1,28 +1,29 @@
-//! What a queue counts about itself: plain numbers under the queue's own lock, copied out when somebody asks.
+//! The metrics of a queue: plain numbers under the queue's own lock, copied for a scrape.
 
 use std::time::Duration;
 
-/// How many upper bounds the histograms have: 10 ns, 100 ns, … 1000 s.
+/// Number of upper bounds of the histograms: 10 ns, 100 ns, … 1000 s.
 pub const BUCKETS: usize = 12;
 
-/// How many priorities get a depth of their own. A plug-in may use any number, and each would be a time series.
+/// Number of priorities with their own depth. A plugin may use any number, and each would be a time series.
 pub const PRIORITIES: usize = 25;
 
 /// Durations by powers of ten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// How many were at most 10^(n+1) ns, and more than the bucket before; the last holds those over 1000 s.
+    /// Number of durations of at most 10^(n+1) ns, and more than the bucket before; the last bucket has those over
+    /// 1000 s.
     pub buckets: [u64; BUCKETS + 1],
     /// The sum of all, in nanoseconds.
     pub sum: u128,
 }
 
 impl Histogram {
-    /// Counts one duration.
+    /// Count one duration.
     #[inline]
     pub fn observe(&mut self, duration: Duration) {
         let nanos = duration.as_nanos();
-        // The bucket's number is the count of digits of what is just below; u64 has enough of them for 584 years.
+        // The bucket is the number of digits of the next smaller number; u64 has enough of them for 584 years.
         let below = u64::try_from(nanos).unwrap_or(u64::MAX).saturating_sub(1);
         let bucket = if below < 10 {
             0
@@ -33,7 +34,7 @@ impl Histogram {
         self.sum += nanos;
     }
 
-    /// How many durations were counted.
+    /// Return the number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -43,14 +44,14 @@ impl Histogram {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
     known: Vec<(i32, i64)>,
-    /// The keys of all priorities that came after the first [`PRIORITIES`] ones. Those keep their exact numbers.
+    /// The keys of all priorities after the first [`PRIORITIES`] ones, which keep their exact numbers.
     beyond: Option<i64>,
-    /// Where the last priority was found; most queues have one.
+    /// The place of the last priority; most queues have one.
     last: usize,
 }
 
 impl Depth {
-    /// Adds to the depth of a priority.
+    /// Add to the depth of a priority.
     #[inline]
     pub fn add(&mut self, priority: i32, change: i64) {
         match self.known.get_mut(self.last) {
@@ -71,48 +72,48 @@ impl Depth {
         }
     }
 
-    /// The depth of each priority that was ever used, among the first [`PRIORITIES`].
+    /// Return the depth of each priority ever used, among the first [`PRIORITIES`].
     pub fn by_priority(&self) -> &[(i32, i64)] {
         &self.known
     }
 
-    /// The depth of all other priorities together; `None` where there were none.
+    /// Return the depth of all other priorities together; None if there were none.
     pub fn beyond(&self) -> Option<i64> {
         self.beyond
     }
 }
 
-/// The numbers of one queue, as of one instant.
+/// The counters of one queue as of now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueMetrics {
-    /// Keys that came into line, or were added again while processed.
+    /// Keys that were queued, or added again while processed.
     pub adds: u64,
     /// Delayed and rate-limited adds, whatever the delay.
     pub retries: u64,
-    /// `done` of a key that nobody held.
+    /// Calls of `done` for a key that was not handed out.
     pub spurious_done: u64,
     /// Delayed keys that a shutdown dropped.
     pub dropped: u64,
     /// Keys that need work, by priority; including those added again while processed.
     pub depth: Depth,
-    /// From coming into line to being handed out.
+    /// From queued to handed out.
     pub queue_duration: Histogram,
     /// From being handed out to done.
     pub work_duration: Histogram,
 }
 
-/// What a scrape of one queue gives: the counters, and what can only be told at that instant.
+/// A scrape of one queue: the counters, and the values of this instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrape {
     /// The counters.
     pub counted: QueueMetrics,
-    /// The ages of all keys in processing, summed.
+    /// The summed ages of all keys in processing.
     pub unfinished: Duration,
-    /// The age of the one that is processed longest.
+    /// The age of the key that has been processed longest.
     pub longest_running: Duration,
-    /// The age of the key that is queued longest.
+    /// The age of the key that has been queued longest.
     pub oldest: Duration,
-    /// How many keys wait for their time.
+    /// The number of delayed keys.
     pub delayed: usize,
 }
 
@@ -146,34 +147,29 @@ mod tests {
         );
     }
 
+    fn depth_of(distinct: i32) -> Depth {
+        let mut depth = Depth::default();
+        (0..distinct).for_each(|priority| depth.add(priority, 1));
+        depth
+    }
+
     // behaviour: workqueue/P31
     #[test]
     fn up_to_25_priorities_have_a_depth_each() {
-        for distinct in [10_i16, 25] {
-            let mut depth = Depth::default();
-            for priority in 0..distinct {
-                depth.add(priority.into(), 1);
-            }
-            assert_eq!(
-                depth.by_priority().len(),
-                usize::from(distinct.unsigned_abs())
-            );
+        for (distinct, expected) in [(10, 10), (25, 25)] {
+            let depth = depth_of(distinct);
+            assert_eq!(depth.by_priority().len(), expected);
             assert_eq!(depth.beyond(), None);
         }
     }
 
     // behaviour: workqueue/P32
     #[test]
-    fn from_the_26th_priority_on_one_number_stands_for_all() {
+    fn one_number_covers_all_priorities_from_the_26th_on() {
         for (distinct, beyond) in [(26, 1), (30, 5)] {
-            let mut depth = Depth::default();
-            for priority in 0..distinct {
-                depth.add(priority, 1);
-            }
-            assert_eq!(
-                (depth.by_priority().len(), depth.beyond()),
-                (25, Some(beyond))
-            );
+            let mut depth = depth_of(distinct);
+            assert_eq!(depth.by_priority().len(), 25);
+            assert_eq!(depth.beyond(), Some(beyond));
             depth.add(3, 1);
             assert_eq!(depth.by_priority()[3], (3, 2));
         }

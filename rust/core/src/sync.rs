@@ -1,6 +1,6 @@
-//! Locks: `parking_lot`'s, or `loom`'s when every interleaving is explored (the feature `loom`).
+//! Locks of `parking_lot`, or of `loom` to explore every interleaving (feature `loom`).
 //!
-//! Neither poisons, so that a panic in one thread leaves the queue usable for the others.
+//! Neither poisons, so a panic in one thread leaves the queue usable for the others.
 
 #[cfg(not(feature = "loom"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -11,8 +11,8 @@ mod wait {
 
     use super::{Condvar, MutexGuard};
 
-    /// Sleeps until notified, at most `limit` of real time; wake-ups without a reason happen.
-    pub(crate) fn sleep<T>(
+    /// Wait until notified, at most `limit` in real time; spurious wake-ups happen.
+    pub(crate) fn wait<T>(
         condvar: &Condvar,
         guard: &mut MutexGuard<'_, T>,
         limit: Option<Duration>,
@@ -47,7 +47,7 @@ mod wait {
 
     pub(crate) struct Mutex<T>(LoomMutex<T>);
 
-    /// The guard stands in an option, because loom's wait takes it by value.
+    /// The guard is in an option, because loom's wait takes it by value.
     pub(crate) struct MutexGuard<'a, T>(Option<LoomGuard<'a, T>>);
 
     impl<T> Mutex<T> {
@@ -72,23 +72,23 @@ mod wait {
         type Target = T;
 
         fn deref(&self) -> &T {
-            self.0.as_ref().expect("taken only while asleep")
+            self.0.as_ref().expect("taken only during a wait")
         }
     }
 
     impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            self.0.as_mut().expect("taken only while asleep")
+            self.0.as_mut().expect("taken only during a wait")
         }
     }
 
-    /// Sleeps until notified; loom knows no time, so a limit is left to the model's manual clock.
-    pub(crate) fn sleep<T>(
+    /// Wait until notified; loom knows no time, so the model's manual clock applies the limit.
+    pub(crate) fn wait<T>(
         condvar: &Condvar,
         guard: &mut MutexGuard<'_, T>,
         _limit: Option<Duration>,
     ) {
-        let inner = guard.0.take().expect("taken only while asleep");
+        let inner = guard.0.take().expect("taken only during a wait");
         guard.0 = Some(
             condvar
                 .0
@@ -101,4 +101,4 @@ mod wait {
 #[cfg(feature = "loom")]
 pub(crate) use wait::{Condvar, Mutex, MutexGuard};
 
-pub(crate) use wait::sleep;
+pub(crate) use wait::wait;

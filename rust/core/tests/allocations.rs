@@ -1,4 +1,4 @@
-//! How often the core asks the allocator: the counts that docs/performance.md states, held to be exact.
+//! Allocations of the core: the exact counts that docs/performance.md states.
 #![expect(clippy::expect_used, reason = "a test")]
 
 use std::fmt::Write as _;
@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use allocation_counter::measure;
 use ctrlhost_core::clock::SystemClock;
-use ctrlhost_core::decode::MAX_OBJECT_BYTES;
 use ctrlhost_core::delta_fifo::DeltaFifo;
 use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
 use ctrlhost_core::informer::{Config, Handler, Resync, SharedInformer};
@@ -149,24 +148,9 @@ fn frames(version: u32) -> Vec<u8> {
 
 #[test]
 fn a_watch_event_to_queued_key_allocates_six_times() {
-    let config = Config {
-        resource: "pods".into(),
-        api_version: "v1".into(),
-        kind: "Pod".into(),
-        list_kind: None,
-        projection: None,
-        transform: None,
-        max_object_bytes: MAX_OBJECT_BYTES,
-        resync: 0.0,
-    };
+    let config = Config::new("pods", "v1", "Pod");
     let informer = SharedInformer::new(config, Arc::new(Store::new()));
-    let handler = QueueHandler {
-        sink: Arc::new(Discard),
-        mapping: Mapping::Object,
-        predicates: Vec::new(),
-        priority: None,
-        low_priority: Some(-100),
-    };
+    let handler = QueueHandler::new(Arc::new(Discard), Mapping::Object);
     informer.add_handler(Handler::Queue(handler), Resync::Informer, 0.0);
     let feed = |frames: &[u8]| {
         informer.feed_watch(frames).expect("the frames are good");
@@ -175,7 +159,7 @@ fn a_watch_event_to_queued_key_allocates_six_times() {
     feed(&frames(1));
     let next = frames(2);
     let counted = measure(|| feed(&next)).count_total;
-    // What the batch itself needs is shared by all of its events.
+    // All events share the allocations of the batch itself.
     let each = u64::from(KEYS) * 6;
     assert!(
         (each..each + 32).contains(&counted),

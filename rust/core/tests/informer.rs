@@ -1,4 +1,4 @@
-//! The engine of an informer, fed and resynced at the same time.
+//! The engine of an informer during a feed and a resync at the same time.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::sync::{Arc, Barrier};
@@ -8,13 +8,14 @@ use ctrlhost_core::informer::{Config, Handler, Resync, SharedInformer, Transform
 use ctrlhost_core::object::Object;
 use ctrlhost_core::store::Store;
 
-struct Nobody;
+struct Discard;
 
-impl RequestSink for Nobody {
+impl RequestSink for Discard {
     fn add_requests(&self, _: &[RequestRef<'_>], _: Option<i32>) {}
 }
 
-/// Waits with the object `slow`, and so keeps others from asking what was taken in: from the first meeting to the second.
+/// Waits at the object `slow`, and so keeps others from reading the state of the intake: from the first barrier to
+/// the second.
 struct Slow(Arc<Barrier>);
 
 impl Transform for Slow {
@@ -29,24 +30,13 @@ impl Transform for Slow {
 
 fn informer(transform: Slow) -> SharedInformer {
     let config = Config {
-        resource: "pods".to_owned(),
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        list_kind: None,
-        projection: None,
         transform: Some(Arc::new(transform)),
-        max_object_bytes: 1 << 20,
         resync: 1.0,
+        ..Config::new("pods", "v1", "Pod")
     };
     let informer = SharedInformer::new(config, Arc::new(Store::new()));
-    let handler = Handler::Queue(QueueHandler {
-        sink: Arc::new(Nobody),
-        mapping: Mapping::Object,
-        predicates: Vec::new(),
-        priority: None,
-        low_priority: None,
-    });
-    informer.add_handler(handler, Resync::Informer, 0.0);
+    let handler = QueueHandler::new(Arc::new(Discard), Mapping::Object);
+    informer.add_handler(Handler::Queue(handler), Resync::Informer, 0.0);
     informer
 }
 
@@ -54,9 +44,9 @@ fn pod(name: &str, version: u32) -> String {
     format!(r#"{{"metadata":{{"name":"{name}","namespace":"n","resourceVersion":"{version}"}}}}"#)
 }
 
-/// A watch is opened again at the version that was reached. If that lagged behind the store, it would go back in time.
+/// A watch is reopened at the reached version. If that lagged behind the store, it would go back in time.
 #[test]
-fn what_was_processed_is_reached_though_a_resync_comes_in_between() {
+fn the_processed_version_is_reached_despite_a_concurrent_resync() {
     let meeting = Arc::new(Barrier::new(2));
     let informer = informer(Slow(meeting.clone()));
     informer.begin_list();
@@ -79,7 +69,7 @@ fn what_was_processed_is_reached_though_a_resync_comes_in_between() {
         while informer.store().is_empty() {
             std::thread::yield_now();
         }
-        // One of these comes when everything was processed and before that was noted.
+        // One of these comes after everything was processed and before that was recorded.
         for second in 1..=1_000 {
             informer.resync(f64::from(second) * 10.0);
             std::thread::yield_now();

@@ -31,7 +31,7 @@ fn queue() -> (Arc<ManualClock>, Queue) {
     (clock, queue)
 }
 
-/// What is out of all consumers' hands, and how often each key was handed out.
+/// The keys in processing, and how often each key was handed out.
 #[derive(Default)]
 struct Runs {
     held: [AtomicUsize; 4],
@@ -58,7 +58,7 @@ impl Runs {
     }
 }
 
-/// Processes keys until the queue is over.
+/// Process keys until the queue is over.
 fn consume(queue: &Queue, runs: &Runs) {
     loop {
         match queue.get(None, |key| *key) {
@@ -75,9 +75,17 @@ fn consume(queue: &Queue, runs: &Runs) {
     }
 }
 
+fn spawn<T: 'static>(
+    queue: &Queue,
+    work: impl FnOnce(&Queue) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let queue = Arc::clone(queue);
+    thread::spawn(move || work(&queue))
+}
+
 fn consumer(queue: &Queue, runs: &Arc<Runs>) -> thread::JoinHandle<()> {
-    let (queue, runs) = (Arc::clone(queue), Arc::clone(runs));
-    thread::spawn(move || consume(&queue, &runs))
+    let runs = Arc::clone(runs);
+    spawn(queue, move |queue| consume(queue, &runs))
 }
 
 #[test]
@@ -86,13 +94,10 @@ fn two_producers_and_two_consumers_lose_nothing() {
         let (_, queue) = queue();
         let runs = Arc::new(Runs::default());
         let consumers = [consumer(&queue, &runs), consumer(&queue, &runs)];
-        let producer = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || {
-                queue.lock().add(0, None, "");
-                queue.lock().add(1, None, "");
-            })
-        };
+        let producer = spawn(&queue, |queue| {
+            queue.lock().add(0, None, "");
+            queue.lock().add(1, None, "");
+        });
         queue.lock().add(0, Some(1), "");
         producer.join().expect("no panic");
         queue.lock().shut_down();
@@ -109,7 +114,7 @@ fn two_producers_and_two_consumers_lose_nothing() {
 }
 
 #[test]
-fn a_drain_waits_for_everything_and_then_everybody_goes() {
+fn a_drain_waits_for_all_keys_and_then_all_consumers_end() {
     explore(|| {
         let (_, queue) = queue();
         let runs = Arc::new(Runs::default());
@@ -152,8 +157,7 @@ fn shut_down_forces_a_drain_to_end() {
         queue.lock().add(0, None, "");
         queue.lock().take(|key| *key);
         let drains = [(); 2].map(|()| {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || {
+            spawn(&queue, |queue| {
                 let (token, _) = queue.begin_drain();
                 queue.wait_drained(token, None, None)
             })
@@ -194,20 +198,11 @@ fn a_getter_that_times_out_loses_neither_a_key_nor_a_wake_up() {
     explore(|| {
         let (clock, queue) = queue();
         let deadline = queue.deadline(SECOND);
-        let timed = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || queue.get(Some(deadline), |key| *key).is_ok())
-        };
-        let patient = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || queue.get(None, |key| *key).is_ok())
-        };
-        let adder = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || {
-                queue.lock().add(0, None, "");
-            })
-        };
+        let timed = spawn(&queue, move |queue| {
+            queue.get(Some(deadline), |key| *key).is_ok()
+        });
+        let patient = spawn(&queue, |queue| queue.get(None, |key| *key).is_ok());
+        let adder = spawn(&queue, |queue| queue.lock().add(0, None, ""));
         clock.advance(SECOND);
         adder.join().expect("no panic");
         if timed.join().expect("no panic") {
@@ -218,34 +213,20 @@ fn a_getter_that_times_out_loses_neither_a_key_nor_a_wake_up() {
 }
 
 #[test]
-fn a_getter_that_only_looks_passes_its_call_on() {
+fn a_getter_that_leaves_wakes_another_one() {
     explore(|| {
         let (_, queue) = queue();
-        let patient = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || queue.get(None, |key| *key).is_ok())
-        };
-        let looker = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || {
-                queue.wait_ready(None, None);
-                // As the main thread does when a signal's handler raises.
-                queue.lock().pass_on();
-            })
-        };
+        let patient = spawn(&queue, |queue| queue.get(None, |key| *key).is_ok());
+        let leaving = spawn(&queue, |queue| {
+            queue.wait_ready(None, None);
+            // As the main thread does when a signal handler raises.
+            queue.lock().pass_on();
+        });
         queue.lock().add(0, None, "");
-        looker_or_shut_down(&queue, looker, patient);
+        assert!(patient.join().expect("no panic"));
+        queue.lock().done(&0);
+        // The other getter may be too late to see the key: the shutdown releases it.
+        queue.lock().shut_down();
+        leaving.join().expect("no panic");
     });
-}
-
-/// The looker may come too late to see the key; shutting down lets it go.
-fn looker_or_shut_down(
-    queue: &Queue,
-    looker: thread::JoinHandle<()>,
-    patient: thread::JoinHandle<bool>,
-) {
-    assert!(patient.join().expect("no panic"));
-    queue.lock().done(&0);
-    queue.lock().shut_down();
-    looker.join().expect("no panic");
 }

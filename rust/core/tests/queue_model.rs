@@ -1,4 +1,4 @@
-//! The queue against a naive twin: every operation, in any order, gives the same answers.
+//! The queue against a naive twin: every operation, in any order, has the same results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,9 +49,9 @@ struct Line {
     key: u64,
     priority: i32,
     since: u64,
-    /// When it came to where it is: a raise renews it.
+    /// When it came to its place: a raise renews it.
     place: u64,
-    /// When it came into line at all.
+    /// When it was queued.
     entered: u64,
 }
 
@@ -64,13 +64,13 @@ struct Delayed {
     back_off: bool,
 }
 
-/// As slow and as plain as can be. Times are in milliseconds.
+/// As slow and as simple as possible. Times are in milliseconds.
 #[derive(Default)]
 struct Twin {
     now: u64,
     counter: u64,
     line: Vec<Line>,
-    /// What is handed out, and, if it was added again, the priority and since when.
+    /// The keys in processing, and, if one was added again, its priority and since when.
     held: Vec<(u64, Option<(i32, u64)>)>,
     delayed: Vec<Delayed>,
     failures: std::collections::HashMap<u64, u32>,
@@ -114,14 +114,18 @@ impl Twin {
             });
         } else {
             self.adds += 1;
-            self.line.push(Line {
-                key,
-                priority: priority.unwrap_or(0),
-                since,
-                place,
-                entered: place,
-            });
+            self.push(key, priority.unwrap_or(0), since, place);
         }
+    }
+
+    fn push(&mut self, key: u64, priority: i32, since: u64, place: u64) {
+        self.line.push(Line {
+            key,
+            priority,
+            since,
+            place,
+            entered: place,
+        });
     }
 
     fn delay(&mut self, key: u64, millis: u64, priority: Option<i32>, back_off: bool) {
@@ -135,11 +139,10 @@ impl Twin {
             delayed.due = delayed.due.min(due);
             delayed.back_off |= back_off;
             let higher = delayed.priority.unwrap_or(0).max(priority.unwrap_or(0));
-            let told = delayed.priority.is_some() && priority.is_some() || higher > 0;
-            delayed.priority = if told && delayed.priority.is_some() && priority.is_some() {
+            delayed.priority = if delayed.priority.is_some() && priority.is_some() {
                 delayed.priority.max(priority)
             } else {
-                told.then_some(higher)
+                (higher > 0).then_some(higher)
             };
         } else {
             self.delayed.push(Delayed {
@@ -176,13 +179,7 @@ impl Twin {
         };
         if let (_, Some((priority, since))) = self.held.remove(index) {
             let place = self.count();
-            self.line.push(Line {
-                key,
-                priority,
-                since,
-                place,
-                entered: place,
-            });
+            self.push(key, priority, since, place);
         }
     }
 }
@@ -279,66 +276,32 @@ impl Pair {
         let (queue, twin) = (&self.queue, &self.twin);
         let mut snapshot = queue.lock().snapshot(|key| *key);
         snapshot.sort();
-        let mut queued: Vec<_> = snapshot
-            .queued
-            .iter()
-            .map(|line| (line.key, line.priority))
-            .collect();
-        let mut expected: Vec<_> = twin
-            .line
-            .iter()
-            .map(|line| (line.key, line.priority))
-            .collect();
-        queued.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(queued, expected);
-        let mut held: Vec<_> = snapshot
-            .processing
-            .iter()
-            .map(|held| (held.key, held.again))
-            .collect();
-        let mut expected: Vec<_> = twin
-            .held
-            .iter()
-            .map(|held| (held.0, held.1.map(|again| again.0)))
-            .collect();
-        held.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(held, expected);
-        let mut delayed: Vec<_> = snapshot
-            .delayed
-            .iter()
-            .map(|delayed| {
-                (
-                    delayed.key,
-                    delayed.due_in.as_millis(),
-                    delayed.priority,
-                    delayed.back_off,
-                )
-            })
-            .collect();
-        let in_twin = |delayed: &Delayed| {
-            (
-                delayed.key,
-                u128::from(delayed.due - twin.now),
-                delayed.priority,
-                delayed.back_off,
-            )
-        };
-        let mut expected: Vec<_> = twin.delayed.iter().map(in_twin).collect();
-        delayed.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(delayed, expected);
+        assert_same(
+            snapshot.queued.iter().map(|one| (one.key, one.priority)),
+            twin.line.iter().map(|one| (one.key, one.priority)),
+        );
+        assert_same(
+            snapshot.processing.iter().map(|one| (one.key, one.again)),
+            twin.held
+                .iter()
+                .map(|(key, again)| (*key, again.map(|again| again.0))),
+        );
+        assert_same(
+            snapshot.delayed.iter().map(|one| {
+                let due = one.due_in.as_millis();
+                (one.key, due, one.priority, one.back_off)
+            }),
+            twin.delayed.iter().map(|one| {
+                let due = u128::from(one.due - twin.now);
+                (one.key, due, one.priority, one.back_off)
+            }),
+        );
         let known: std::collections::HashSet<u64> = (twin.line.iter().map(|line| line.key))
             .chain(twin.held.iter().map(|held| held.0))
             .chain(twin.delayed.iter().map(|delayed| delayed.key))
             .collect();
         let mut locked = queue.lock();
-        assert_eq!(
-            locked.known(),
-            known.len(),
-            "an entry that stands for nothing is gone"
-        );
+        assert_eq!(locked.known(), known.len(), "an empty entry is removed");
         assert_eq!(locked.len(), twin.line.len());
         drop(locked);
         let scrape = queue.scrape();
@@ -347,19 +310,12 @@ impl Pair {
             (twin.adds, twin.retries)
         );
         for &(priority, depth) in scrape.counted.depth.by_priority() {
-            let line = twin
-                .line
-                .iter()
-                .filter(|line| line.priority == priority)
-                .count();
-            let again = twin
-                .held
-                .iter()
-                .filter(|held| held.1.is_some_and(|again| again.0 == priority))
-                .count();
+            let queued = twin.line.iter().map(|line| line.priority);
+            let again = twin.held.iter().filter_map(|held| Some(held.1?.0));
+            let expected = queued.chain(again).filter(|one| *one == priority).count();
             assert_eq!(
                 usize::try_from(depth),
-                Ok(line + again),
+                Ok(expected),
                 "depth of priority {priority}"
             );
         }
@@ -368,17 +324,28 @@ impl Pair {
     }
 }
 
+/// Assert that both have the same items, in any order.
+fn assert_same<T: Ord + std::fmt::Debug>(
+    found: impl Iterator<Item = T>,
+    expected: impl Iterator<Item = T>,
+) {
+    let (mut found, mut expected): (Vec<T>, Vec<T>) = (found.collect(), expected.collect());
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     // behaviour: workqueue/P29
     #[test]
-    fn the_queue_does_what_its_naive_twin_does(steps in steps()) {
+    fn the_queue_behaves_like_its_naive_twin(steps in steps()) {
         let mut pair = Pair::new();
         for step in &steps {
             pair.step(step);
         }
-        // Whatever state that was: all that is left comes out, each key once at a time, and nothing stays.
+        // Whatever state that was: all remaining keys come out, each once at a time, and nothing remains.
         pair.step(&Step::Advance(10_000));
         loop {
             let held: Vec<u64> = pair.twin.held.iter().map(|held| held.0).collect();

@@ -1,30 +1,19 @@
-//! A watch stream: however it is cut, the same frames come out, and each holds valid JSON.
+//! A watch stream: however it is cut, the same frames come out, and each contains valid JSON.
 #![no_main]
 
-use ctrlhost_core::decode::FrameDecoder;
+use ctrlhost_core::decode::{Frame, FrameDecoder};
 use libfuzzer_sys::fuzz_target;
 
 const CAP: usize = 4096;
 
 fn decode(chunks: &[&[u8]]) -> (Vec<String>, bool) {
     let (mut decoder, mut seen) = (FrameDecoder::new(CAP), Vec::new());
-    for chunk in chunks {
-        if decoder
-            .feed(chunk, &mut |frame| {
-                seen.push(format!("{:?} {}", frame.kind, frame.value.0));
-                true
-            })
-            .is_err()
-        {
-            return (seen, false);
-        }
-    }
-    let whole = decoder
-        .finish(&mut |frame| {
-            seen.push(format!("{:?} {}", frame.kind, frame.value.0));
-            true
-        })
-        .is_ok();
+    let mut see = |frame: Frame<'_>| {
+        seen.push(format!("{:?} {}", frame.kind, frame.value.0));
+        true
+    };
+    let fed = chunks.iter().all(|chunk| decoder.feed(chunk, &mut see).is_ok());
+    let whole = fed && decoder.finish(&mut see).is_ok();
     (seen, whole)
 }
 
@@ -36,7 +25,7 @@ fuzz_target!(|input: (u16, &[u8])| {
     assert_eq!(whole_ended, cut_ended);
     assert_eq!(whole, cut);
     for frame in whole {
-        let (_, text) = frame.split_once(' ').expect("the kind stands before the text");
+        let (_, text) = frame.split_once(' ').expect("the kind precedes the text");
         let parsed: Result<Box<serde_json::value::RawValue>, _> = serde_json::from_str(text);
         assert!(parsed.is_ok(), "not JSON: {text}");
     }

@@ -1,4 +1,4 @@
-//! A path of an index: no text makes it panic, neither parsed nor applied.
+//! A path of an index: no text causes a panic, neither parsed nor applied.
 #![no_main]
 
 use ctrlhost_core::json::{path::Path, read::Value};

@@ -1,6 +1,6 @@
 //! The body of a response while it arrives: Python passes pieces of it, or its socket.
 
-use ctrlhost_core::body as core;
+use ctrlhost_core::stream as core;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Between JSON text and Python objects, without a detour through another tree.
+//! Conversions between JSON text and Python objects, without an intermediate tree.
 
 use ctrlhost_core::json::MAX_DEPTH;
 use ctrlhost_core::json::read::{Kind, Value};
@@ -10,10 +10,10 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, P
 use crate::object::Object;
 use crate::view::{ListView, MapView};
 
-/// Digits that `int` takes at once, below the interpreter's limit for conversions from text.
+/// The number of digits for one call of `int`, below the interpreter's limit for conversions from text.
 const DIGITS: usize = 4_000;
 
-/// The fresh, mutable Python object for a value.
+/// Return a new, mutable Python object for a value.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value.kind() {
         Kind::Object => {
@@ -34,12 +34,12 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Boun
     })
 }
 
-/// The keys of objects are few and come again and again.
+/// Return a key as an interned string: keys are few and recur often.
 pub(crate) fn key_to_python<'py>(py: Python<'py>, key: Value<'_>) -> Bound<'py, PyString> {
     PyString::intern(py, &key.as_str().unwrap_or_default())
 }
 
-/// The Python object for a string, number, boolean or null.
+/// Return the Python object for a string, number, boolean or null.
 pub(crate) fn scalar<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value.kind() {
         Kind::String => PyString::new(py, &value.as_str().unwrap_or_default()).into_any(),
@@ -79,7 +79,7 @@ pub(crate) fn from_python(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> PyResu
 fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<()> {
     if depth > MAX_DEPTH {
         return Err(PyValueError::new_err(
-            "the object is nested too deep, or contains itself",
+            "the object is nested too deep or contains itself",
         ));
     }
     if let Ok(text) = value.cast::<PyString>() {
@@ -99,7 +99,7 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<
     } else if let Ok(tuple) = value.cast::<PyTuple>() {
         elements(out, tuple.iter(), depth)?;
     } else if let Ok(object) = value.cast::<Object>() {
-        out.extend_from_slice(object.get().0.text().as_bytes());
+        out.extend_from_slice(object.get().0.value().0.as_bytes());
     } else if let Ok(view) = value.cast::<MapView>() {
         out.extend_from_slice(view.get().value().0.as_bytes());
     } else if let Ok(view) = value.cast::<ListView>() {
@@ -110,7 +110,7 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<
     } else {
         let name = value.get_type().name()?;
         return Err(PyTypeError::new_err(format!(
-            "a {name} can not stand in an object: {}",
+            "{name} is not a JSON type: {}",
             value.repr()?
         )));
     }
@@ -158,7 +158,7 @@ fn elements<'py>(
     Ok(())
 }
 
-/// The text, with U+FFFD for lone surrogates.
+/// Return the text, with U+FFFD for lone surrogates.
 fn lossy(text: &Bound<'_, PyString>) -> PyResult<String> {
     if let Ok(text) = text.to_cow() {
         return Ok(text.into_owned());
@@ -174,7 +174,7 @@ fn write_int(out: &mut Vec<u8>, int: &Bound<'_, PyInt>) -> PyResult<()> {
         out.extend_from_slice(small.to_string().as_bytes());
         return Ok(());
     }
-    // Beyond the interpreter's limit for conversions to text, hence in pieces; `int.__str__` of subclasses is not ours.
+    // In pieces, because of the interpreter's limit for conversions to text; without the `__str__` of subclasses.
     let py = int.py();
     let (mut rest, negative) = if int.lt(0)? {
         (int.neg()?, true)
@@ -205,7 +205,7 @@ fn write_float(out: &mut Vec<u8>, value: f64) -> PyResult<()> {
         return Err(PyValueError::new_err("JSON has no NaN"));
     }
     if value.is_infinite() {
-        // What a reader takes for infinite: a number beyond the range of a double.
+        // Readers take a number beyond the range of a double as infinite.
         out.extend_from_slice(if value > 0.0 { b"1e999" } else { b"-1e999" });
         return Ok(());
     }

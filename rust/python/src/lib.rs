@@ -30,8 +30,7 @@ mod ratelimit;
 
 mod queue;
 
-mod cel;
-mod pattern;
+mod schema;
 
 use pyo3::prelude::*;
 
@@ -77,7 +76,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<informer::SharedInformer>()?;
     module.add_class::<body::Body>()?;
     module.add_class::<handlers::listener::Listener>()?;
-    module.add_class::<pattern::Pattern>()?;
-    module.add_class::<cel::CelValidator>()?;
+    module.add_class::<schema::Pattern>()?;
+    module.add_class::<schema::CelValidator>()?;
     Ok(())
 }

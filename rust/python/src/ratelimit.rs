@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctrlhost_core::clock::seconds;
-use ctrlhost_core::queue::KeyRef;
+use ctrlhost_core::key::KeyRef;
 use ctrlhost_core::ratelimit::{self as core, LimiterError, RateLimiter};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;

@@ -12,7 +12,7 @@ from kubernetes.client import ApiException, CoreV1Api
 from kubernetes.config import new_client_from_config
 
 import ctrlhost
-from ctrlhost.sandbox import times
+from ctrlhost.sandbox.apimachinery import times
 
 NODE = "sandbox-node"
 

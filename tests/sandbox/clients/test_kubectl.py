@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrlhost.sandbox.builtin import builtin_kinds
+from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from tests.sandbox.clients.comparison import Comparison
 from tests.sandbox.clients.shell import BUILT, KUBECTLS, Shell, compare_shells
 from tests.sandbox.clients.widgets import define, group, ingress, service, widget

@@ -17,8 +17,8 @@ from kubernetes.dynamic import DynamicClient
 from kubernetes.leaderelection import electionconfig, leaderelection
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 
-from ctrlhost.sandbox.builtin import builtin_kinds
-from ctrlhost.sandbox.kinds import Kind
+from ctrlhost.sandbox.registry.builtin import builtin_kinds
+from ctrlhost.sandbox.registry.registry import Kind
 from tests.sandbox.clients.bodies import body_of
 from tests.sandbox.clients.comparison import Comparison, Server
 from tests.support.objects import config_map

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
 from ctrlhost.informers import InformerStatus
-from ctrlhost.reflector.progress import ListLog
+from ctrlhost.reflector.progress import ListProgress
 from ctrlhost.testing import ManualClock
 
 
@@ -36,11 +36,11 @@ def drawn(console: Console) -> str:
 def test_a_list_that_takes_its_time_has_a_bar_with_count_and_rate(console: Console) -> None:
     statuses = [status("Pod", 2_000, 8_000), status("Node", 5, 0, synced=True)]
     bars = ListBars(lambda: statuses, console)
-    bars.look(now=10)
+    bars.update(now=10)
     assert drawn(console) == ""
-    bars.look(now=12)
+    bars.update(now=12)
     statuses[0] = status("Pod", 6_000, 4_000)
-    bars.look(now=14)
+    bars.update(now=14)
     bars._bars.refresh()
     text = drawn(console)
     assert "listing Pod" in text
@@ -48,14 +48,14 @@ def test_a_list_that_takes_its_time_has_a_bar_with_count_and_rate(console: Conso
     assert "2,000/s" in text
     assert "Node" not in text
     statuses[0] = status("Pod", 0, None, synced=True)
-    bars.look(now=16)
+    bars.update(now=16)
     assert bars._bars is None
 
 
 def test_a_list_whose_length_nobody_knows_has_a_bar_too(console: Console) -> None:
     bars = ListBars(lambda: [status("Pod", 300, None), status("Secret", 7, 0)], console)
-    bars.look(now=0)
-    bars.look(now=2)
+    bars.update(now=0)
+    bars.update(now=2)
     bars._bars.refresh()
     bars.stop()
     assert "300/?" in drawn(console)
@@ -73,17 +73,16 @@ def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_log_says_every_few_seconds_how_far_a_list_is(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    progress = ListLog(clock)
-    progress.begin()
+    progress = ListProgress(clock)
     with caplog.at_level(logging.INFO, "ctrlhost.informers.list_log"):
         clock.advance(4)
-        progress.more("pods", 400, 600)
+        progress.report("pods", 400, 600)
         clock.advance(1)
-        progress.more("pods", 500, 500)
+        progress.report("pods", 500, 500)
         clock.advance(3)
-        progress.more("pods", 800, 200)
+        progress.report("pods", 800, 200)
         clock.advance(2)
-        progress.more("pods", 2_000)
+        progress.report("pods", 2_000)
     assert [record.message for record in caplog.records] == [
         "listing pods: 500 of about 1000, 100/s",
         "listing pods: 2000, 200/s",

@@ -10,7 +10,7 @@ import pytest
 from ctrlhost import ConfigError, Duration
 from ctrlhost.config.load import Configuration
 from ctrlhost.config.settings import HostSettings
-from ctrlhost.host.interpreter import switching_after
+from ctrlhost.host.host import switching_after
 
 
 class Inner(msgspec.Struct):
@@ -112,18 +112,18 @@ def test_dashes_and_underlines_are_the_same_in_a_setting(toml):
         ("ingress-status.count=x", "plugins.ingress-status.count: expected `int`, got `str`", None),
         ("ingress-status.inner.deep=x", "plugins.ingress-status.inner.deep: expected `int`, got `str`", None),
         ('ingress-status.groups=["a", 3]', "plugins.ingress-status.groups[1]: expected `str`, got `int`", None),
-        ("ingress-status.diff_grace=3x", "plugins.ingress-status.diff_grace: `3x` is no duration", None),
-        ("ingress-status.limit=true", "plugins.ingress-status.limit: a duration is a text", None),
+        ("ingress-status.diff_grace=3x", "plugins.ingress-status.diff_grace: invalid duration `3x`", None),
+        ("ingress-status.limit=true", "plugins.ingress-status.limit: a duration must be a text", None),
         ("nmaing.mode=x", "plugins.nmaing: no plugin `nmaing` is installed (in --set nmaing.mode)", "`naming`"),
         ("host.lisen=x", "host.lisen: unknown setting", "`listen`"),
         ("host.log_level=loud", "host.log_level: invalid enum value 'loud'", "debug, info"),
-        ("controllers.naming/names.workers=0", "controllers.naming/names: `workers` is at least 1", None),
+        ("controllers.naming/names.workers=0", "controllers.naming/names: `workers` must be at least 1", None),
         (
             "controllers.naming/names.base_delay=0s",
-            "controllers.naming/names: `base_delay` is longer than no time",
+            "controllers.naming/names: `base_delay` must be positive",
             None,
         ),
-        ("controllers.naming/names.max_delay=0s", "controllers.naming/names: `max_delay` is longer than no time", None),
+        ("controllers.naming/names.max_delay=0s", "controllers.naming/names: `max_delay` must be positive", None),
         ("controllers.naming.workers=3", "controllers.naming: write the controller as `PLUGIN/NAME`", None),
         ("naming", "--set naming: expected NAME.key=value", None),
         ("naming=3", "--set naming=3: expected NAME.key=value", None),
@@ -138,12 +138,12 @@ def test_a_wrong_setting_is_refused_with_its_whole_path(assignment, message, hin
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[plugins.naming", "not TOML"),
+        ("[plugins.naming", "invalid TOML"),
         ("[pluginz.naming]", "pluginz: unknown section"),
         ("host = 3", "host: expected a table"),
         ("[plugins]\nnaming = 3", "plugins.naming: expected a table"),
         ('[plugins.ingress-status]\ncount = "x"', "plugins.ingress-status.count: expected `int`, got `str`"),
-        ("[host]\ndrain_timeout = -3", "host.drain_timeout: a duration is finite and not negative"),
+        ("[host]\ndrain_timeout = -3", "host.drain_timeout: a duration must be finite and not negative"),
         ("[plugins.nmaing]\nx = 3", "plugins.nmaing: no plugin `nmaing` is installed"),
     ],
 )

@@ -24,7 +24,7 @@ def settle(bench: Bench, controller) -> None:
     eventually(lambda: idle(controller))
 
 
-# Outcomes.
+# Results.
 @pytest.mark.behaviour("workqueue/K8")
 @pytest.mark.behaviour("workqueue/K17")
 @pytest.mark.behaviour("workqueue/K19")
@@ -190,7 +190,8 @@ def test_a_result_of_another_type_is_a_failure_that_names_it(bench: Bench, caplo
     controller.queue.add(WEB)
     eventually(lambda: bench.results() == {"error": 1} and idle(controller))
     assert (
-        controller.status().last_error == "TypeError: the reconciler returned int; it returns None or ctrlhost.Result"
+        controller.status().last_error
+        == "TypeError: the reconciler returned int; it must return None or ctrlhost.Result"
     )
 
 

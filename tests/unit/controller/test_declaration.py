@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ctrlhost import PluginLoadError
-from ctrlhost.controller.sources import Every, For, Owns
+from ctrlhost import Permission, PluginLoadError
+from ctrlhost.controller.attachment import Attachment
+from ctrlhost.controller.sources import Every, For, Owns, Source
+from ctrlhost.manifests.rbac import implied, plurals
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
 from tests.support.controllers import WEB, Bench, Script, idle
@@ -28,13 +30,13 @@ def bench(manual_clock: ManualClock) -> Iterator[Bench]:
     [
         (lambda plugin: plugin.add_controller("", print), "needs a name"),
         (lambda plugin: plugin.add_controller("a/b", print), "without a slash"),
-        (lambda plugin: plugin.add_controller("a", None), "can not be called"),
-        (lambda plugin: plugin.add_controller("a", print, "v1"), "is no source"),
+        (lambda plugin: plugin.add_controller("a", None), "cannot be called"),
+        (lambda plugin: plugin.add_controller("a", print, "v1"), "invalid source"),
         (lambda plugin: plugin.add_controller("a", print, For("v1", "Pod"), For("v1", "Node")), "more than one `For`"),
         (lambda plugin: plugin.add_controller("a", print, Owns("v1", "Pod")), "`Owns` needs a `For`"),
         (lambda plugin: plugin.add_controller("a", print, Every(3)), "`Every` without requests"),
         (lambda plugin: [plugin.add_controller("a", print) for _ in range(2)], "two controllers named `a`"),
-        (lambda plugin: plugin.add_page("status", None), "begins with a slash"),
+        (lambda plugin: plugin.add_page("status", None), "must begin with a slash"),
         (lambda plugin: plugin.add_listener("8080", None), "HOST:PORT"),
     ],
 )
@@ -50,10 +52,10 @@ def test_a_declaration_that_can_not_work_is_refused_by_name(bench: Bench, declar
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": "3"}, "workers is a whole number, not '3'"),
-        ({"workers": True}, "workers is a whole number"),
-        ({"timeout": "30s"}, "timeout is a number of seconds, not '30s'"),
-        ({"timeout": float("nan")}, "timeout is a number of seconds"),
+        ({"workers": "3"}, "workers must be an integer, got '3'"),
+        ({"workers": True}, "workers must be an integer"),
+        ({"timeout": "30s"}, "timeout must be a number of seconds, got '30s'"),
+        ({"timeout": float("nan")}, "timeout must be a number of seconds"),
         ({"rate_limiter": 5}, "int is not a rate limiter"),
     ],
 )
@@ -115,3 +117,34 @@ def test_a_controller_says_what_it_is_doing(bench: Bench, caplog: pytest.LogCapt
     assert (status.name, status.workers, status.runs, status.errors) == ("demo/pods", 2, 1, 1)
     assert status.last_error == "ValueError: no luck"
     assert status.synced
+
+
+class Once(Source):
+    """A source of another class: it enqueues one key when the workers start."""
+
+    def attach(self, scope):
+        class Starting(Attachment):
+            def start(self):
+                scope.queue.add(WEB)
+
+        return Starting()
+
+    def describe(self):
+        return "once"
+
+    def permissions(self, plural, limit):
+        return [Permission("", [plural("v1", "Pod")[0]], ["get"])]
+
+
+def test_a_source_of_another_class_needs_nothing_but_itself(bench: Bench) -> None:
+    plugin, script = bench.plugin(), Script()
+    plugin.add_controller("pods", script, Once())
+    (controller,) = plugin.controllers
+    controller.declare()
+    controller.attach()
+    assert controller.has_synced()
+    assert controller.waiting() is None
+    controller.start_workers()
+    eventually(lambda: script.calls == [WEB] and idle(controller))
+    assert controller.status().sources == ("once",)
+    assert [one.resources for one in implied(plugin, plurals([]), ())] == [("pods",), ("events",)]

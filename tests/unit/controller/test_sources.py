@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ctrlhost import Every, For, Owns, Permission, Result, Watches
-from ctrlhost.controller.attachment import reads_with_indexes
 from ctrlhost.controller.index_path import index_function, parse
 from ctrlhost.selectors.namespaces import narrowed
 
@@ -15,7 +14,7 @@ from ctrlhost.selectors.namespaces import narrowed
     [
         (lambda: For("", "Pod"), "apiVersion and a kind"),
         (lambda: Owns("v1", ""), "apiVersion and a kind"),
-        (lambda: For("a/b/c", "Pod"), "no apiVersion"),
+        (lambda: For("a/b/c", "Pod"), "invalid apiVersion"),
         (lambda: For("v1", "Pod", reads="spec"), "sequence of paths"),
         (lambda: Every(0), "positive"),
         (lambda: Every(float("inf")), "positive"),
@@ -98,15 +97,13 @@ def test_the_operator_narrows_the_namespaces_of_a_source(wanted, limit, allowed)
 
 
 def test_what_an_index_looks_at_is_cached_too() -> None:
-    assert reads_with_indexes(For("v1", "Pod", reads="metadata", indexes={"node": "spec.nodeName"})) == (
-        "spec.nodeName",
-    )
-    assert reads_with_indexes(For("v1", "Pod", reads=["status"], indexes={"host": "spec.rules[*].host"})) == (
+    assert For("v1", "Pod", reads="metadata", indexes={"node": "spec.nodeName"}).cached() == ("spec.nodeName",)
+    assert For("v1", "Pod", reads=["status"], indexes={"host": "spec.rules[*].host"}).cached() == (
         "status",
         "spec.rules",
     )
-    assert reads_with_indexes(For("v1", "Pod", reads="metadata", indexes={"app": "metadata.labels.app"})) == "metadata"
-    assert reads_with_indexes(For("v1", "Pod", reads="metadata", indexes={"any": lambda obj: ["x"]})) is None
+    assert For("v1", "Pod", reads="metadata", indexes={"app": "metadata.labels.app"}).cached() == "metadata"
+    assert For("v1", "Pod", reads="metadata", indexes={"any": lambda obj: ["x"]}).cached() is None
 
 
 OBJECT = {

@@ -98,7 +98,7 @@ def test_a_controller_that_was_never_started_has_no_threads(bench: Bench) -> Non
 def test_a_second_start_is_an_error_each_time(bench: Bench) -> None:
     controller = bench.controller(Script())
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="demo/pods was started already"):
+        with pytest.raises(RuntimeError, match="demo/pods is already started"):
             controller.start_workers()
 
 
@@ -237,7 +237,7 @@ def test_a_plugin_can_not_stop_its_event_loop_under_its_other_runs(
 
     controller = bench.controller(reconcile)
     controller.queue.add(Request("harmful"))
-    eventually(lambda: any("event loop, which goes on" in line for line in caplog.messages))
+    eventually(lambda: any("event loop; the loop continues" in line for line in caplog.messages))
     controller.queue.add(WEB)
     eventually(lambda: bench.results() == {"success": 2} and idle(controller))
     assert controller.drain(10)

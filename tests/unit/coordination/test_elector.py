@@ -10,12 +10,12 @@ import pytest
 
 import ctrlhost
 from ctrlhost.client import Response
-from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.config.settings import LeaderElectionConfig
 from ctrlhost.coordination.leadership import LeaderElectionCollector
 from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord, LeaseLock
 from ctrlhost.errors import ConfigError, NotLeading
 from ctrlhost.own_writes.client import WritingClient
-from ctrlhost.own_writes.overlay import Written
+from ctrlhost.own_writes.overlay import OwnWrites
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import ManualClock
 from tests.support.elector_rig import LIMIT, Rig
@@ -344,7 +344,7 @@ def test_a_write_that_would_be_sent_again_is_not_when_leadership_is_lost_meanwhi
         if not leading:
             raise NotLeading("not leading")
 
-    client = WritingClient.of(ctrlhost.Client.over(Busy()), Written(), guard=guard)
+    client = WritingClient.of(ctrlhost.Client.over(Busy()), OwnWrites(), guard=guard)
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}
     with pytest.raises(NotLeading):
         client.create(config_map)

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ctrlhost.config.leader_election import LeaderElectionConfig
+from ctrlhost.config.settings import LeaderElectionConfig
 from ctrlhost.coordination.elector import LeaderElector
 from ctrlhost.coordination.lease import LeaderElectionRecord
 from ctrlhost.errors import AlreadyExists, Conflict, NotFound, ServerError, TransportError

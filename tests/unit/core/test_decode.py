@@ -116,24 +116,24 @@ def test_a_list_may_be_empty(informer: SharedInformer, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("body", "what"),
     [
-        (b"", "the page ends too early"),
-        (b"<!DOCTYPE html><html>proxy says no</html>", "`{` was expected"),
-        (b"[1]", "`{` was expected"),
-        (b'{"kind":"PodList","items":[{"metadata":{"name":"a"}}', "the page ends too early"),
-        (b'{"kind":"PodList","items":[{"metadata":{"name":"a"', "the page ends too early"),
+        (b"", "unexpected end of the page"),
+        (b"<!DOCTYPE html><html>proxy says no</html>", "expected `{`"),
+        (b"[1]", "expected `{`"),
+        (b'{"kind":"PodList","items":[{"metadata":{"name":"a"}}', "unexpected end of the page"),
+        (b'{"kind":"PodList","items":[{"metadata":{"name":"a"', "unexpected end of the page"),
         (b'{"kind":"PodList","items":{}}', "`items` is not a list"),
         (b'{"kind":"PodList","items":[7]}', "an item is not an object"),
         (b'{"kind":"PodList","items":[{"a":1},]}', "an item is not an object"),
         (b'{"kind":"PodList","items":[{"a":1}{"b":1}]}', "punctuation"),
-        (b'{"kind":"PodList","items":[{"a":tru}]}', "a value was expected"),
+        (b'{"kind":"PodList","items":[{"a":tru}]}', "expected a value"),
         (b'{"kind":"PodList","items":[{"a":"\xff"}]}', "not UTF-8"),
-        (b'{"kind":"PodList","items":[]} {"kind":"PodList"}', "something follows"),
+        (b'{"kind":"PodList","items":[]} {"kind":"PodList"}', "unexpected data after"),
         (b'{"kind":"PodList","items":[{"a":' + b"[" * 100_000, "nested too deep"),
         (b'{"kind":"PodList","other":' + b"[" * 100_000, "nested too deep"),
-        (b'{"' + b"k" * 10_000, "a key is too long"),
-        (b'{"kind":"Table","rows":[]}', "the body is a Table"),
-        (b'{"kind":"ServiceList","items":[]}', "the body is a ServiceList"),
-        (b"\x1f\x8b\x08\x00gzip", "`{` was expected"),
+        (b'{"' + b"k" * 10_000, "key too long"),
+        (b'{"kind":"Table","rows":[]}', "expected a list, got a Table"),
+        (b'{"kind":"ServiceList","items":[]}', "expected a list, got a ServiceList"),
+        (b"\x1f\x8b\x08\x00gzip", "expected `{`"),
         (b"{}", "the body has no items"),
         (b'{"kind":"PodList","metadata":{"resourceVersion":"5"}}', "the body has no items"),
     ],
@@ -192,13 +192,13 @@ def test_a_status_instead_of_a_list_comes_with_the_error(informer: SharedInforme
 @pytest.mark.parametrize(
     ("body", "what"),
     [
-        (b"<html>\n", "a value was expected"),
-        (b'{"type":"ADDED","object":{"metadata":{"name":"a"}}\n', "the frame ends too early"),
+        (b"<html>\n", "expected a value"),
+        (b'{"type":"ADDED","object":{"metadata":{"name":"a"}}\n', "unexpected end of the frame"),
         (b'{"type":"ADDED","object":{"metadata":{"name":"\xfe"}}}\n', "not UTF-8"),
         (b'{"type":"ADDED","object":' + b"[" * 100_000 + b"\n", "nested too deep"),
         (b'{"type":7,"object":{}}\n', "not a watch frame"),
         (b'{"object":{}}\n', "not a watch frame"),
-        (b"7\n", "the frame ends too early|not a watch frame"),
+        (b"7\n", "unexpected end of the frame|not a watch frame"),
         (b'"text"\n', "not a watch frame"),
         (b"[]\n", "not a watch frame"),
     ],
@@ -216,7 +216,7 @@ def test_a_bad_frame_is_an_error_and_the_frames_before_it_count(
 
 
 def test_something_after_a_frame_is_an_error_of_its_own(informer: SharedInformer) -> None:
-    with pytest.raises(DecodeError, match="a value was expected") as caught:
+    with pytest.raises(DecodeError, match="expected a value") as caught:
         informer.feed_watch(frame("ADDED", typed(pod("a", 5))).rstrip() + b"}\n")
     assert caught.value.first_bytes == b"}\n"
     assert set(content(informer)) == {"ns/a"}
@@ -226,7 +226,7 @@ def test_a_stream_that_is_cut_in_a_frame_keeps_no_half_object(informer: SharedIn
     whole = frame("ADDED", typed(pod("a", 5)))
     half = frame("ADDED", typed(pod("b", 6)))[:-20]
     informer.feed_watch(whole + half)
-    with pytest.raises(DecodeError, match="ends too early"):
+    with pytest.raises(DecodeError, match="unexpected end"):
         informer.end_watch()
     assert set(content(informer)) == {"ns/a"}
     informer.feed_watch(frame("ADDED", typed(pod("c", 7))))

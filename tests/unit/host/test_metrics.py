@@ -41,7 +41,7 @@ def test_a_series_that_two_plugins_have_stands_once_and_is_reported_once(caplog)
         for _ in range(2):
             assert [sample.value for sample in scrape(metrics, plugins)["same"] if sample.name == "same_total"] == [1]
     assert [record.getMessage() for record in caplog.records if "same" in record.getMessage()] == [
-        "metrics same of plugin two are left out: another plugin has the same series"
+        "skipped metrics same of plugin two: another plugin has the same series"
     ]
 
 

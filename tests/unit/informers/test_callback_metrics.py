@@ -81,8 +81,8 @@ def test_a_handler_that_would_end_its_thread_ends_neither_itself_nor_others(rig,
     eventually(lambda: leaving.has_synced and fine.has_synced)
     frames.send_event(event("ADDED", pod("pod3", 3)))
     eventually(lambda: len(heard.events) == 3)
-    (cost,) = leaving.costs
-    eventually(lambda: cost.errors == 3)
+    (metrics,) = leaving.callback_metrics
+    eventually(lambda: metrics.counts.errors == 3)
 
 
 @pytest.mark.behaviour("informers/SI21")

@@ -10,7 +10,7 @@ from ctrlhost import _core
 from ctrlhost.client import Client
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers import InformerFactory, ReflectorOptions
-from ctrlhost.informers.callback_metrics import HandlerCost
+from ctrlhost.informers.callback_metrics import HandlerMetrics
 from ctrlhost.informers.dispatcher import Callbacks, Dispatcher
 from ctrlhost.testing import ManualClock
 from tests.support.informer_rig import QUICK, Rig
@@ -23,7 +23,7 @@ def test_the_thread_of_handlers_ends_when_there_is_no_news_and_comes_back_with_t
     engine, heard, idle = _core.SharedInformer("pods", "v1", "Pod"), [], "handlers of nobody else"
     dispatcher = Dispatcher("of nobody else", idle=0.01)
     callbacks = Callbacks("heard", on_add=lambda obj, _: heard.append(obj.name))
-    dispatcher.add(callbacks, engine.add_listener(), HandlerCost("handler", "heard"))
+    dispatcher.add(callbacks, engine.add_listener(), HandlerMetrics())
     try:
         for number, name in enumerate("abc"):
             eventually(lambda: idle not in [each.name for each in threading.enumerate()])

@@ -233,7 +233,7 @@ def test_a_server_that_is_down_at_the_start_and_comes_later_is_found():
     rig = Rig(away)
     rig.start()
     eventually(lambda: len(rig.errors) >= 3)
-    assert (rig.pods.state, "can not connect" in rig.pods.reason) == ("listing", True)
+    assert (rig.pods.state, "cannot connect" in rig.pods.reason) == ("listing", True)
     back = StubApiServer(port=away.port)
     serve(back, PODS, [Json(pod_list(1, pod("a", 1)))], [Frames()])
     with back:

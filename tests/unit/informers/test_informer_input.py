@@ -39,7 +39,7 @@ def test_an_informer_that_makes_no_sense_is_refused_where_it_is_asked_for(factor
 def test_a_handler_or_queue_that_is_none_is_refused_and_loses_no_change_later(factory):
     pods = factory.informer("v1", "Pod")
     for wrong in ({"on_add": 5}, {"on_update": "x"}, {"on_delete": []}, {"filter": True}):
-        with pytest.raises(TypeError, match="a handler is made of functions"):
+        with pytest.raises(TypeError, match="handler callbacks must be functions"):
             pods.add_handler(**wrong)
-    with pytest.raises(TypeError, match="a WorkQueue, not 'queue'"):
+    with pytest.raises(TypeError, match="a WorkQueue, got 'queue'"):
         pods.enqueue_to("queue")

@@ -27,7 +27,7 @@ def test_waiting_for_sync_names_those_that_are_late(server, factory, caplog):
     for kind in ("Pod", "Secret", "Node"):
         factory.informer("v1", kind)
     assert factory.wait_for_sync(0)
-    said = "not waited for, since start() was not called after they were asked for: Node.v1, Pod.v1, Secret.v1"
+    said = "not waiting for informers requested after start(): Node.v1, Pod.v1, Secret.v1"
     assert caplog.messages == [said]
     factory.start()
     assert not factory.wait_for_sync(0.2)

@@ -16,7 +16,7 @@ import yaml
 
 from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError, TransportError, Unauthorized
-from ctrlhost.transport.no_proxy import bypasses_proxy
+from ctrlhost.transport.connection_pool import bypasses_proxy
 from tests.support.kubeconfigs import find, kubeconfig, service_account, written
 from tests.support.stub_api_server import Answer, Computed, Failure, Json, ReceivedRequest, StubApiServer, pod
 from tests.support.tls_files import Authority
@@ -202,7 +202,7 @@ def test_a_login_programs_token_is_renewed_before_it_expires(tmp_path, write, se
     ("body", "kind", "says"),
     [
         ("sys.exit('please log in')", TransportError, "failed with code 1: please log in"),
-        ("print('hello')", ConfigError, "printed no ExecCredential"),
+        ("print('hello')", ConfigError, "printed an invalid ExecCredential"),
         (
             "print(json.dumps({'apiVersion': 'other/v1', 'kind': 'ExecCredential', 'status': {}}))",
             ConfigError,
@@ -238,7 +238,7 @@ def test_a_login_program_that_is_not_installed_is_named_with_its_hint(write, ser
 def test_a_login_program_that_may_not_be_run_is_named_at_once(tmp_path, write, server):
     (tmp_path / "login").write_text("no program")
     user = {"exec": {"apiVersion": EXEC, "command": "./login"}}
-    with pytest.raises(ConfigError, match="login` is no program"):
+    with pytest.raises(ConfigError, match="login` is not executable"):
         Client.load(write(kubeconfig({"server": server.url}, user)))
 
 

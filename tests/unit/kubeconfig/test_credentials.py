@@ -13,7 +13,7 @@ from ctrlhost.kubeconfig.credentials import TokenFile
 
 @pytest.fixture(autouse=True)
 def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(credentials, "_CHECK_INTERVAL", 0.0)
 
 
 def test_a_token_that_changed_is_sent_before_the_old_one_is_refused(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_token_that_changed_is_sent_before_the_old_one_is_refused(tmp_path: Pa
     assert token.authorization() == "Bearer first"
     file.write_text("second, longer")
     assert token.authorization() == "Bearer second, longer"
-    assert not token.refused()
+    assert not token.refresh()
 
 
 def test_a_token_that_is_replaced_as_the_kubelet_does_it_is_found(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_a_file_that_is_gone_or_empty_for_a_moment_leaves_the_last_token_in_use(
     assert token.authorization() == "Bearer first"
     file.unlink()
     assert token.authorization() == "Bearer first"
-    assert not token.refused()
+    assert not token.refresh()
     file.write_text("second")
-    assert token.refused()
+    assert token.refresh()
     assert token.authorization() == "Bearer second"
 
 

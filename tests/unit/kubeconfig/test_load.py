@@ -78,7 +78,7 @@ def test_a_context_can_be_chosen_and_brings_its_namespace(tmp_path, write):
 BROKEN = {
     "no YAML": ("a: [", r"line \d+, column \d+"),
     "tabs": ("\ta: b", r"line \d+"),
-    "binary": ("\x00\x01", "is no YAML|line"),
+    "binary": ("\x00\x01", "invalid YAML|line"),
     "empty": ("", "the file is empty"),
     "a text": ("hello", "must be a mapping, not a text"),
     "a list": ("[1]", "must be a mapping, not a list"),
@@ -99,17 +99,17 @@ BROKEN = {
     ),
     "user missing": ({**kubeconfig({"server": "http://x"}), "users": []}, r"contexts\[main\]\.context\.user names `u`"),
     "no server": (kubeconfig({}), r"clusters\[k\]\.cluster\.server is missing"),
-    "server no URL": (kubeconfig({"server": "hello"}), "is no http or https URL"),
-    "server a bad port": (kubeconfig({"server": "http://x:port"}), "is no http or https URL"),
-    "server a broken host": (kubeconfig({"server": "http://[::1"}), "is no http or https URL"),
-    "server with a query": (kubeconfig({"server": "http://x?a=b"}), "more than a host, a port and a path"),
-    "server with a password": (kubeconfig({"server": "http://me:secret@x"}), "more than a host, a port and a path"),
+    "server no URL": (kubeconfig({"server": "hello"}), "is not an http or https URL"),
+    "server a bad port": (kubeconfig({"server": "http://x:port"}), "is not an http or https URL"),
+    "server a broken host": (kubeconfig({"server": "http://[::1"}), "is not an http or https URL"),
+    "server with a query": (kubeconfig({"server": "http://x?a=b"}), "only have a host, a port and a path"),
+    "server with a password": (kubeconfig({"server": "http://me:secret@x"}), "only have a host, a port and a path"),
     "proxy no URL": (
         kubeconfig({"server": "http://x", "proxy-url": "proxy:3128"}),
-        r"clusters\[k\]\.cluster\.proxy-url is no URL",
+        r"clusters\[k\]\.cluster\.proxy-url must be a URL",
     ),
     "proxy a broken host": (kubeconfig({"server": "http://x", "proxy-url": "http://[::1"}), "proxy's address"),
-    "proxy of another kind": (kubeconfig({"server": "http://x", "proxy-url": "ftp://x"}), "no http, https or socks5"),
+    "proxy of another kind": (kubeconfig({"server": "http://x", "proxy-url": "ftp://x"}), "not an http, https or"),
     "server a number": (kubeconfig({"server": 7}), r"clusters\[k\]\.cluster\.server must be a text, not a number"),
     "flag no boolean": (kubeconfig({"server": "http://x", "insecure-skip-tls-verify": "yes"}), "must be true or false"),
     "CA file missing": (
@@ -118,11 +118,11 @@ BROKEN = {
     ),
     "CA no base64": (
         kubeconfig({"server": "https://x", "certificate-authority-data": "%%%"}),
-        r"certificate-authority-data is no base64",
+        r"certificate-authority-data must be a PEM text in base64",
     ),
     "CA no certificate": (
         kubeconfig({"server": "https://x", "certificate-authority-data": "aGVsbG8="}),
-        "holds no usable CA certificate",
+        "contains no usable CA certificate",
     ),
     "certificate without key": (
         kubeconfig({"server": "https://x"}, {"client-certificate-data": "aGVsbG8="}),
@@ -130,17 +130,17 @@ BROKEN = {
     ),
     "certificate no PEM": (
         kubeconfig({"server": "https://x"}, {"client-certificate-data": "aGVsbG8=", "client-key-data": "aGVsbG8="}),
-        "and its key can not be used",
+        "and its key are unusable",
     ),
     "token file missing": (kubeconfig({"server": "http://x"}, {"tokenFile": "gone"}), "token file .*gone"),
     "token no text": (
         kubeconfig({"server": "http://x"}, {"token": 1}),
         r"users\[u\]\.user\.token must be a text, not a number",
     ),
-    "token of two lines": (kubeconfig({"server": "http://x"}, {"token": "a\nb"}), r"user\.token has characters in it"),
+    "token of two lines": (kubeconfig({"server": "http://x"}, {"token": "a\nb"}), r"user\.token contains characters"),
     "an old provider without its settings": (
         kubeconfig({"server": "http://x"}, {"auth-provider": {"name": "gcp"}}),
-        r"users\[u\]\.user\.auth-provider can not be used",
+        r"users\[u\]\.user\.auth-provider is unusable",
     ),
     "exec without command": (
         kubeconfig({"server": "http://x"}, {"exec": {"apiVersion": "v1"}}),
@@ -172,7 +172,7 @@ def test_a_proxy_of_the_environment_needs_no_scheme(tmp_path, write, monkeypatch
 
 def test_a_socks_proxy_asks_for_what_it_needs(tmp_path, write, monkeypatch):
     monkeypatch.setattr("ctrlhost.kubeconfig.connection.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match="the proxy socks5://x:1 needs a package") as caught:
+    with pytest.raises(ConfigError, match="the proxy socks5://x:1 requires a missing package") as caught:
         find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x", "proxy-url": "socks5://x:1"})))
     assert "PySocks" in (caught.value.hint or "")
 

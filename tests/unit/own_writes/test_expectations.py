@@ -80,7 +80,7 @@ def test_an_owner_that_is_gone_is_forgotten(expectations: Expectations[Request])
 
 
 def test_numbers_that_make_no_sense_are_refused(expectations: Expectations[Request], clock: ManualClock) -> None:
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         expectations.expect_creations(WEB, -1)
     for timeout in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="positive"):

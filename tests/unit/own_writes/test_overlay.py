@@ -13,7 +13,7 @@ from ctrlhost.errors import Stale
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.namespace_informer import Scope
 from ctrlhost.own_writes import overlay as written
-from ctrlhost.own_writes.overlay import PluginLister, Written, WrittenKind
+from ctrlhost.own_writes.overlay import OwnWrites, PendingWrites, PluginLister
 
 
 def pod(name: str, version: int, uid: str = "u1", namespace: str = "default", **labels: str) -> dict[str, Any]:
@@ -63,12 +63,12 @@ def informer() -> FedInformer:
 
 
 @pytest.fixture
-def kind(informer: FedInformer) -> WrittenKind:
-    return WrittenKind(informer)  # type: ignore[arg-type]
+def kind(informer: FedInformer) -> PendingWrites:
+    return PendingWrites(informer)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def lister(informer: FedInformer, kind: WrittenKind) -> PluginLister:
+def lister(informer: FedInformer, kind: PendingWrites) -> PluginLister:
     return PluginLister(informer, kind, {"app": "demo/app"})  # type: ignore[arg-type]
 
 
@@ -79,7 +79,7 @@ def version(obj: Object | None) -> int | None:
 @pytest.mark.behaviour("informers/MC1")
 @pytest.mark.parametrize(("seen", "shown", "kept"), [(2, 2, False), (3, 3, False), (1, 2, True)])
 def test_a_write_is_shown_until_the_cache_has_it_or_something_newer(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister, seen: int, shown: int, kept: bool
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister, seen: int, shown: int, kept: bool
 ) -> None:
     kind.wrote(pod("web", 2))
     assert version(lister.get("web", "default")) == 2
@@ -94,7 +94,7 @@ def test_a_write_is_shown_until_the_cache_has_it_or_something_newer(
     [("u1", 4, None), ("u2", 4, None), ("u2", 1, 3)],
 )
 def test_a_deletion_that_came_after_the_write_hides_it(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister, uid: str, deleted_at: int, shown: int | None
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister, uid: str, deleted_at: int, shown: int | None
 ) -> None:
     # Upstream compares versions of the deleted object; here the informer's position tells which came first.
     informer.event("ADDED", pod("web", 1, uid))
@@ -106,7 +106,7 @@ def test_a_deletion_that_came_after_the_write_hides_it(
 @pytest.mark.behaviour("informers/MC2")
 @pytest.mark.parametrize("known", [True, False])
 def test_a_list_that_is_newer_and_does_not_have_it_hides_it(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister, known: bool
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister, known: bool
 ) -> None:
     # The tombstone then carries the state before the write, version 1 of the same uid.
     if known:
@@ -120,7 +120,7 @@ def test_a_list_that_is_newer_and_does_not_have_it_hides_it(
 
 @pytest.mark.behaviour("informers/MC3")
 def test_the_answer_of_a_write_that_comes_after_the_deletion_was_seen_changes_nothing(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 2))
     informer.event("DELETED", pod("web", 3))
@@ -131,7 +131,7 @@ def test_the_answer_of_a_write_that_comes_after_the_deletion_was_seen_changes_no
 
 @pytest.mark.behaviour("informers/MC4")
 def test_nor_does_it_when_the_object_was_replaced_by_another_of_its_name(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 3, "u2"))
     kind.wrote(pod("web", 2, "u1"))
@@ -143,7 +143,7 @@ def test_nor_does_it_when_the_object_was_replaced_by_another_of_its_name(
 
 @pytest.mark.behaviour("informers/MC5")
 def test_an_index_shows_what_was_written_once_the_cache_does(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Upstream merges the written object into the index; here the read waits, so that all reads agree.
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
@@ -158,7 +158,7 @@ def test_an_index_shows_what_was_written_once_the_cache_does(
 
 @pytest.mark.behaviour("informers/CR10")
 def test_a_deleted_object_is_gone_at_once_and_a_list_waits_for_that(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
     informer.event("ADDED", pod("web", 2))
@@ -172,7 +172,7 @@ def test_a_deleted_object_is_gone_at_once_and_a_list_waits_for_that(
 
 
 def test_an_object_that_was_created_anew_after_its_deletion_is_shown(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 2, "u1"))
     kind.deleted(("default", "web"), "u1")
@@ -183,7 +183,7 @@ def test_an_object_that_was_created_anew_after_its_deletion_is_shown(
 
 
 def test_a_list_of_another_namespace_waits_for_nothing(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
     kind.wrote(pod("web", 2))
@@ -197,7 +197,7 @@ def test_a_list_of_another_namespace_waits_for_nothing(
 def test_an_object_outside_of_the_selector_is_not_waited_for() -> None:
     informer = FedInformer(label_selector="app=shop", namespaces=("default",))
     informer.listed(1)
-    kind = WrittenKind(informer)  # type: ignore[arg-type]
+    kind = PendingWrites(informer)  # type: ignore[arg-type]
     lister = PluginLister(informer, kind, {})  # type: ignore[arg-type]
     kind.wrote(pod("web", 2, app="other"))
     kind.wrote(pod("web", 2, namespace="elsewhere", app="shop"))
@@ -209,7 +209,7 @@ def test_an_object_that_a_write_takes_out_of_the_selector_is_waited_for(monkeypa
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
     informer = FedInformer(label_selector="app=shop")
     informer.listed(2, pod("web", 2, app="shop"))
-    kind = WrittenKind(informer)  # type: ignore[arg-type]
+    kind = PendingWrites(informer)  # type: ignore[arg-type]
     lister = PluginLister(informer, kind, {})  # type: ignore[arg-type]
     kind.wrote(pod("web", 3, app="other"))
     with pytest.raises(Stale):
@@ -219,7 +219,7 @@ def test_an_object_that_a_write_takes_out_of_the_selector_is_waited_for(monkeypa
 
 
 def test_a_write_that_changed_nothing_is_in_the_cache_already(
-    informer: FedInformer, kind: WrittenKind, lister: PluginLister
+    informer: FedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 5))
     kind.wrote(pod("web", 5))
@@ -227,13 +227,13 @@ def test_a_write_that_changed_nothing_is_in_the_cache_already(
     assert not kind
 
 
-def test_answers_in_the_wrong_order_leave_the_newer_write(kind: WrittenKind, lister: PluginLister) -> None:
+def test_answers_in_the_wrong_order_leave_the_newer_write(kind: PendingWrites, lister: PluginLister) -> None:
     kind.wrote(pod("web", 4))
     kind.wrote(pod("web", 3))
     assert version(lister.get("web", "default")) == 4
 
 
-def test_versions_that_are_no_numbers_are_not_compared(kind: WrittenKind, lister: PluginLister) -> None:
+def test_versions_that_are_no_numbers_are_not_compared(kind: PendingWrites, lister: PluginLister) -> None:
     odd = pod("web", 1)
     odd["metadata"]["resourceVersion"] = "opaque"
     kind.wrote(odd)
@@ -241,7 +241,7 @@ def test_versions_that_are_no_numbers_are_not_compared(kind: WrittenKind, lister
     assert lister.list() == []
 
 
-def test_writes_that_nobody_reads_back_do_not_pile_up(informer: FedInformer, kind: WrittenKind) -> None:
+def test_writes_that_nobody_reads_back_do_not_pile_up(informer: FedInformer, kind: PendingWrites) -> None:
     for number in range(1000):
         kind.wrote(pod(f"web-{number}", number + 2, f"u{number}"))
         informer.event("ADDED", pod(f"web-{number}", number + 2, f"u{number}"))
@@ -255,7 +255,7 @@ def test_an_undeclared_index_is_named(lister: PluginLister) -> None:
 
 
 def test_a_plugin_follows_a_kind_in_any_version_and_each_informer_once(informer: FedInformer) -> None:
-    own = Written()
+    own = OwnWrites()
     followed = own.follow("apps/v1", "Deployment", informer)  # type: ignore[arg-type]
     assert own.follow("apps/v1", "Deployment", informer) is followed  # type: ignore[arg-type]
     assert own.of("apps/v1beta1", "Deployment") == [followed]

@@ -115,7 +115,7 @@ def test_a_task_may_be_a_coroutine_function(bench: Bench) -> None:
 
 @pytest.mark.parametrize("every", [0, -1, float("inf")])
 def test_a_period_that_makes_no_sense_is_refused(bench: Bench, every: float) -> None:
-    with pytest.raises(ValueError, match="task `demo/t`: every is a positive number"):
+    with pytest.raises(ValueError, match="task `demo/t`: every must be a positive number"):
         bench.plugin().add_task("t", print, every=every)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ctrlhost.reflector.backoff import Backoff, RetryWindow
+from ctrlhost.reflector.options import BackoffOptions
 from ctrlhost.testing import ManualClock
 
 
@@ -11,11 +12,13 @@ def take(backoff: Backoff, count: int) -> list[float]:
 
 
 def test_delays_double_up_to_a_cap():
-    assert take(Backoff(ManualClock(), jitter=0), 8) == pytest.approx([0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30])
+    assert take(Backoff(ManualClock(), BackoffOptions(jitter=0)), 8) == pytest.approx(
+        [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
+    )
 
 
 def test_jitter_stretches_a_delay_up_to_twice_its_length():
-    backoff = Backoff(ManualClock(), base=10, cap=10)
+    backoff = Backoff(ManualClock(), BackoffOptions(base=10, cap=10))
     delays = take(backoff, 200)
     assert all(10 <= delay < 20 for delay in delays)
     assert max(delays) - min(delays) > 5
@@ -24,18 +27,20 @@ def test_jitter_stretches_a_delay_up_to_twice_its_length():
 @pytest.mark.behaviour("informers/RE12")
 @pytest.mark.parametrize(("refusals", "low", "high"), [(5, 0.031, 0.064), (40, 1.76, 3.53)])
 def test_the_sum_of_many_delays_stays_between_the_sums_without_and_with_all_jitter(refusals, low, high):
-    total = sum(take(Backoff(ManualClock(), base=0.001, factor=2, cap=0.05, jitter=1), refusals))
+    total = sum(take(Backoff(ManualClock(), BackoffOptions(base=0.001, factor=2, cap=0.05, jitter=1)), refusals))
     assert low <= total <= high
 
 
 @pytest.mark.behaviour("informers/RE13")
 def test_own_delays_are_used_as_they_are_given():
-    assert sum(take(Backoff(ManualClock(), base=0.01, factor=2, cap=0.1, jitter=0), 5)) == pytest.approx(0.25)
+    assert sum(
+        take(Backoff(ManualClock(), BackoffOptions(base=0.01, factor=2, cap=0.1, jitter=0)), 5)
+    ) == pytest.approx(0.25)
 
 
 def test_delays_start_over_once_two_minutes_passed_since_they_last_did():
     clock = ManualClock()
-    backoff = Backoff(clock, jitter=0)
+    backoff = Backoff(clock, BackoffOptions(jitter=0))
     take(backoff, 3)
     clock.advance(120)
     assert backoff.next() == pytest.approx(6.4)

@@ -7,7 +7,7 @@ import pytest
 
 from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
-from ctrlhost.reflector.list_watch import Wire
+from ctrlhost.reflector.list_watch import ListWatch
 from tests.support.informer_rig import PODS, Rig
 from tests.support.stub_api_server import (
     Failure,
@@ -248,9 +248,9 @@ def test_watches_last_a_random_time_between_the_shortest_and_twice_that(server, 
     server.on("GET", PODS, Json({}))
     client = Client(server.url)
     options = ReflectorOptions() if shortest is None else ReflectorOptions(min_watch_timeout=shortest)
-    wire = Wire(client.transport, options, rng=random.Random(1))
+    requests = ListWatch(client.transport, options, rng=random.Random(1))
     for _ in range(20):
-        wire.watch(client.resource("v1", "Pod"), "1").close()
+        requests.watch(client.resource("v1", "Pod"), "1").close()
     asked = [int(each.query["timeoutSeconds"]) for each in server.requests]
     assert all(low <= seconds <= high for seconds in asked)
     assert len(set(asked)) > 10

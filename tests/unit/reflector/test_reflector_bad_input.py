@@ -57,7 +57,7 @@ def test_a_frame_that_no_cache_can_hold_is_left_out_said_once_a_minute_and_count
     eventually(lambda: said(caplog))
     assert stats(rig)["skipped"] == 3
     assert len(said(caplog)) == 1
-    assert "for Pod" in said(caplog)[0]
+    assert "of Pod" in said(caplog)[0]
     assert named in said(caplog)[0]
     clock.advance(61)
     frames.send_bytes(frame + b"\n")
@@ -102,7 +102,7 @@ def test_a_stream_that_can_not_be_read_is_left_said_once_counted_and_opened_agai
     assert rig.status.errors == {"DecodeError": 3}
     assert stats(rig)["decode_errors"] >= 3
     assert len(said(caplog)) == 1, said(caplog)
-    assert said(caplog)[0].startswith("can not watch Pod: pods")
+    assert said(caplog)[0].startswith("cannot watch Pod: pods")
 
 
 @pytest.mark.parametrize("name", ["html", "not UTF-8", "over the cap", "a number", "null"])
@@ -179,7 +179,7 @@ def test_bookmarks_that_go_backwards_are_said_counted_and_move_nothing(rig, capl
     assert stats(rig)["backward_bookmarks"] == 2
     assert rig.pods.last_resource_version == "70"
     eventually(lambda: len(said(caplog)) == 1)
-    assert "bookmarks of Pod went back" in said(caplog)[0]
+    assert "bookmarks of Pod with an older version" in said(caplog)[0]
 
 
 def test_a_stream_that_only_repeats_itself_is_not_hurried_back_to(rig_with):

@@ -86,7 +86,7 @@ def test_a_server_that_is_away_is_waited_for_with_growing_delays(server):
             clock.advance(0.02)
             eventually(lambda count=count: len(rig.errors) > max(count, 1))
         assert rig.pods.state == "listing"
-        assert "can not connect" in rig.pods.reason
+        assert "cannot connect" in rig.pods.reason
     finally:
         rig.stop()
 
@@ -123,10 +123,10 @@ def test_an_informer_that_may_not_read_waits_and_says_what_it_lacks(server):
     rig.serve([denied, Json(pod_list(1, pod("a", 1)))]).start()
     try:
         eventually(lambda: rig.pods.state == "waiting")
-        assert rig.pods.reason.startswith('no right to list Pod (v1): pods is forbidden: User "x"')
+        assert rig.pods.reason.startswith('no permission to list Pod (v1): pods is forbidden: User "x"')
         assert not rig.factory.wait_for_sync(0.01)
         eventually(lambda: clock.waiters() == 1)
-        rig.pods.poke()
+        rig.pods.wake()
         rig.holds(a=1)
     finally:
         rig.stop()
@@ -146,7 +146,7 @@ def test_what_is_said_to_be_there_is_asked_for_again_soon_though_it_is_not_ready
             waits_after(count)
             clock.advance(10)
         waits_after(6)
-        rig.pods.poke()
+        rig.pods.wake()
         for count in (7, 8):
             waits_after(count)
             clock.advance(0.5)
@@ -164,7 +164,7 @@ def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(serve
     factory.start()
     try:
         eventually(lambda: foos.state == "waiting")
-        assert "no kind Foo" in foos.reason
+        assert "does not serve kind Foo" in foos.reason
         # It waits, and so does the watch of CRDs, which this server has not got either.
         eventually(lambda: clock.waiters() == 2)
         kinds = [{"name": "foos", "kind": "Foo", "namespaced": True, "verbs": ["list", "watch"]}]
@@ -172,7 +172,7 @@ def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(serve
         listed = {"kind": "FooList", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": "1"}, "items": []}
 
         serve(server, "/apis/example.com/v1/foos", [Json(listed)], [Frames()])
-        foos.poke()
+        foos.wake()
         assert factory.wait_for_sync(10)
         eventually(lambda: foos.state == "watching")
     finally:

@@ -151,7 +151,7 @@ def test_a_stream_that_falls_silent_is_given_up_and_opened_again(rig_with):
     rig.holds(foo=1, bar=1, a=7, b=8)
     assert quiet.closed.wait(10)
     assert [each.query["resourceVersion"] for each in rig.watches[:2]] == ["1", "7"]
-    assert any("nothing arrived for 0.1 s" in str(error) for error in rig.errors)
+    assert any("no data for 0.1 s" in str(error) for error in rig.errors)
 
 
 def test_watches_that_stay_silent_twice_in_a_row_are_answered_with_a_list(rig_with):
@@ -169,7 +169,7 @@ def test_watches_that_stay_silent_twice_in_a_row_are_answered_with_a_list(rig_wi
 
 
 def refusals(rig: Rig) -> int:
-    return sum("can not connect" in str(error) for error in rig.errors)
+    return sum("cannot connect" in str(error) for error in rig.errors)
 
 
 @pytest.mark.behaviour("informers/RE12")
@@ -186,7 +186,7 @@ def test_while_the_server_is_away_the_watch_is_tried_again_without_a_new_list(se
         eventually(lambda count=count: refusals(rig) == count and clock.waiters() == 1)
         assert rig.pods.state == "reconnecting"
         # And not why the stream ended that was open before.
-        assert "can not connect" in rig.pods.reason
+        assert "cannot connect" in rig.pods.reason
         if delay is not None:
             clock.advance(delay + 0.001)
     again = StubApiServer(port=first.port)
@@ -262,7 +262,7 @@ def test_a_right_to_list_but_not_to_watch_is_named(rig_with):
     rig = rig_with(clock=clock)
     rig.serve(FIRST, [Failure(403, "Forbidden", "no watch for you")]).synced()
     eventually(lambda: rig.pods.state == "waiting")
-    assert rig.pods.reason == "no right to watch Pod (v1): no watch for you"
+    assert rig.pods.reason == "no permission to watch Pod (v1): no watch for you"
 
 
 @pytest.mark.behaviour("informers/RE30")
@@ -279,7 +279,7 @@ def test_the_same_failure_is_said_once_and_counted_each_time(rig_with, caplog):
     rig.serve([*[Failure(500, "InternalError", "oh no")] * 6, *FIRST]).start()
     rig.holds(foo=1, bar=1)
     assert rig.status.errors == {"ServerError": 6}
-    assert [record.getMessage() for record in caplog.records] == ["can not list Pod: oh no"]
+    assert [record.getMessage() for record in caplog.records] == ["cannot list Pod: oh no"]
 
 
 def test_a_token_that_was_refused_is_read_again_from_its_file(tmp_path, server):

@@ -117,7 +117,7 @@ def test_addresses_are_read(address, expected):
 
 @pytest.mark.parametrize("address", ["", "8080", "a:b", "127.0.0.1:70000", "::1:80", "127.0.0.1:", "127.0.0.1:-1"])
 def test_what_is_no_address_is_refused_with_the_setting(address):
-    with pytest.raises(ConfigError, match=r"host\.listen: .* is no address"):
+    with pytest.raises(ConfigError, match=r"host\.listen: invalid address"):
         parse_address(address, "host.listen")
 
 
@@ -132,7 +132,7 @@ def test_a_port_in_use_is_known_before_anything_is_served():
 
 
 def test_a_host_that_is_not_ours_is_refused():
-    with pytest.raises(ConfigError, match=r"can not listen at 192\.0\.2\.1:8080"):
+    with pytest.raises(ConfigError, match=r"cannot listen at 192\.0\.2\.1:8080"):
         HttpServer("192.0.2.1:8080", shown)
 
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import types
+from pathlib import Path
 
 import msgspec
 import pytest
 
 import ctrlhost
 from ctrlhost.errors import PluginLoadError
+from ctrlhost.supervisor.containment import with_place
 from ctrlhost.supervisor.loader import PluginManager, hook_names, name_of
 
 
@@ -77,7 +79,7 @@ def test_a_module_without_hooks_is_no_plugin():
 
 
 def test_a_name_of_the_host_is_refused():
-    with pytest.raises(PluginLoadError, match="can not be called `metrics`"):
+    with pytest.raises(PluginLoadError, match="invalid plugin name `metrics`"):
         PluginManager().register("metrics", module("metrics", ctrlhost_crds=no_crds))
 
 
@@ -96,13 +98,13 @@ def test_settings_must_be_a_struct():
     manager = PluginManager()
     assert manager.register("good", module("good", ctrlhost_settings=lambda: Settings)).settings_type() is Settings
     bad = manager.register("bad", module("bad", ctrlhost_settings=lambda: dict))
-    with pytest.raises(PluginLoadError, match=r"instead of a msgspec\.Struct"):
+    with pytest.raises(PluginLoadError, match=r"must return a msgspec\.Struct"):
         bad.settings_type()
 
 
 def test_crds_must_be_crds():
     plugin = PluginManager().register("odd", module("odd", ctrlhost_crds=lambda: [{"kind": "Pod"}]))
-    with pytest.raises(PluginLoadError, match="instead of a CustomResourceDefinition"):
+    with pytest.raises(PluginLoadError, match="must return CustomResourceDefinitions"):
         plugin.crds()
 
 
@@ -128,3 +130,10 @@ def test_every_hook_of_the_contract_exists():
         "ctrlhost_stopping",
         "ctrlhost_commands",
     ]
+
+
+def test_an_error_is_placed_in_a_plugin_that_is_installed_beside_ctrlhost():
+    beside = f"{Path(ctrlhost.__file__).parent}_bad/__init__.py"
+    with pytest.raises(ZeroDivisionError) as caught:
+        exec(compile("\n1 / 0", beside, "exec"), {})
+    assert with_place(caught.value) == "ZeroDivisionError: division by zero (__init__.py:2)"

@@ -170,7 +170,7 @@ def test_a_watch_that_is_half_open_brings_nothing_more(proxy: FaultProxy, client
     for number in range(2):
         client.create(config_map(f"m{number}"))
     assert watch.names(1) == ["m0"]
-    with pytest.raises(TransportError, match="nothing arrived"):
+    with pytest.raises(TransportError, match="no data for"):
         watch.frame()
 
 
@@ -270,7 +270,7 @@ def test_a_silent_cut_closes_nothing_and_what_was_on_its_way_arrives(
     quiet = Watch(client, idle=0.2)
     proxy.cut(silent=True)
     direct.create(config_map("a"))
-    with pytest.raises(TransportError, match="nothing arrived"):
+    with pytest.raises(TransportError, match="no data for"):
         quiet.frame()
     with pytest.raises(TransportError, match="in time"):
         list_maps(client, timeout=0.1)

@@ -70,5 +70,5 @@ def test_the_seed_comes_from_the_environment(
 
 
 def test_a_storm_of_what_does_not_exist_is_refused(proxy: FaultProxy) -> None:
-    with pytest.raises(ValueError, match="no kinds of faults: rain"):
+    with pytest.raises(ValueError, match="unknown kinds of faults: rain"):
         proxy.storm(kinds={"rain": 1})

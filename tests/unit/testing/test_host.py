@@ -11,7 +11,7 @@ import pytest
 import ctrlhost
 from ctrlhost import Conflict, For, Request, TooManyRequests, TransportError, Watches
 from ctrlhost.testing import ManualClock, NotIdle
-from ctrlhost.testing.faults import answer, asked
+from ctrlhost.testing.faults import answer, request_info
 from tests.support.plugin_modules import config_map, plugin_of
 
 MINE = For("v1", "ConfigMap", label_selector="mine")
@@ -44,7 +44,7 @@ def reconciling(reconcile, *sources, name: str = "demo"):
 def test_a_request_is_told_by_its_verb_resource_and_name(
     method: str, path: str, content_type: str, verb: str, resource: str, name: str
 ) -> None:
-    about = asked(method, path, content_type)
+    about = request_info(method, path, content_type)
     assert (about.verb, about.resource, about.name) == (verb, resource, name)
 
 
@@ -102,7 +102,7 @@ def test_events_are_hit_only_by_a_fault_that_names_them(ctrlhost_host) -> None:
 
 def test_a_verb_that_does_not_exist_is_refused(ctrlhost_host) -> None:
     host = ctrlhost_host(reconciling(print))
-    with pytest.raises(ValueError, match="`update` is no verb"):
+    with pytest.raises(ValueError, match="unknown verb `update`"):
         host.faults.next("update", Conflict("no"))
 
 

@@ -57,7 +57,7 @@ def test_every_way_to_say_how_long_a_body_is_gives_that_body(server, transport, 
 @pytest.mark.parametrize(
     ("raw", "says"),
     [
-        (b"", "closed the connection without an answer"),
+        (b"", "closed the connection without a response"),
         (b"HTTP/1.1 200 OK\r\nContent-Le", "cut in the middle"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "cut in the middle"),
         (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nhello", "changed the protocol"),

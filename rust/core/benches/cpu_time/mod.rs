@@ -1,7 +1,6 @@
-//! Time of the thread on the processor, so that busy neighbours do not count.
+//! CPU time of the thread, so that busy neighbours do not count.
 #![allow(missing_docs, reason = "shared by the benches")]
 
-use criterion::Throughput;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -34,30 +33,7 @@ impl Measurement for CpuTime {
     }
 
     fn formatter(&self) -> &dyn ValueFormatter {
-        &Nanoseconds
-    }
-}
-
-/// Formats as criterion formats wall time.
-struct Nanoseconds;
-
-impl ValueFormatter for Nanoseconds {
-    fn scale_values(&self, typical: f64, values: &mut [f64]) -> &'static str {
-        WallTime.formatter().scale_values(typical, values)
-    }
-
-    fn scale_throughputs(
-        &self,
-        typical: f64,
-        throughput: &Throughput,
-        values: &mut [f64],
-    ) -> &'static str {
-        WallTime
-            .formatter()
-            .scale_throughputs(typical, throughput, values)
-    }
-
-    fn scale_for_machines(&self, values: &mut [f64]) -> &'static str {
-        WallTime.formatter().scale_for_machines(values)
+        static WALL_TIME: WallTime = WallTime;
+        WALL_TIME.formatter()
     }
 }

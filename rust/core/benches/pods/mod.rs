@@ -1,9 +1,9 @@
-//! Pods of about 5 KB that differ as real ones do.
+//! Pods of about 5 KB that differ like real ones.
 #![allow(missing_docs, dead_code, reason = "each bench uses a part")]
 
 use std::fmt::Write as _;
 
-/// A pod as the API server writes it, managed fields included or not.
+/// Return a pod as the API server writes it, with or without managed fields.
 pub(crate) fn pod(number: usize, version: usize, managed_fields: bool) -> String {
     let mut text = String::with_capacity(8192);
     let managed = if managed_fields {
@@ -56,7 +56,7 @@ pub(crate) fn pod(number: usize, version: usize, managed_fields: bool) -> String
     text
 }
 
-/// A watch frame with that pod.
+/// Return a watch frame with that pod.
 pub(crate) fn frame(number: usize, version: usize, managed_fields: bool) -> String {
     format!(
         "{{\"type\":\"MODIFIED\",\"object\":{}}}\n",
@@ -64,7 +64,7 @@ pub(crate) fn frame(number: usize, version: usize, managed_fields: bool) -> Stri
     )
 }
 
-/// A list page with those pods.
+/// Return a list page with those pods.
 pub(crate) fn page(numbers: std::ops::Range<usize>, managed_fields: bool) -> String {
     let items: Vec<String> = numbers
         .map(|number| pod(number, number + 1, managed_fields))

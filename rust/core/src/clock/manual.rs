@@ -1,4 +1,4 @@
-//! A clock that stands still until a test steps it.
+//! A clock that only moves when a test steps it.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,16 +11,16 @@ use super::{Clock, Tick, TimeListener};
 /// 2026-01-01T00:00:00Z, the wall-clock time of a manual clock's zero.
 const UNIX_TIME_OF_ZERO: f64 = 1_767_225_600.0;
 
-/// A clock that moves only through [`ManualClock::advance`], and then wakes whoever waits for the time that has come.
+/// A clock that moves only by [`ManualClock::advance`], which wakes the threads whose time has come.
 #[derive(Default)]
 pub struct ManualClock {
     now: AtomicU64,
-    asleep: AtomicUsize,
+    waiting: AtomicUsize,
     listeners: Mutex<Vec<Weak<dyn TimeListener>>>,
 }
 
 impl ManualClock {
-    /// A clock that stands at `start`.
+    /// Create a clock at `start`.
     pub fn new(start: Tick) -> Self {
         Self {
             now: AtomicU64::new(start.as_nanos()),
@@ -28,7 +28,7 @@ impl ManualClock {
         }
     }
 
-    /// Steps the clock. Whatever became due has happened when this returns.
+    /// Step the clock. Whatever became due has happened when this returns.
     pub fn advance(&self, step: Duration) {
         let nanos = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
         let add = |now: u64| Some(now.saturating_add(nanos));
@@ -41,15 +41,15 @@ impl ManualClock {
             known.retain(|listener| listener.strong_count() > 0);
             known.iter().filter_map(Weak::upgrade).collect()
         };
-        // Without the lock: a listener takes its own, under which it may have come to `listen`.
+        // Without the lock: a listener takes its own, under which it may call `listen`.
         for listener in listeners {
             listener.time_moved();
         }
     }
 
-    /// How many threads sleep until this clock, or somebody else, wakes them.
+    /// Return the number of threads that wait on this clock.
     pub fn waiters(&self) -> usize {
-        self.asleep.load(Ordering::SeqCst)
+        self.waiting.load(Ordering::SeqCst)
     }
 }
 
@@ -72,12 +72,12 @@ impl Clock for ManualClock {
         known.push(listener);
     }
 
-    fn fall_asleep(&self) {
-        self.asleep.fetch_add(1, Ordering::SeqCst);
+    fn begin_wait(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn wake_up(&self) {
-        self.asleep.fetch_sub(1, Ordering::SeqCst);
+    fn end_wait(&self) {
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -1,11 +1,10 @@
-//! The machine's clock.
+//! The system clock.
 
-use std::sync::Weak;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Clock, Tick, TimeListener};
+use super::{Clock, Tick};
 
-/// The machine's monotonic clock; setting the wall clock changes nothing but [`Clock::unix_time`].
+/// The system's monotonic clock; setting the wall clock changes only [`Clock::unix_time`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -25,7 +24,7 @@ mod source {
         tick(clock_gettime(ClockId::Monotonic))
     }
 
-    /// The time of the last timer interrupt, on the same line: it costs a fifth of the exact one.
+    /// Return the time of the last timer interrupt, on the same line: it costs a fifth of the exact time.
     pub(super) fn coarse() -> Tick {
         tick(clock_gettime(ClockId::MonotonicCoarse))
     }
@@ -40,7 +39,7 @@ mod source {
 
     pub(super) fn now() -> Tick {
         static START: OnceLock<Instant> = OnceLock::new();
-        // Some way into the line, so that nobody meets zero as a time that was read.
+        // Start after zero, so that zero is never a time that was read.
         Tick::from_nanos(1_000_000_000).after(START.get_or_init(Instant::now).elapsed())
     }
 
@@ -67,10 +66,4 @@ impl Clock for SystemClock {
     fn real_wait(&self, deadline: Tick) -> Option<Duration> {
         Some(deadline.since(self.now()))
     }
-
-    fn listen(&self, _listener: Weak<dyn TimeListener>) {}
-
-    fn fall_asleep(&self) {}
-
-    fn wake_up(&self) {}
 }

@@ -1,11 +1,11 @@
 //! Watch streams: one JSON frame per line, `{"type": …, "object": …}`.
 
-use super::{DecodeError, MAX_OBJECT_BYTES, RawObject};
+use super::{DecodeError, RawObject};
 use crate::json::read::{Kind, Value};
 use crate::json::scan::{Member, Scan, Shape};
 use crate::json::text::key_is;
 
-/// What a frame says happened.
+/// The type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     /// The object is new, or is one of the initial events.
@@ -14,11 +14,11 @@ pub enum FrameKind {
     Modified,
     /// The object is gone; the frame holds its last state.
     Deleted,
-    /// Only the resource version moved on.
+    /// Only the resource version advanced.
     Bookmark,
     /// The server ends the watch; the object is a `Status`.
     Error,
-    /// A type that nobody knows.
+    /// An unknown type.
     Unknown,
 }
 
@@ -27,7 +27,7 @@ pub enum FrameKind {
 pub struct Frame<'a> {
     /// What happened.
     pub kind: FrameKind,
-    /// To which object.
+    /// The object to which it happened.
     pub object: RawObject<'a>,
     /// The object's text.
     pub value: Value<'a>,
@@ -35,7 +35,7 @@ pub struct Frame<'a> {
     pub type_text: &'a str,
 }
 
-/// Cuts a watch stream into frames; holds at most one unfinished frame.
+/// Splits a watch stream into frames; holds at most one incomplete frame.
 #[derive(Debug)]
 pub struct FrameDecoder {
     max_object_bytes: usize,
@@ -45,14 +45,8 @@ pub struct FrameDecoder {
     scan: Scan,
 }
 
-impl Default for FrameDecoder {
-    fn default() -> Self {
-        Self::new(MAX_OBJECT_BYTES)
-    }
-}
-
 impl FrameDecoder {
-    /// A decoder at the start of a stream; a frame may be a little larger than an object.
+    /// Create a decoder at the start of a stream; a frame may be a little larger than an object.
     pub fn new(max_object_bytes: usize) -> Self {
         Self {
             max_object_bytes,
@@ -62,16 +56,16 @@ impl FrameDecoder {
         }
     }
 
-    /// Forget what was cut: a new stream begins.
+    /// Forget a cut frame: a new stream begins.
     pub fn restart(&mut self) {
         self.unfinished = Vec::new();
         self.offset = 0;
     }
 
-    /// Decode the frames that are complete now; `on_frame` gives false to end the stream, which drops the rest.
+    /// Decode the frames that are complete. `on_frame` returns false to end the stream, which drops the rest.
     ///
     /// # Errors
-    /// A frame is malformed or too large. Frames before it were handed over.
+    /// A frame is malformed or too large. The frames before it were passed on.
     pub fn feed(
         &mut self,
         chunk: &[u8],
@@ -81,7 +75,7 @@ impl FrameDecoder {
         while let Some(end) = memchr::memchr(b'\n', rest) {
             let (line, after) = rest.split_at(end + 1);
             rest = after;
-            let going_on = if self.unfinished.is_empty() {
+            let continues = if self.unfinished.is_empty() {
                 let offset = self.offset;
                 self.offset += line.len() as u64;
                 self.line(line, offset, on_frame)?
@@ -89,7 +83,7 @@ impl FrameDecoder {
                 self.unfinished.extend_from_slice(line);
                 self.take_unfinished(on_frame)?
             };
-            if !going_on {
+            if !continues {
                 return Ok(());
             }
         }
@@ -100,7 +94,7 @@ impl FrameDecoder {
         Ok(())
     }
 
-    /// The stream ended. A last frame without its line end is handed over.
+    /// Note the end of the stream. A last frame without its line end is passed on.
     ///
     /// # Errors
     /// The stream was cut in the middle of a frame.
@@ -158,10 +152,13 @@ impl FrameDecoder {
             let end = match self.scan.advance(bytes) {
                 Ok(Some(end)) => end,
                 Ok(None) => {
-                    let what = "the frame ends too early";
+                    let what = "unexpected end of the frame";
                     return Err(DecodeError::new(base + bytes.len() as u64, what, bytes));
                 }
-                Err(error) => return Err(DecodeError::scan(error, base, bytes)),
+                Err(error) => {
+                    let what = format!("not JSON: {}", error.what);
+                    return Err(DecodeError::new(base + error.at as u64, what, bytes));
+                }
             };
             let bytes = bytes.get(..end).unwrap_or_default();
             start += end;
@@ -180,12 +177,12 @@ impl FrameDecoder {
     }
 }
 
-/// A frame is an object with a string `type`; its `object` may be anything, which is for the caller to judge.
+/// Read a frame: an object with a string `type`. The caller judges its `object`, which may be anything.
 fn read<'a>(text: &'a str, scan: &'a Scan) -> Option<Frame<'a>> {
     let find = |name| {
         let is = |member: &&Member| key_is(member.key.of(text.as_bytes()), name);
         let member = scan.members(0).iter().rfind(is)?;
-        text.get(member.value.start..member.value.end).map(Value)
+        Some(member.value.value(text))
     };
     let type_text = find("type").filter(|value| value.kind() == Kind::String)?;
     let kind = match type_text.as_str().as_deref() {

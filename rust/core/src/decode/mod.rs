@@ -1,4 +1,4 @@
-//! From the bytes of the API server to objects: list pages and watch frames, cut anywhere.
+//! From the bytes of the API server to raw objects: list pages and watch frames, cut anywhere.
 
 mod frame;
 mod page;
@@ -6,18 +6,18 @@ mod page;
 pub use frame::{Frame, FrameDecoder, FrameKind};
 pub use page::{ListMeta, PageDecoder};
 
-use crate::json::scan::{Member, ScanError};
+use crate::json::scan::Member;
 
-/// The largest object that is taken unless told otherwise; etcd's own limit is about 1.5 MiB.
+/// The default size limit of an object; etcd's own limit is about 1.5 MiB.
 pub const MAX_OBJECT_BYTES: usize = 16 << 20;
 
 /// How many of the first bytes an error shows.
 const SHOWN: usize = 64;
 
-/// An object that the scan has accepted, not copied yet.
+/// An object that the scan has accepted, before it is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct RawObject<'a> {
-    /// The text that the members' places refer to.
+    /// The text to which the places of the members refer.
     pub text: &'a str,
     /// The object's own members.
     pub root: &'a [Member],
@@ -25,7 +25,7 @@ pub struct RawObject<'a> {
     pub metadata: &'a [Member],
 }
 
-/// The stream is malformed, cut, or no list at all. The stream has to be given up; nothing of the bad object was kept.
+/// The stream is malformed or cut, or is not a list. It must be given up; nothing of the bad object was kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset}: {what}; it begins with {}", shown(first_bytes))]
 pub struct DecodeError {
@@ -48,14 +48,6 @@ impl DecodeError {
             first_bytes,
             status: None,
         }
-    }
-
-    fn scan(error: ScanError, base: u64, first_bytes: &[u8]) -> Self {
-        Self::new(
-            base + error.at as u64,
-            format!("not JSON: {}", error.what),
-            first_bytes,
-        )
     }
 }
 

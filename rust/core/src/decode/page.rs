@@ -1,13 +1,9 @@
-//! List pages: `{"kind": …, "metadata": …, "items": […]}`, the members in any order, the items handed over one by one.
+//! List pages: `{"kind": …, "metadata": …, "items": […]}`, the members in any order, the items passed on one by one.
 
-mod end;
-
-pub use end::ListMeta;
-
-use super::{DecodeError, MAX_OBJECT_BYTES, RawObject, SHOWN};
+use super::{DecodeError, RawObject, SHOWN};
 use crate::json::read::{Kind, Value};
 use crate::json::scan::{Scan, Shape};
-use crate::json::text::{StringEnd, skip_string, unescape};
+use crate::json::text::{StringEnd, quote_into, skip_string, unescape};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -23,21 +19,34 @@ enum State {
     Done,
 }
 
-/// Decodes one list page at a time; holds at most one unfinished item.
+/// The content of a page besides its items.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListMeta {
+    /// The resource version of the whole list.
+    pub resource_version: String,
+    /// The token for the next page; empty on the last one.
+    pub continue_token: String,
+    /// The number of items on later pages, if the server sends it.
+    pub remaining_item_count: Option<i64>,
+    /// The number of items on this page.
+    pub count: u64,
+}
+
+/// Decodes one list page at a time; holds at most one incomplete item.
 #[derive(Debug)]
 pub struct PageDecoder {
     max_object_bytes: usize,
     list_kind: Option<Box<str>>,
     state: State,
-    /// Bytes not consumed yet.
+    /// Bytes not yet consumed.
     held: Vec<u8>,
-    /// How many of the bytes that are being read are consumed.
+    /// How many of the current bytes are consumed.
     pos: usize,
-    /// Bytes of the page before them.
+    /// Bytes of the page before the current ones.
     offset: u64,
     first_bytes: Vec<u8>,
     key: String,
-    /// The members beside the items, as text, and how many bytes they take.
+    /// The members besides the items, as text, and their total size.
     others: Vec<(String, String)>,
     others_len: usize,
     saw_items: bool,
@@ -46,21 +55,15 @@ pub struct PageDecoder {
     count: u64,
 }
 
-/// A larger chunk is worked off in pieces, so that no copy of a whole page is ever held.
+/// A larger chunk is processed in pieces, so that no copy of a whole page is ever held.
 const PIECE: usize = 256 << 10;
 
-/// An item that was cut is completed by so many bytes at a time.
-const BIT: usize = 8 << 10;
-
-impl Default for PageDecoder {
-    fn default() -> Self {
-        Self::new(MAX_OBJECT_BYTES, None)
-    }
-}
+/// A cut item is completed by so many bytes at a time.
+const COMPLETION: usize = 8 << 10;
 
 impl PageDecoder {
-    /// A decoder at the start of a page. A page that says another kind than `list_kind` is refused; where that is not
-    /// known, a `Status` or a `Table`.
+    /// Create a decoder at the start of a page. It rejects a page of another kind than `list_kind`; if that is
+    /// unknown, a `Status` or a `Table`.
     pub fn new(max_object_bytes: usize, list_kind: Option<&str>) -> Self {
         Self {
             max_object_bytes,
@@ -94,10 +97,10 @@ impl PageDecoder {
         self.count = 0;
     }
 
-    /// Take more of the page and hand over the items that are complete.
+    /// Take more of the page and pass on the items that are complete.
     ///
     /// # Errors
-    /// The page is malformed, or an item is too large. Items before it were handed over.
+    /// The page is malformed, or an item is too large. The items before it were passed on.
     pub fn feed(
         &mut self,
         chunk: &[u8],
@@ -107,10 +110,10 @@ impl PageDecoder {
             let missing = SHOWN.saturating_sub(self.first_bytes.len());
             self.first_bytes.extend(piece.iter().take(missing));
             let mut rest = piece;
-            // What was cut is completed bit by bit, and all that follows it is read where it is.
+            // A cut item is completed step by step, and everything after it is read in place.
             while !self.held.is_empty() && !rest.is_empty() {
                 let cut = self.held.len();
-                let (bit, after) = rest.split_at(rest.len().min(BIT));
+                let (bit, after) = rest.split_at(rest.len().min(COMPLETION));
                 let mut held = std::mem::take(&mut self.held);
                 held.extend_from_slice(bit);
                 let used = self.read(&held, on_item)?;
@@ -135,7 +138,7 @@ impl PageDecoder {
         Ok(())
     }
 
-    /// Read on in `bytes`, which begin where the last call ended; gives how many of them are done with.
+    /// Continue in `bytes`, which begin where the last call ended. Return how many of them are consumed.
     fn read(
         &mut self,
         bytes: &[u8],
@@ -158,7 +161,7 @@ impl PageDecoder {
         )
     }
 
-    /// One step on; false when more bytes are needed.
+    /// Do one step; return false if more bytes are needed.
     fn step(
         &mut self,
         bytes: &[u8],
@@ -182,12 +185,12 @@ impl PageDecoder {
             (State::FirstItem | State::Item, b'{') => return self.read_item(bytes, on_item),
             (State::AfterItem, b',') => State::Item,
             (State::After, b',') => State::Key,
-            (State::Start, _) => return Err(self.error(self.pos, "not JSON: `{` was expected")),
+            (State::Start, _) => return Err(self.error(self.pos, "not JSON: expected `{`")),
             (State::FirstItem | State::Item, _) => {
                 return Err(self.error(self.pos, "an item is not an object"));
             }
-            (State::Done, _) => return Err(self.error(self.pos, "something follows the list")),
-            _ => return Err(self.error(self.pos, "not JSON: punctuation was expected")),
+            (State::Done, _) => return Err(self.error(self.pos, "unexpected data after the list")),
+            _ => return Err(self.error(self.pos, "not JSON: expected punctuation")),
         };
         self.pos += 1;
         self.state = next;
@@ -207,14 +210,14 @@ impl PageDecoder {
                 Ok(true)
             }
             StringEnd::Unfinished(at) if at - self.pos > 4096 => {
-                Err(self.error(self.pos, "a key is too long"))
+                Err(self.error(self.pos, "key too long"))
             }
             StringEnd::Unfinished(_) => Ok(false),
             StringEnd::Invalid(at, what) => Err(self.error(at, &format!("not JSON: {what}"))),
         }
     }
 
-    /// Scan the value at `pos`; its end within `held`, once it is there.
+    /// Scan the value at `pos`; return its end once it has arrived.
     fn scan_value(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         if !self.in_value {
             self.scan.restart();
@@ -276,5 +279,69 @@ impl PageDecoder {
         self.pos += len;
         self.state = State::AfterItem;
         Ok(true)
+    }
+
+    /// Note the end of the page.
+    ///
+    /// # Errors
+    /// The page is incomplete: the body was cut. Or it is not a list of the expected kind, but for example a
+    /// `Status`.
+    pub fn finish(&mut self) -> Result<ListMeta, DecodeError> {
+        if self.state != State::Done {
+            let at = self.held.len();
+            return Err(self.error(at, "unexpected end of the page"));
+        }
+        let other = |name: &str| {
+            self.others
+                .iter()
+                .rev()
+                .find(|(key, _)| key == name)
+                .map(|(_, raw)| Value(raw))
+        };
+        let kind = other("kind").and_then(Value::as_str).unwrap_or_default();
+        let fits = match &self.list_kind {
+            _ if kind.is_empty() || kind == "List" || kind == "PartialObjectMetadataList" => true,
+            Some(expected) => *kind == **expected,
+            None => kind != "Status" && kind != "Table",
+        };
+        if !fits {
+            let mut error = self.error(0, &format!("expected a list, got a {kind}"));
+            error.status = (kind == "Status").then(|| self.joined());
+            return Err(error);
+        }
+        // Every list has the member, empty or null. A body without it must not be mistaken for an empty list.
+        if !self.saw_items {
+            return Err(self.error(0, "expected a list, but the body has no items"));
+        }
+        let metadata = other("metadata").unwrap_or(Value("null"));
+        let string = |name| {
+            metadata
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .into_owned()
+        };
+        Ok(ListMeta {
+            resource_version: string("resourceVersion"),
+            continue_token: string("continue"),
+            remaining_item_count: metadata
+                .get("remainingItemCount")
+                .and_then(|count| count.0.parse().ok()),
+            count: self.count,
+        })
+    }
+
+    fn joined(&self) -> String {
+        let mut out = vec![b'{'];
+        for (index, (key, raw)) in self.others.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            quote_into(&mut out, key);
+            out.push(b':');
+            out.extend_from_slice(raw.as_bytes());
+        }
+        out.push(b'}');
+        String::from_utf8(out).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Comparing what is queued with what the consumer knows: for a new list, and for a resync.
+//! Comparison of the queue with what the consumer knows: for a new list, and for a resync.
 
 use std::sync::Arc;
 
@@ -6,16 +6,15 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::MutexGuard;
 
-use super::state::State;
-use super::{Delta, DeltaFifo, DeltaObject, DeltaType};
+use super::{Delta, DeltaFifo, DeltaObject, DeltaType, State};
 use crate::object::{Key, Object};
 use crate::store::Store;
 
-/// What the consumer believes to exist, which `replace`, `delete` and `resync` compare with. Called without locks.
+/// The objects that the consumer knows, with which `replace`, `delete` and `resync` compare. Called without locks.
 pub trait KnownObjects {
-    /// The keys of all known objects; None if they can not be told, which abandons the comparison.
+    /// Return the keys of all known objects; None if they are unavailable, which abandons the comparison.
     fn list_keys(&self) -> Option<Vec<Key>>;
-    /// The last known state of one.
+    /// Return the last known state of an object.
     fn get_by_key(&self, key: &str) -> Option<Arc<Object>>;
 }
 
@@ -30,8 +29,8 @@ impl KnownObjects for Store {
 }
 
 impl DeltaFifo {
-    /// Make the objects all that there is: a delta for each, and tombstones for what is queued or known beside them.
-    /// `skip_same` leaves out what is known as the very same object and has nothing queued.
+    /// Replace the whole content: a delta for each object, and tombstones for other queued or known ones. With
+    /// `skip_same`, an object that is known as the same instance and has nothing queued gets no delta.
     pub fn replace(
         &self,
         objects: Vec<(Key, Arc<Object>)>,
@@ -54,7 +53,7 @@ impl DeltaFifo {
         let mut listed: HashSet<Key, RandomState> =
             HashSet::with_capacity_and_hasher(objects.len(), RandomState::default());
         if known_objects.is_empty() {
-            // All of them are news.
+            // All of them are new.
             state.items.reserve(objects.len());
             state.queue.reserve(objects.len());
         }
@@ -65,13 +64,7 @@ impl DeltaFifo {
                 .and_then(Option::as_ref)
                 .is_some_and(|known| Arc::ptr_eq(known, &object));
             if !(skip_same && same) || state.holds(&key) || in_flight.contains_key(&key) {
-                state.push(
-                    key,
-                    Delta {
-                        kind,
-                        object: DeltaObject::Live(object),
-                    },
-                );
+                state.push(key, Delta::live(kind, object));
             }
         }
         let mut gone: Vec<(Key, Option<Arc<Object>>)> = Vec::new();
@@ -88,7 +81,7 @@ impl DeltaFifo {
                 newest.and_then(|delta| delta.object.object().cloned()),
             ));
         }
-        // What is being processed may or may not be known by now; it is as good as queued.
+        // A key in processing may or may not be known by now; it counts as queued.
         let others = still
             .iter()
             .filter(|(key, _)| !in_flight.contains_key(*key));
@@ -107,17 +100,12 @@ impl DeltaFifo {
                 gone.push((key, object));
             }
         }
-        // The known objects come in no order; the same input is to give the same output.
+        // The known objects have no order; the same input must give the same output.
         gone[queued_gone..].sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let expected = listed.len() + gone.len();
         for (key, object) in gone {
-            state.push(
-                key,
-                Delta {
-                    kind: DeltaType::Deleted,
-                    object: DeltaObject::Tombstone(object),
-                },
-            );
+            let (kind, object) = (DeltaType::Deleted, DeltaObject::Tombstone(object));
+            state.push(key, Delta { kind, object });
         }
         if !state.populated {
             state.populated = true;
@@ -139,13 +127,7 @@ impl DeltaFifo {
                 && !state.holds(&key)
                 && !in_flight.contains_key(&key)
             {
-                state.push(
-                    key,
-                    Delta {
-                        kind: DeltaType::Sync,
-                        object: DeltaObject::Live(object),
-                    },
-                );
+                state.push(key, Delta::live(DeltaType::Sync, object));
             }
         }
         drop(state);

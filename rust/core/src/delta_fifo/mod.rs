@@ -1,34 +1,37 @@
-//! The delta FIFO: what happened to each key since it was last handed out, keys in the order in which they first changed.
+//! The delta FIFO: the changes of each key since it was last handed out, keys in the order of their first change.
 //!
-//! Upstream's `DeltaFIFO` with two changes: no lock is held while deltas are processed, and `replace` is one step. So a
-//! key whose deltas are being processed counts as queued, or a resync could bring back a state that is just being replaced.
+//! Upstream's `DeltaFIFO` with two changes: no lock is held while deltas are processed, and `replace` is one step. So
+//! a key counts as queued while its deltas are processed; otherwise a resync could bring back a state that is just
+//! being replaced.
 
 mod comparison;
-mod state;
+mod delta;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use parking_lot::{Condvar, Mutex};
 
 pub use comparison::KnownObjects;
+pub use delta::{Delta, DeltaObject, DeltaType};
 
-pub use crate::delta::{Delta, DeltaObject, DeltaType};
 use crate::object::{Key, Object};
-use state::State;
 
-/// One key that was handed out.
+/// A key that was handed out.
 #[derive(Debug)]
 pub struct Popped {
     /// The key.
     pub key: Key,
-    /// What happened to it, oldest first; never empty.
+    /// Its changes, oldest first; never empty.
     pub deltas: Vec<Delta>,
     /// Whether it belongs to the first list.
     pub is_initial: bool,
 }
 
-/// What [`DeltaFifo::take`] found.
+/// The result of [`DeltaFifo::take`].
 #[derive(Debug)]
 pub enum Taken {
     /// Keys to process; [`DeltaFifo::finish`] must be called afterwards.
@@ -47,7 +50,7 @@ pub struct DeltaFifo {
 }
 
 impl DeltaFifo {
-    /// A FIFO that says `Replaced` for the objects of a list, or `Sync` if not `emit_replaced`.
+    /// Create a FIFO that emits `Replaced` for the objects of a list, or `Sync` if not `emit_replaced`.
     pub fn new(emit_replaced: bool) -> Self {
         Self {
             state: Mutex::default(),
@@ -56,12 +59,12 @@ impl DeltaFifo {
         }
     }
 
-    /// The object is new.
+    /// Add a new object.
     pub fn add(&self, key: Key, object: Arc<Object>) {
         self.enqueue(key, DeltaType::Added, object);
     }
 
-    /// The object changed.
+    /// Update an object.
     pub fn update(&self, key: Key, object: Arc<Object>) {
         self.enqueue(key, DeltaType::Updated, object);
     }
@@ -72,18 +75,12 @@ impl DeltaFifo {
             return;
         }
         state.populated = true;
-        state.push(
-            key,
-            Delta {
-                kind,
-                object: DeltaObject::Live(object),
-            },
-        );
+        state.push(key, Delta::live(kind, object));
         drop(state);
         self.changed.notify_one();
     }
 
-    /// The object is gone. Ignored if nobody knows the key: neither the queue nor the known objects.
+    /// Delete an object. Ignored if neither the queue nor the known objects have the key.
     pub fn delete(&self, key: Key, object: DeltaObject, known: Option<&dyn KnownObjects>) {
         let exists = known.is_some_and(|known| known.get_by_key(&key).is_some());
         let mut state = self.state.lock();
@@ -92,20 +89,15 @@ impl DeltaFifo {
         }
         state.populated = true;
         if exists || state.holds(&key) {
-            state.push(
-                key,
-                Delta {
-                    kind: DeltaType::Deleted,
-                    object,
-                },
-            );
+            let kind = DeltaType::Deleted;
+            state.push(key, Delta { kind, object });
             drop(state);
             self.changed.notify_one();
         }
     }
 
-    /// Take up to `max` keys, waiting for one until the deadline (None: for ever). While one caller has not called
-    /// `finish`, the others wait.
+    /// Take up to `max` keys, and wait for one until the deadline (None: for ever). Other callers wait until this one
+    /// calls `finish`.
     pub fn take(&self, max: usize, deadline: Option<Instant>) -> Taken {
         let mut state = self.state.lock();
         loop {
@@ -127,8 +119,8 @@ impl DeltaFifo {
         }
     }
 
-    /// Take up to `max` keys if there are any, waiting only for others to finish. [`DeltaFifo::finish`] must be called
-    /// unless nothing came.
+    /// Take up to `max` keys if there are any, and wait only for others to finish. [`DeltaFifo::finish`] must be
+    /// called unless the result is empty.
     pub fn take_ready(&self, max: usize) -> Vec<Popped> {
         let mut state = self.state.lock();
         while state.taken || state.comparing > 0 {
@@ -140,7 +132,7 @@ impl DeltaFifo {
         state.hand_out(max)
     }
 
-    /// What was taken is processed, or its processing failed: either way it is not queued again.
+    /// Finish the taken keys. They are not queued again, even if their processing failed.
     pub fn finish(&self) {
         let mut state = self.state.lock();
         state.in_flight.clear();
@@ -152,41 +144,126 @@ impl DeltaFifo {
         self.changed.notify_all();
     }
 
-    /// Whether everything of the first list was processed, or the first thing that came in was no list.
+    /// Return whether everything of the first list was processed, or the first input was not a list.
     pub fn has_synced(&self) -> bool {
         let state = self.state.lock();
         state.populated && state.initial == 0
     }
 
-    /// Take nothing in any more; whoever waits is woken once the queue is empty.
+    /// Ignore all further input, and wake all waiting threads once the queue is empty.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Whether it was closed.
+    /// Return whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// How many keys are queued.
+    /// Return how many keys are queued.
     pub fn len(&self) -> usize {
         self.state.lock().queue.len()
     }
 
-    /// Whether no key is queued.
+    /// Return whether no key is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether no key is queued and none is being processed.
+    /// Return whether no key is queued and none is being processed.
     pub fn is_idle(&self) -> bool {
         let state = self.state.lock();
         state.queue.is_empty() && !state.taken
     }
 
-    /// The queued keys, in order.
+    /// Return the queued keys, in order.
     pub fn keys(&self) -> Vec<Key> {
         self.state.lock().queue.iter().cloned().collect()
+    }
+}
+
+/// Memory for so many keys is kept for the next burst.
+const KEEP: usize = 4096;
+
+#[derive(Default)]
+struct State {
+    /// A key is in `queue` exactly when it is in `items`, once.
+    items: HashMap<Key, Vec<Delta>, RandomState>,
+    queue: VecDeque<Key>,
+    /// Keys handed out and not finished, with their newest delta.
+    in_flight: HashMap<Key, Delta, RandomState>,
+    /// Whether there was any input.
+    populated: bool,
+    /// Keys of the first list that are not processed yet.
+    initial: usize,
+    /// How many of `initial` are in flight.
+    initial_in_flight: usize,
+    /// Keys are being processed; other calls of `take` wait.
+    taken: bool,
+    /// Running comparisons with the known objects; nothing is handed out meanwhile.
+    comparing: usize,
+    closed: bool,
+}
+
+impl State {
+    /// Return whether the key is queued or being processed.
+    fn holds(&self, key: &str) -> bool {
+        self.items.contains_key(key) || self.in_flight.contains_key(key)
+    }
+
+    fn push(&mut self, key: Key, delta: Delta) {
+        if let Some(deltas) = self.items.get_mut(&key) {
+            if let Some(last) = deltas
+                .last_mut()
+                .filter(|_| delta.kind == DeltaType::Deleted)
+                && last.kind == DeltaType::Deleted
+            {
+                // The deletion with more information stays: a tombstone only guesses the last state.
+                if matches!(last.object, DeltaObject::Tombstone(_)) {
+                    *last = delta;
+                }
+                return;
+            }
+            deltas.push(delta);
+        } else {
+            // Most keys get one or two deltas, so the second one needs no second allocation.
+            let mut deltas = Vec::with_capacity(2);
+            deltas.push(delta);
+            self.queue.push_back(key.clone());
+            self.items.insert(key, deltas);
+        }
+    }
+
+    /// Release the memory of a list after it was processed.
+    fn release(&mut self) {
+        if self.queue.is_empty() && self.queue.capacity() > KEEP {
+            self.items = HashMap::default();
+            self.queue = VecDeque::new();
+        }
+    }
+
+    fn hand_out(&mut self, max: usize) -> Vec<Popped> {
+        let mut popped = Vec::with_capacity(max.min(self.queue.len()));
+        while popped.len() < max
+            && let Some(key) = self.queue.pop_front()
+        {
+            let Some(deltas) = self.items.remove(&key) else {
+                continue;
+            };
+            if let Some(newest) = deltas.last() {
+                self.in_flight.insert(key.clone(), newest.clone());
+            }
+            // The flag from before the key was taken; nothing is synced before the first input.
+            let is_initial = self.initial > self.initial_in_flight;
+            self.initial_in_flight += usize::from(is_initial);
+            popped.push(Popped {
+                key,
+                deltas,
+                is_initial,
+            });
+        }
+        self.taken = true;
+        popped
     }
 }

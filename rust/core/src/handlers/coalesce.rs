@@ -1,11 +1,11 @@
-//! Fewer notifications that say the same: those of one object become one, or two where it was deleted and made anew.
+//! Coalescing of notifications: those of one object become one, or two if it was deleted and created again.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::Change;
 use crate::object::Key;
 
-/// The notifications with those of each object merged, where the earlier ones stood.
+/// Merge the notifications of each object, in the place of the earlier ones.
 pub(super) fn coalesced(pending: VecDeque<Change>) -> VecDeque<Change> {
     let before = pending.len();
     let mut kept: Vec<Option<Change>> = Vec::with_capacity(before);
@@ -18,11 +18,7 @@ pub(super) fn coalesced(pending: VecDeque<Change>) -> VecDeque<Change> {
             kept.push(Some(change));
             continue;
         };
-        let (first, second) = match merge(earlier, change) {
-            Merged::Nothing => (None, None),
-            Merged::One(one) => (Some(one), None),
-            Merged::Both(earlier, later) => (Some(earlier), Some(later)),
-        };
+        let (first, second) = merge(earlier, change);
         if let Some(slot) = last.get(&key).and_then(|at| kept.get_mut(*at)) {
             *slot = first;
         }
@@ -34,34 +30,29 @@ pub(super) fn coalesced(pending: VecDeque<Change>) -> VecDeque<Change> {
     kept.into_iter().flatten().collect()
 }
 
-enum Merged {
-    Nothing,
-    One(Change),
-    Both(Change, Change),
-}
-
-/// Make one change of two that follow each other for one object, where its handler loses no more than states between.
-fn merge(earlier: Change, later: Change) -> Merged {
-    match (earlier, later) {
+/// Merge two successive changes of one object, so that its handler misses only states in between.
+fn merge(earlier: Change, later: Change) -> (Option<Change>, Option<Change>) {
+    let one = match (earlier, later) {
         (
             Change::Add { initial, .. },
             Change::Update { new, .. } | Change::Add { object: new, .. },
-        ) => Merged::One(Change::Add {
+        ) => Change::Add {
             object: new,
             initial,
-        }),
-        // The handler never heard of it.
-        (Change::Add { .. }, Change::Delete { .. }) => Merged::Nothing,
+        },
+        // The handler never saw it.
+        (Change::Add { .. }, Change::Delete { .. }) => return (None, None),
         (
             Change::Update { old, .. },
             Change::Update { new, .. } | Change::Add { object: new, .. },
-        ) => Merged::One(Change::Update { old, new }),
-        (Change::Update { .. }, later @ Change::Delete { .. }) => Merged::One(later),
-        // The first one knows more: the second is of something that was gone already.
-        (earlier @ Change::Delete { .. }, Change::Delete { .. }) => Merged::One(earlier),
-        // Two objects of one name are two.
-        (earlier, later) => Merged::Both(earlier, later),
-    }
+        ) => Change::Update { old, new },
+        (Change::Update { .. }, later @ Change::Delete { .. }) => later,
+        // The first one knows more: the second is of an object that was already gone.
+        (earlier @ Change::Delete { .. }, Change::Delete { .. }) => earlier,
+        // Two objects of one name are different objects.
+        (earlier, later) => return (Some(earlier), Some(later)),
+    };
+    (Some(one), None)
 }
 
 #[cfg(test)]
@@ -72,17 +63,10 @@ mod tests {
     use super::*;
     use crate::delta_fifo::DeltaObject;
     use crate::handlers::{COALESCE_AFTER, Listener, Next};
-    use crate::object::{Builder, Object};
+    use crate::object::Object;
 
     fn pod(name: &str, version: usize) -> Arc<Object> {
-        let text = format!(
-            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#
-        );
-        Arc::new(
-            Builder::new("v1", "Pod")
-                .parse(text.as_bytes())
-                .expect("a pod"),
-        )
+        crate::handlers::pod(&format!(r#""name":"{name}","resourceVersion":"{version}""#))
     }
 
     fn add(object: &Arc<Object>, initial: bool) -> Change {
@@ -106,27 +90,27 @@ mod tests {
         }
     }
 
-    fn told(listener: &Listener) -> Vec<String> {
+    fn drain(listener: &Listener) -> Vec<String> {
         let Next::Batch(batch) = listener.next(usize::MAX, Some(Instant::now())) else {
             return Vec::new();
         };
         let version = |object: Option<&Arc<Object>>| {
             object.map_or_else(String::new, |object| object.resource_version().into_owned())
         };
-        let tell = |change: &Change| {
+        let show = |change: &Change| {
             let (old, new) = change.states();
             format!("{} {}>{}", change.key(), version(old), version(new))
         };
-        batch.iter().map(tell).collect()
+        batch.iter().map(show).collect()
     }
 
     #[test]
-    fn what_waits_for_a_slow_handler_is_bounded_by_the_number_of_objects() {
+    fn the_backlog_of_a_slow_handler_is_bounded_by_the_number_of_objects() {
         let listener = Listener::default();
         let events = 100 * COALESCE_AFTER;
         let mut known = [pod("a", 0), pod("b", 0), pod("c", 0)];
         listener.push([add(&known[0], true)].iter());
-        assert_eq!(told(&listener), ["a >0"]);
+        assert_eq!(drain(&listener), ["a >0"]);
         for version in 1..events {
             let at = version % 3;
             let new = pod(["a", "b", "c"][at], version);
@@ -140,8 +124,8 @@ mod tests {
             assert!(listener.pending() <= COALESCE_AFTER);
         }
         assert!(listener.merged() > (events - 2 * COALESCE_AFTER) as u64);
-        let all = told(&listener);
-        // Nothing lies between what the handler knew and what it hears first, nor between two things that it hears.
+        let all = drain(&listener);
+        // There is no gap between the handler's state and its first notification, nor between any two.
         for (name, first) in [("a", "0"), ("b", ""), ("c", "")] {
             let mut last = first.to_owned();
             for change in all.iter().filter(|one| one.starts_with(name)) {
@@ -158,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_came_and_went_unheard_of_is_not_told_and_a_deletion_is_never_lost() {
+    fn an_object_that_came_and_went_is_skipped_and_a_deletion_is_never_lost() {
         let listener = Listener::default();
         let (a, b, again) = (pod("a", 1), pod("b", 2), pod("a", 9));
         listener.informer_synced();
         listener.push([add(&a, true), add(&b, true)].iter());
-        assert_eq!(told(&listener), ["a >1", "b >2"]);
+        assert_eq!(drain(&listener), ["a >1", "b >2"]);
         let short = pod("short", 3);
         let mut changes = vec![
             add(&short, true),
@@ -179,9 +163,9 @@ mod tests {
         listener.push(changes.iter());
         assert_eq!(listener.pending(), 4);
         listener.done();
-        // The initial add that was merged away keeps nobody waiting.
+        // The merged initial add no longer blocks the sync.
         assert!(listener.has_synced());
-        assert_eq!(told(&listener), ["a 1>", "a >9", "b 5>", "noise >6"]);
+        assert_eq!(drain(&listener), ["a 1>", "a >9", "b 5>", "noise >6"]);
     }
 
     #[test]

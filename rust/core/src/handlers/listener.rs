@@ -1,4 +1,4 @@
-//! A buffer of notifications for a handler that lives beyond the border.
+//! A buffer of notifications for a handler beyond the border.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,32 +9,29 @@ use parking_lot::{Condvar, Mutex};
 use super::Change;
 use super::coalesce::coalesced;
 
-/// A change for one listener.
-pub type Notification = Change;
-
-/// So many notifications wait at least before those of one object are merged into fewer.
+/// The number of pending notifications from which those of one object are coalesced.
 pub const COALESCE_AFTER: usize = 1024;
 
 #[derive(Default)]
 struct State {
-    pending: VecDeque<Notification>,
-    /// Initial adds that were put in and whose callbacks have not returned.
+    pending: VecDeque<Change>,
+    /// Initial adds that were pushed and whose callbacks have not returned.
     initial: usize,
-    /// Initial adds in the batch that the handler works on.
+    /// Initial adds in the batch that the handler is processing.
     handed_out: usize,
-    /// The informer's first list is processed, so no more initial adds come.
+    /// The informer's first list is processed, so no further initial adds come.
     synced: bool,
     closed: bool,
-    /// When so many wait, what can be merged is merged.
+    /// The number of pending notifications at which they are coalesced.
     coalesce_at: usize,
-    /// How many notifications were merged into others.
+    /// The number of notifications that were merged into others.
     merged: u64,
 }
 
-/// Notifications in order: a slow handler delays neither the informer nor other handlers.
+/// Ordered notifications: a slow handler delays neither the informer nor other handlers.
 ///
-/// What waits is bounded by the number of objects, not of events: once many notifications wait, those of one object
-/// become one, which leads from the state that the handler knows to the newest; two where it was deleted and made anew.
+/// Pending notifications are bounded by the number of objects, not of events: once many are pending, those of one
+/// object become one, from the state that the handler knows to the newest; two if it was deleted and created again.
 pub struct Listener {
     state: Mutex<State>,
     changed: Condvar,
@@ -47,7 +44,8 @@ impl Default for Listener {
 }
 
 impl State {
-    /// Merge the notifications of each object, and look again when twice as many wait: the cost per change is constant.
+    /// Merge the notifications of each object, and again when twice as many are pending: the cost per change is
+    /// constant.
     fn coalesce(&mut self) {
         let before = self.pending.len();
         self.pending = coalesced(std::mem::take(&mut self.pending));
@@ -58,18 +56,18 @@ impl State {
     }
 }
 
-/// What [`Listener::next`] found.
+/// The result of [`Listener::next`].
 pub enum Next {
     /// Notifications, oldest first; never empty.
-    Batch(Vec<Notification>),
+    Batch(Vec<Change>),
     /// The deadline passed.
     TimedOut,
-    /// The listener was removed; what was pending is dropped.
+    /// The listener was removed; pending notifications were dropped.
     Closed,
 }
 
 impl Listener {
-    /// A listener whose handler has heard nothing yet. One that does not coalesce keeps every change, without a bound.
+    /// Create a listener. One that does not coalesce keeps every change, without a bound.
     pub fn new(coalesce: bool) -> Self {
         let state = State {
             coalesce_at: if coalesce { COALESCE_AFTER } else { usize::MAX },
@@ -81,7 +79,7 @@ impl Listener {
         }
     }
 
-    /// Put changes in.
+    /// Append changes.
     pub fn push<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
         let mut state = self.state.lock();
         if state.closed {
@@ -101,7 +99,7 @@ impl Listener {
         }
     }
 
-    /// The batch that was handed out last is handled. Called by the handler's thread when its callbacks returned.
+    /// Note that the last batch is handled. Called by the handler's thread when its callbacks have returned.
     pub fn done(&self) {
         let mut state = self.state.lock();
         state.initial -= state.handed_out;
@@ -110,8 +108,8 @@ impl Listener {
         self.changed.notify_all();
     }
 
-    /// Wait for notifications until the deadline (None: for ever) and take up to `max`. Asking again says that the
-    /// batch before is handled.
+    /// Wait for notifications until the deadline (None: for ever) and take up to `max`. The call also means that the
+    /// last batch is handled.
     pub fn next(&self, max: usize, deadline: Option<Instant>) -> Next {
         self.done();
         let mut state = self.state.lock();
@@ -136,29 +134,30 @@ impl Listener {
         }
     }
 
-    /// The informer has its first list: from now on only outstanding initial adds keep the listener from being synced.
+    /// Note that the informer has its first list: from now on only pending initial adds keep the listener from being
+    /// synced.
     pub fn informer_synced(&self) {
         self.state.lock().synced = true;
         self.changed.notify_all();
     }
 
-    /// Whether the informer is synced and the handler has returned from every initial add.
+    /// Return whether the informer is synced and the handler has returned from every initial add.
     pub fn has_synced(&self) -> bool {
         let state = self.state.lock();
         state.synced && state.initial == 0
     }
 
-    /// How many notifications wait.
+    /// Return the number of pending notifications.
     pub fn pending(&self) -> usize {
         self.state.lock().pending.len()
     }
 
-    /// How many notifications were merged into others, since the handler was slower than the changes.
+    /// Return the number of notifications merged into others because the handler was slower than the changes.
     pub fn merged(&self) -> u64 {
         self.state.lock().merged
     }
 
-    /// Take nothing more; drop what is pending and wake who waits.
+    /// Close the listener: drop what is pending, ignore further changes, and wake all waiting threads.
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -168,11 +167,11 @@ impl Listener {
         drop(dropped);
     }
 
-    /// Whether it was closed.
+    /// Return whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 }
 
-/// A listener that an informer and a handler's thread share.
+/// A listener shared by an informer and the thread of a handler.
 pub type SharedListener = Arc<Listener>;

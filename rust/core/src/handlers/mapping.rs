@@ -1,13 +1,12 @@
-//! From a changed object to the requests that it means.
+//! Mappings from a changed object to requests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::json::read::Value;
 use crate::object::{Object, Owner};
 use crate::store::Store;
 
-/// A request that a mapping made up.
+/// A request made by a mapping function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedRequest {
     /// The object's name, or whatever names the unit of work.
@@ -20,52 +19,62 @@ pub struct OwnedRequest {
 
 /// A mapping from beyond the border.
 pub trait MapFunc: Send + Sync {
-    /// The requests of a change; none where it fails, which it has reported.
+    /// Return the requests of a change; none if the function fails, which it has reported.
     fn requests(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> Vec<OwnedRequest>;
 }
 
-/// Where the object is that a label names.
+/// The namespace of the object that a label names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelNamespace {
-    /// In the namespace of the object that has the label.
+    /// The namespace of the object with the label.
     Same,
-    /// In the namespace that another label names; without that label there is no request.
+    /// The namespace that another label names; without that label there is no request.
     Label(Box<str>),
-    /// In none.
+    /// None: the object is cluster-scoped.
     Cluster,
 }
 
-/// Which requests a change means.
+/// The requests that a change causes.
 #[derive(Clone)]
 pub enum Mapping {
     /// The object itself.
     Object,
     /// Its owner of a kind: that of the old state too, in case the owner changed.
     Owner(Owner),
-    /// What a label names: of the old state too, in case the label changed.
+    /// The object that a label names: of the old state too, in case the label changed.
     Label {
         /// The key of the label that has the name.
         name: Box<str>,
-        /// Where that is.
+        /// The namespace of that object.
         namespace: LabelNamespace,
     },
     /// The objects that an index of this store has under the object's key.
     Index {
-        /// What the requests are for.
+        /// The store of the objects to request.
         store: Arc<Store>,
         /// The index of that store.
         index: Box<str>,
     },
-    /// Whatever it says.
+    /// The result of a function.
     Custom(Arc<dyn MapFunc>),
 }
 
-/// A request whose texts are borrowed from the object where they stand there unescaped.
+/// A request with texts borrowed from the object where they are not escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapped<'a> {
     pub(super) name: Cow<'a, str>,
     pub(super) namespace: Cow<'a, str>,
     pub(super) cluster: Cow<'a, str>,
+}
+
+impl<'a> Mapped<'a> {
+    fn new(name: impl Into<Cow<'a, str>>, namespace: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            name: name.into(),
+            namespace: namespace.into(),
+            cluster: Cow::Borrowed(""),
+        }
+    }
 }
 
 impl Mapping {
@@ -77,25 +86,15 @@ impl Mapping {
         out: &mut Vec<Mapped<'a>>,
     ) {
         let begin = out.len();
-        let mut push = |name: Cow<'a, str>, namespace: Cow<'a, str>, cluster: Cow<'a, str>| {
-            let request = Mapped {
-                name,
-                namespace,
-                cluster,
-            };
+        let mut push = |request: Mapped<'a>| {
             if !out.iter().skip(begin).any(|seen| *seen == request) {
                 out.push(request);
             }
         };
-        let none = || Cow::Borrowed("");
         match self {
             Self::Object => {
                 if let Some(object) = new.or(old) {
-                    push(
-                        Cow::Borrowed(object.name()),
-                        Cow::Borrowed(object.namespace()),
-                        none(),
-                    );
+                    push(Mapped::new(object.name(), object.namespace()));
                 }
             }
             Self::Owner(owner) => {
@@ -109,45 +108,40 @@ impl Mapping {
                         } else {
                             object.namespace()
                         };
-                        push(reference.name, Cow::Borrowed(namespace), none());
+                        push(Mapped::new(reference.name, namespace));
                     }
                 }
             }
             Self::Label { name, namespace } => {
                 for object in [old, new].into_iter().flatten() {
-                    let label = |key: &str| object.labels().get(key).and_then(Value::as_str);
                     let place = match namespace {
                         LabelNamespace::Same => Some(Cow::Borrowed(object.namespace())),
-                        LabelNamespace::Label(key) => label(key),
-                        LabelNamespace::Cluster => Some(none()),
+                        LabelNamespace::Label(key) => object.label(key),
+                        LabelNamespace::Cluster => Some(Cow::Borrowed("")),
                     };
-                    // A label may be there and empty, which names nothing.
+                    // A label may exist and be empty, which names nothing.
                     if let (Some(name), Some(place)) =
-                        (label(name).filter(|name| !name.is_empty()), place)
+                        (object.label(name).filter(|name| !name.is_empty()), place)
                     {
-                        push(name, place, none());
+                        push(Mapped::new(name, place));
                     }
                 }
             }
             Self::Index { store, index } => {
-                // An index that is not there finds nothing; whoever made the mapping added it before.
+                // A missing index finds nothing; the index was added before the mapping.
                 let key = new.or(old).map(|object| object.key());
                 let found = key.and_then(|key| store.by_index(index, key).ok());
                 for object in found.unwrap_or_default() {
-                    push(
-                        Cow::Owned(object.name().to_owned()),
-                        Cow::Owned(object.namespace().to_owned()),
-                        none(),
-                    );
+                    let (name, namespace) = (object.name(), object.namespace());
+                    push(Mapped::new(name.to_owned(), namespace.to_owned()));
                 }
             }
             Self::Custom(func) => {
                 for request in func.requests(old, new) {
-                    push(
-                        Cow::Owned(request.name),
-                        Cow::Owned(request.namespace),
-                        Cow::Owned(request.cluster),
-                    );
+                    push(Mapped {
+                        cluster: request.cluster.into(),
+                        ..Mapped::new(request.name, request.namespace)
+                    });
                 }
             }
         }
@@ -158,17 +152,11 @@ impl Mapping {
 mod tests {
     use super::*;
     use crate::index::{IndexFailed, IndexFunc, Values};
-    use crate::object::Builder;
 
     fn pod(name: &str, labels: &str) -> Arc<Object> {
-        let text = format!(
-            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"x","labels":{labels}}}}}"#
-        );
-        Arc::new(
-            Builder::new("v1", "Pod")
-                .parse(text.as_bytes())
-                .expect("a pod"),
-        )
+        crate::handlers::pod(&format!(
+            r#""name":"{name}","namespace":"x","labels":{labels}"#
+        ))
     }
 
     fn requests(mapping: &Mapping, old: Option<&Arc<Object>>, new: &Arc<Object>) -> Vec<String> {
@@ -180,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_names_what_is_to_be_done_in_the_old_state_and_in_the_new() {
+    fn labels_of_the_old_and_the_new_state_name_requests() {
         let by = |namespace| Mapping::Label {
             name: "app".into(),
             namespace,
@@ -203,8 +191,8 @@ mod tests {
 
     impl IndexFunc for Uses {
         fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
-            let uses = object.labels().get("uses").and_then(Value::as_str);
-            Ok(uses
+            Ok(object
+                .label("uses")
                 .map(|name| Arc::from(format!("x/{name}")))
                 .into_iter()
                 .collect())

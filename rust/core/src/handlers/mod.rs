@@ -1,4 +1,4 @@
-//! Handlers: what happens with each change of a cached object, without entering Python.
+//! Handlers: the reaction to each change of a cached object, without a call of Python.
 
 mod coalesce;
 mod listener;
@@ -9,7 +9,7 @@ mod selection;
 
 use std::sync::Arc;
 
-pub use listener::{COALESCE_AFTER, Listener, Next, Notification, SharedListener};
+pub use listener::{COALESCE_AFTER, Listener, Next, SharedListener};
 pub use mapping::{LabelNamespace, MapFunc, Mapping, OwnedRequest};
 pub use predicate::{Predicate, PredicateFunc};
 pub use queue_handler::QueueHandler;
@@ -18,7 +18,7 @@ pub use selection::{LabelRequirement, Selection};
 use crate::delta_fifo::DeltaObject;
 use crate::object::{Key, Object};
 
-/// The key of one reconcile, borrowed from the object it was made from.
+/// The key of one reconcile, borrowed from the object from which it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestRef<'a> {
     /// The object's name, or whatever names the unit of work.
@@ -29,20 +29,21 @@ pub struct RequestRef<'a> {
     pub cluster: &'a str,
 }
 
-/// Where handlers put the requests they made; a work queue behind the border implements it.
+/// The destination of requests; a work queue beyond the border implements it.
 pub trait RequestSink: Send + Sync {
-    /// Adds the requests in order, under one lock. `None` keeps the priority a queued key has, and is 0 for a new one.
+    /// Add the requests in order, under one lock. Without a priority, a queued key keeps its own and a new key gets
+    /// 0.
     fn add_requests(&self, requests: &[RequestRef<'_>], priority: Option<i32>);
 }
 
-/// One change as handlers see it; the store holds it already.
+/// One change of an object; the store already contains it.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// The key was not known.
+    /// The key is new.
     Add {
         /// The new object.
         object: Arc<Object>,
-        /// It belongs to the first list, or was there when the handler came.
+        /// It belongs to the first list, or was there when the handler was added.
         initial: bool,
     },
     /// The key was known.
@@ -52,7 +53,7 @@ pub enum Change {
         /// The state now.
         new: Arc<Object>,
     },
-    /// The object is gone; the last state as the server sent it, or a tombstone.
+    /// The object is gone; its last state from the server, or a tombstone.
     Delete {
         /// The object's key.
         key: Key,
@@ -62,7 +63,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The state before and the state after, as predicates and mappings see them. A tombstone may have neither.
+    /// Return the states before and after, for predicates and mappings. A tombstone may have neither.
     pub fn states(&self) -> (Option<&Arc<Object>>, Option<&Arc<Object>>) {
         match self {
             Self::Add { object, .. } => (None, Some(object)),
@@ -71,7 +72,7 @@ impl Change {
         }
     }
 
-    /// The key of the object that changed.
+    /// Return the key of the object that changed.
     pub fn key(&self) -> &Key {
         match self {
             Self::Add { object, .. } | Self::Update { new: object, .. } => object.key(),
@@ -79,7 +80,8 @@ impl Change {
         }
     }
 
-    /// Whether nothing changed at the server: an update with equal resource versions, as of a resync or a relist.
+    /// Return whether nothing changed on the server: an update with equal resource versions, from a resync or a
+    /// relist.
     pub fn is_sync(&self) -> bool {
         match self {
             Self::Update { old, new } => {
@@ -91,8 +93,16 @@ impl Change {
         }
     }
 
-    /// Whether it belongs to a first list, so that real changes may overtake it.
+    /// Return whether it belongs to a first list, so that real changes may overtake it.
     pub fn is_initial(&self) -> bool {
         matches!(self, Self::Add { initial: true, .. })
     }
+}
+
+/// Return a pod with this metadata.
+#[cfg(test)]
+fn pod(metadata: &str) -> Arc<Object> {
+    let text = format!(r#"{{"metadata":{{{metadata}}}}}"#);
+    let pod = crate::object::Builder::new("v1", "Pod").parse(text.as_bytes());
+    Arc::new(pod.expect("a pod"))
 }

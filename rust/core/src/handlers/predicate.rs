@@ -1,4 +1,4 @@
-//! Which changes a handler wants to hear of.
+//! Predicates: the changes that a handler gets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use crate::object::{Object, same_map};
 
 /// A predicate from beyond the border.
 pub trait PredicateFunc: Send + Sync {
-    /// Whether the change passes; one that can not tell lets it pass.
+    /// Return whether the change passes; a function that fails lets it pass.
     fn passes(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> bool;
 }
 
-/// A condition on the state before and after a change. The ready-made ones let every add and delete pass.
+/// A condition on the states before and after a change. The predefined ones let every add and delete pass.
 #[derive(Clone)]
 pub enum Predicate {
     /// `metadata.generation` differs: the spec changed, or the object is being deleted.
@@ -23,20 +23,21 @@ pub enum Predicate {
     AnnotationsChanged,
     /// The resource version differs: not a resync.
     ResourceVersionChanged,
-    /// All pass; true of none.
+    /// All of them pass; true if there are none.
     All(Vec<Predicate>),
-    /// One passes; false of none.
+    /// One of them passes; false if there are none.
     Any(Vec<Predicate>),
-    /// It does not pass; adds and deletes are turned round too.
+    /// It does not pass; adds and deletes are inverted too.
     Not(Box<Predicate>),
-    /// All of these pass for the chosen objects: one that begins to be chosen is new, one that ceases to be is gone.
+    /// All of these pass for the selected objects: an object that becomes selected is new, one that is no longer
+    /// selected is gone.
     Within(Selection, Vec<Predicate>),
-    /// Whatever it says.
+    /// The result of a function.
     Custom(Arc<dyn PredicateFunc>),
 }
 
 impl Predicate {
-    /// Whether the change from `old` to `new` passes; one of them is None on an add or a delete.
+    /// Return whether the change from `old` to `new` passes; one of them is None for an add or a delete.
     pub fn passes(&self, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> bool {
         let differ = |different: fn(&Object, &Object) -> bool| match (old, new) {
             (Some(old), Some(new)) => different(old, new),

@@ -1,4 +1,4 @@
-//! The handler that puts requests into a work queue.
+//! The handler that adds requests to a work queue.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use super::{Change, Mapping, Predicate, RequestRef, RequestSink};
 pub struct QueueHandler {
     /// The queue.
     pub sink: Arc<dyn RequestSink>,
-    /// Which requests a change means.
+    /// The requests of a change.
     pub mapping: Mapping,
-    /// All of these have to pass.
+    /// All of these must pass.
     pub predicates: Vec<Predicate>,
     /// The priority of real changes.
     pub priority: Option<i32>,
@@ -20,10 +20,21 @@ pub struct QueueHandler {
 }
 
 impl QueueHandler {
-    /// Add what the changes mean.
+    /// Create a handler of all changes, without priorities.
+    pub fn new(sink: Arc<dyn RequestSink>, mapping: Mapping) -> Self {
+        Self {
+            sink,
+            mapping,
+            predicates: Vec::new(),
+            priority: None,
+            low_priority: None,
+        }
+    }
+
+    /// Add the requests of the changes.
     pub fn handle<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
         let mut mapped: Vec<Mapped<'_>> = Vec::new();
-        // How many requests share a priority, in order: the initial list is one run, so is a burst of events.
+        // Runs of requests of one priority, in order: the initial list is one run, so is a burst of events.
         let mut runs: Vec<(Option<i32>, usize)> = Vec::new();
         for change in changes {
             let (old, new) = change.states();
@@ -41,8 +52,8 @@ impl QueueHandler {
                 continue;
             }
             let low = change.is_initial() || change.is_sync();
-            // A real change without a priority of its own counts as 0, not as "keep what it has": it must lift a key
-            // that the initial list queued low.
+            // A real change without its own priority gets 0, not "keep": it must raise a key that the initial list
+            // queued low.
             let priority = if low {
                 self.low_priority
             } else {

@@ -1,6 +1,5 @@
-//! Which objects a handler is for: the part of a wider informer that a narrower one would have.
+//! Selections: the part of a wider informer that a narrower one would have.
 
-use crate::json::read::Value;
 use crate::object::Object;
 
 /// A condition on one label.
@@ -8,25 +7,25 @@ use crate::object::Object;
 pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
-    /// The values that meet it; None asks for the key alone.
+    /// The values that match; None requires only the key.
     pub values: Option<Vec<String>>,
-    /// Turned round: a missing key meets it.
+    /// Inverted: a missing key matches.
     pub negated: bool,
 }
 
-/// Objects by namespace, name and labels. The default chooses all.
+/// Objects by namespace, name and labels. The default selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// One of these; None for any.
     pub namespaces: Option<Vec<String>>,
     /// This name; None for any.
     pub name: Option<String>,
-    /// All of these.
+    /// All of these match.
     pub labels: Vec<LabelRequirement>,
 }
 
 impl Selection {
-    /// Whether the object is chosen.
+    /// Return whether the object is selected.
     pub fn selects(&self, object: &Object) -> bool {
         let here = self
             .namespaces
@@ -39,8 +38,7 @@ impl Selection {
 
 impl LabelRequirement {
     fn is_met_by(&self, object: &Object) -> bool {
-        let value = object.labels().get(&self.key);
-        let found = match (value.and_then(Value::as_str), &self.values) {
+        let found = match (object.label(&self.key), &self.values) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(value), Some(values)) => values.iter().any(|one| *one == value),
@@ -55,17 +53,11 @@ mod tests {
 
     use super::*;
     use crate::handlers::Predicate;
-    use crate::object::Builder;
 
     fn pod(namespace: &str, labels: &str) -> Arc<Object> {
-        let text = format!(
-            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","namespace":"{namespace}","labels":{labels}}}}}"#
-        );
-        Arc::new(
-            Builder::new("v1", "Pod")
-                .parse(text.as_bytes())
-                .expect("a pod"),
-        )
+        crate::handlers::pod(&format!(
+            r#""name":"a","namespace":"{namespace}","labels":{labels}"#
+        ))
     }
 
     fn label(key: &str, values: Option<&[&str]>, negated: bool) -> LabelRequirement {
@@ -78,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_chosen_by_namespace_name_and_labels() {
+    fn an_object_is_selected_by_namespace_name_and_labels() {
         let all = Selection::default();
         assert!(all.selects(&pod("x", "{}")));
         let some = Selection {
@@ -102,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_comes_or_goes_is_new_or_gone_for_what_stands_within() {
+    fn an_object_that_enters_or_leaves_the_selection_is_new_or_gone() {
         let selection = Selection {
             labels: vec![label("mine", None, false)],
             ..Selection::default()

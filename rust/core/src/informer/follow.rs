@@ -1,35 +1,35 @@
-//! Following a watch from the bytes of its body to the handlers, in one go.
+//! Following a watch from the bytes of its body to the handlers in one call.
 //!
-//! Each return to the caller may cost it a wait for the interpreter, as long as another thread computes. So nothing
-//! goes back that it need not hear of at once, and what came is in the store and in the queues before it does.
+//! After each return the caller may have to wait for the interpreter while another thread computes. So a call returns
+//! only what the caller needs at once, after everything received is in the store and in the queues.
 
 use super::{SharedInformer, WatchProgress};
-use crate::body::{Body, BodyError};
 use crate::decode::DecodeError;
+use crate::stream::{Body, BodyError};
 
-/// Why following can not go on.
+/// Why following cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
     /// A frame is malformed.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The body is cut, or its framing broken.
+    /// The body is cut, or its framing is invalid.
     #[error(transparent)]
     Body(#[from] BodyError),
     /// The connection broke.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// Nothing arrived for as long as a stream may be silent.
+    /// Nothing arrived for as long as a stream may be idle.
     #[error("nothing arrived in time")]
     Idle,
 }
 
-/// What was followed until something is to be said.
+/// What was followed in one call.
 #[derive(Debug)]
 pub struct Followed {
     /// What came.
     pub progress: WatchProgress,
-    /// What ended it, after that.
+    /// The error that ended it, after that.
     pub error: Option<FollowError>,
 }
 
@@ -45,13 +45,13 @@ impl Followed {
         all.error = more.error;
     }
 
-    fn goes_on(&self) -> bool {
+    fn continues(&self) -> bool {
         self.error.is_none() && self.progress.error.is_none()
     }
 }
 
 impl SharedInformer {
-    fn nothing_yet(&self) -> Followed {
+    fn no_progress(&self) -> Followed {
         let progress = WatchProgress {
             resource_version: self.intake.lock().resource_version().to_owned(),
             ..WatchProgress::default()
@@ -62,17 +62,17 @@ impl SharedInformer {
         }
     }
 
-    /// Take a piece of the body of a watch, up to the handlers.
+    /// Pass a piece of the body of a watch to the handlers.
     pub fn follow(&self, body: &mut Body, piece: &[u8]) -> Followed {
-        let mut followed = self.nothing_yet();
-        self.take_piece(body, piece, &mut followed);
+        let mut followed = self.no_progress();
+        self.feed_piece(body, piece, &mut followed);
         followed
     }
 
     /// Take a piece of the body of a list page.
     ///
     /// # Errors
-    /// The framing is broken, or the page malformed.
+    /// The framing is invalid, or the page malformed.
     pub fn list(&self, body: &mut Body, piece: &[u8]) -> Result<(), FollowError> {
         let mut malformed = Ok(());
         let framing = body.feed(piece, &mut |payload| {
@@ -84,9 +84,9 @@ impl SharedInformer {
         Ok(framing?)
     }
 
-    fn take_piece(&self, body: &mut Body, piece: &[u8], followed: &mut Followed) {
+    fn feed_piece(&self, body: &mut Body, piece: &[u8], followed: &mut Followed) {
         let framing = body.feed(piece, &mut |payload| {
-            if followed.goes_on() {
+            if followed.continues() {
                 match self.feed_watch(payload) {
                     Ok(progress) => followed.add(progress),
                     Err(error) => followed.error = Some(error.into()),
@@ -94,7 +94,7 @@ impl SharedInformer {
             }
         });
         self.process();
-        if let (Err(error), true) = (framing, followed.goes_on()) {
+        if let (Err(error), true) = (framing, followed.continues()) {
             followed.error = Some(error.into());
         }
     }
@@ -105,16 +105,15 @@ mod from_socket {
     use std::time::{Duration, Instant};
 
     use super::{FollowError, Followed};
-    use crate::body::{Body, Received, Socket};
     use crate::informer::SharedInformer;
+    use crate::stream::{Body, Received, Socket};
 
     /// A stream that paused for so long has no more for now.
     const PAUSE: Duration = Duration::from_millis(5);
 
     impl SharedInformer {
-        /// Follow a watch until something is to be said: a bookmark, a frame that was left out, news for listeners, an
-        /// end. Events alone are passed on to queues for `linger` at most before that; silence ends as an error after
-        /// `idle`.
+        /// Follow a watch up to something notable: a bookmark, a skipped frame, news for listeners, an end. Before
+        /// that, events alone are passed on to queues for at most `linger`; silence of `idle` is an error.
         pub fn follow_socket(
             &self,
             body: &mut Body,
@@ -122,17 +121,18 @@ mod from_socket {
             idle: Duration,
             linger: Duration,
         ) -> Followed {
-            let mut followed = self.nothing_yet();
-            let mut begun: Option<Instant> = None;
-            while followed.goes_on() && !body.is_done() {
-                let left = begun.map(|begun| linger.saturating_sub(begun.elapsed()).min(PAUSE));
+            let mut followed = self.no_progress();
+            let mut started: Option<Instant> = None;
+            while followed.continues() && !body.is_done() {
+                let left =
+                    started.map(|started| linger.saturating_sub(started.elapsed()).min(PAUSE));
                 if left == Some(Duration::ZERO) || followed.is_notable() {
                     break;
                 }
                 match socket.receive(left.unwrap_or(idle)) {
                     Ok(Received::Bytes(piece)) => {
-                        self.take_piece(body, piece, &mut followed);
-                        begun.get_or_insert_with(Instant::now);
+                        self.feed_piece(body, piece, &mut followed);
+                        started.get_or_insert_with(Instant::now);
                         if self.has_listeners() {
                             break;
                         }
@@ -150,13 +150,11 @@ mod from_socket {
             }
             followed
         }
-    }
 
-    impl SharedInformer {
-        /// Take what comes of a list page, for `linger` at most once something came.
+        /// Take more of a list page, for at most `linger` once something came.
         ///
         /// # Errors
-        /// The connection broke or was silent for `idle`, the body is cut, or the page malformed.
+        /// The connection broke or was idle for `idle`, the body is cut, or the page is malformed.
         pub fn list_socket(
             &self,
             body: &mut Body,
@@ -164,14 +162,14 @@ mod from_socket {
             idle: Duration,
             linger: Duration,
         ) -> Result<(), FollowError> {
-            let begun = Instant::now();
+            let started = Instant::now();
             while !body.is_done() {
                 match socket.receive(idle)? {
                     Received::Bytes(piece) => self.list(body, piece)?,
                     Received::End => body.end()?,
                     Received::Nothing => return Err(FollowError::Idle),
                 }
-                if begun.elapsed() >= linger {
+                if started.elapsed() >= linger {
                     break;
                 }
             }

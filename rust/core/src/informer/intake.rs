@@ -1,36 +1,41 @@
-//! What comes in: list pages and watch frames become staged objects and deltas.
+//! The input of an informer: list pages and watch frames become staged objects and deltas.
 
+use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::bookmark::bookmark;
-use super::staged::Staged;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
 use super::{Config, Counters, Transform};
 use crate::decode::{
     DecodeError, Frame, FrameDecoder, FrameKind, ListMeta, PageDecoder, RawObject,
 };
 use crate::delta_fifo::{DeltaFifo, DeltaObject};
+use crate::json::read::Value;
 use crate::object::{Builder, Key, Object, ObjectError};
 use crate::store::Store;
 
-/// What a piece of a watch stream brought.
+/// The content of a piece of a watch stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchProgress {
     /// Objects that were added, modified or deleted.
     pub events: u64,
     /// Bookmarks.
     pub bookmarks: u64,
-    /// Bookmarks that say nothing about initial events, neither that they ended nor that they did not.
+    /// Bookmarks without any statement on initial events.
     pub plain_bookmarks: u64,
-    /// Frames that were left out since no cache can hold what they say.
+    /// Frames that were skipped since no cache can hold their content.
     pub skipped: u64,
-    /// The resource version to go on from, after this piece.
+    /// The resource version at which to continue after this piece.
     pub resource_version: String,
-    /// The bookmark came that ends the initial events of a streaming list.
+    /// The bookmark that ends the initial events of a streaming list has come.
     pub initial_events_end: bool,
-    /// The `Status` of an ERROR frame, as JSON. What follows it is not read.
+    /// The `Status` of an ERROR frame, as JSON. Frames after it are not read.
     pub error: Option<String>,
 }
+
+/// The heap grows by so much at a time; a larger block would not come from the heap.
+const HEAP_STEP: usize = 96 << 10;
 
 pub(super) struct Intake {
     builder: Builder,
@@ -38,19 +43,19 @@ pub(super) struct Intake {
     counters: Arc<Counters>,
     pages: PageDecoder,
     frames: FrameDecoder,
-    /// The list that is being read.
+    /// The list in progress.
     staged: Option<Staged>,
     resource_version: String,
     /// The version of the last bookmark among staged events, and of what came after the end of the initial ones.
     staged_version: String,
-    /// The initial events are complete; what is staged after them came in one piece with their end.
+    /// The initial events are complete; anything staged after that came in one piece with their end.
     initial_over: bool,
     last_skip: String,
 }
 
 impl Intake {
     pub(super) fn new(config: &Config, counters: Arc<Counters>) -> Self {
-        // The lists of built-in kinds are named after them; a custom resource may name its list as it likes.
+        // The lists of built-in kinds are named after them; a custom resource may name its list freely.
         let custom = config.api_version.contains('.');
         let implied = || (!custom).then(|| format!("{}List", config.kind));
         let list_kind = config.list_kind.clone().or_else(implied);
@@ -111,13 +116,11 @@ impl Intake {
             last_skip,
             ..
         } = self;
-        counters
-            .bytes_in
-            .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        counters.bytes_in.add(chunk.len());
         let staged = staged.get_or_insert_default();
         let result = pages.feed(chunk, &mut |item| {
-            counters.listed.fetch_add(1, Ordering::Relaxed);
-            match take_in(builder, transform.as_ref(), counters, store, item) {
+            counters.listed.add(1);
+            match build(builder, transform.as_ref(), counters, store, item) {
                 Ok(object) => {
                     staged.insert(object);
                 }
@@ -139,9 +142,7 @@ impl Intake {
         store: &Store,
         fifo: &DeltaFifo,
     ) -> Result<WatchProgress, DecodeError> {
-        self.counters
-            .bytes_in
-            .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        self.counters.bytes_in.add(chunk.len());
         self.watch(store, fifo, |frames, on_frame| frames.feed(chunk, on_frame))
     }
 
@@ -176,7 +177,7 @@ impl Intake {
             last_skip,
             ..
         } = self;
-        // What is staged is not the content yet, so it moves no version but its own.
+        // Staged objects are not the content yet, so they change only their own version.
         let resource_version = if staged.is_some() {
             staged_version
         } else {
@@ -199,7 +200,7 @@ impl Intake {
                     return true;
                 }
                 FrameKind::Bookmark => {
-                    counters.bookmarks.fetch_add(1, Ordering::Relaxed);
+                    counters.bookmarks.add(1);
                     progress.bookmarks += 1;
                     let ends = bookmark(frame.value, resource_version, counters);
                     progress.initial_events_end |= ends == Some(true);
@@ -209,7 +210,7 @@ impl Intake {
                 }
                 FrameKind::Added | FrameKind::Modified | FrameKind::Deleted => {}
             }
-            let object = match take_in(builder, transform.as_ref(), counters, store, frame.object) {
+            let object = match build(builder, transform.as_ref(), counters, store, frame.object) {
                 Ok(object) => object,
                 Err(error) => {
                     skip(counters, last_skip, "the object of a watch frame", &error);
@@ -217,10 +218,10 @@ impl Intake {
                     return true;
                 }
             };
-            counters.events.fetch_add(1, Ordering::Relaxed);
+            counters.events.add(1);
             progress.events += 1;
             let key = object.key().clone();
-            // What a server streams first comes in any order of versions; a change after that is the newest there is.
+            // The initial events come in any order of versions; a change after them is the newest.
             if staged.is_none() || *initial_over {
                 let version = object.resource_version();
                 if !version.is_empty() {
@@ -250,35 +251,35 @@ impl Intake {
     }
 }
 
-/// The cached object, if it is the very same state; else a new one. Nothing is copied before that is known.
-fn take_in(
+/// Return the cached object if it is in the same state, otherwise a new one. Nothing is copied before that is known.
+fn build(
     builder: &mut Builder,
     transform: Option<&Arc<dyn Transform>>,
     counters: &Counters,
     store: &Store,
     raw: RawObject<'_>,
 ) -> Result<Arc<Object>, ObjectError> {
-    let identity = Builder::identify(raw.text, raw.metadata)?;
+    let identity = Builder::identify(raw)?;
     let known = store.get(&identity.key);
     if let Some(known) =
         known.filter(|known| known.same_state(&identity.uid, &identity.resource_version))
     {
-        counters.unchanged.fetch_add(1, Ordering::Relaxed);
+        counters.unchanged.add(1);
         return Ok(known);
     }
-    let object = Arc::new(builder.build(identity.key, raw.text, raw.root, raw.metadata)?);
+    let object = Arc::new(builder.build(identity.key, raw)?);
     let Some(transform) = transform else {
         return Ok(object);
     };
     let Some(changed) = transform.apply(&object) else {
-        counters.transform_errors.fetch_add(1, Ordering::Relaxed);
+        counters.transform_errors.add(1);
         return Ok(object);
     };
     Ok(changed)
 }
 
 fn skip(counters: &Counters, last_skip: &mut String, what: &str, error: &ObjectError) {
-    counters.skipped.fetch_add(1, Ordering::Relaxed);
+    counters.skipped.add(1);
     *last_skip = format!("{what}: {error}");
 }
 
@@ -288,7 +289,95 @@ fn shortened(text: &str) -> String {
 
 fn count_error<T>(counters: &Counters, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
     if result.is_err() {
-        counters.decode_errors.fetch_add(1, Ordering::Relaxed);
+        counters.decode_errors.add(1);
     }
     result
+}
+
+/// Note a bookmark. Return whether it ends the initial events; None if it says nothing about them.
+fn bookmark(object: Value<'_>, resource_version: &mut String, counters: &Counters) -> Option<bool> {
+    let metadata = object.get("metadata").unwrap_or(Value("null"));
+    let version = metadata
+        .get("resourceVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !version.is_empty() {
+        if is_older(&version, resource_version) {
+            // The newer version stays: the older one would repeat events.
+            counters.backward_bookmarks.add(1);
+        } else {
+            resource_version.clear();
+            resource_version.push_str(&version);
+        }
+    }
+    let annotations = metadata.get("annotations").unwrap_or(Value("null"));
+    annotations
+        .get("k8s.io/initial-events-end")
+        .map(|value| value.as_str().is_some_and(|value| value == "true"))
+}
+
+/// Return whether both are well-formed resource versions and the first one is smaller. Others cannot be compared.
+fn is_older(version: &str, than: &str) -> bool {
+    let formed = |text: &str| {
+        !text.is_empty()
+            && !text.starts_with('0')
+            && text.len() <= 39
+            && text.bytes().all(|b| b.is_ascii_digit())
+    };
+    formed(version) && formed(than) && (version.len(), version) < (than.len(), than)
+}
+
+/// Objects in the order in which their keys first came; the last object of a key counts.
+#[derive(Debug, Default)]
+struct Staged {
+    /// None for an object that was staged and deleted again.
+    objects: Vec<Option<Arc<Object>>>,
+    places: HashMap<Key, usize, RandomState>,
+    /// Bytes of objects since the heap last grew.
+    grown: usize,
+}
+
+impl Staged {
+    fn insert(&mut self, object: Arc<Object>) {
+        self.grown += object.memory();
+        if self.grown >= HEAP_STEP {
+            grow_heap();
+            self.grown = 0;
+        }
+        let place = *self
+            .places
+            .entry_ref(object.key())
+            .or_insert(self.objects.len());
+        match self.objects.get_mut(place) {
+            Some(slot) => *slot = Some(object),
+            None => self.objects.push(Some(object)),
+        }
+    }
+
+    fn remove(&mut self, key: &str) {
+        if let Some(slot) = self
+            .places
+            .remove(key)
+            .and_then(|place| self.objects.get_mut(place))
+        {
+            *slot = None;
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn into_objects(self) -> Vec<(Key, Arc<Object>)> {
+        let keyed = |object: Arc<Object>| (object.key().clone(), object);
+        self.objects.into_iter().flatten().map(keyed).collect()
+    }
+}
+
+/// Grow the heap for the objects to come.
+///
+/// Outside a process's first thread glibc grows it only by what is missing, which is a system call per object of a
+/// list. A block that was allocated and freed stays, up to somewhat more than this.
+fn grow_heap() {
+    drop(black_box(Vec::<u8>::with_capacity(HEAP_STEP)));
 }

@@ -1,15 +1,12 @@
-//! The engine of one informer: bytes in, store up to date, handlers told.
+//! The engine of one informer: reads bytes, updates the store, notifies handlers.
 //!
-//! One thread (the reflector's) feeds and processes; every other call may come from any thread. No lock is held while
-//! something beyond the border is called, except `process` itself, which keeps handlers from being added in the middle
-//! of a batch: one that is added late hears of every object once, neither twice nor never.
+//! One thread (the reflector's) feeds and processes; every other call may come from any thread. No lock is held
+//! during calls beyond the border, except in `process`, whose lock prevents handlers from being added within a batch:
+//! a late handler gets every object exactly once.
 
-mod bookmark;
-mod config;
 mod follow;
 mod intake;
 mod registry;
-mod staged;
 mod stats;
 
 use std::sync::Arc;
@@ -17,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-pub use config::{Config, Transform};
 pub use follow::{FollowError, Followed};
 use intake::Intake;
 pub use intake::WatchProgress;
@@ -26,13 +22,57 @@ pub use registry::{Handler, HandlerId, Resync};
 pub(crate) use stats::Counters;
 pub use stats::Stats;
 
-use crate::decode::{DecodeError, ListMeta};
+use crate::decode::{DecodeError, ListMeta, MAX_OBJECT_BYTES};
 use crate::delta_fifo::{DeltaFifo, DeltaObject, DeltaType, Popped};
 use crate::handlers::Change;
+use crate::object::{Object, Projection};
 use crate::store::{Store, Write};
 
 /// Keys that are processed together: one lock of the store, one lock of each queue.
 const BATCH: usize = 1_000;
+
+/// Changes an object before it is cached; must keep its key, uid and resource version.
+pub trait Transform: Send + Sync {
+    /// Return the object to cache; None keeps the object as it is, for a reason that the transform has reported.
+    fn apply(&self, object: &Arc<Object>) -> Option<Arc<Object>>;
+}
+
+/// The configuration of an informer.
+#[derive(Clone)]
+pub struct Config {
+    /// The name of the resource in errors, for example `pods`.
+    pub resource: String,
+    /// Set on objects whose list items have none; objects of another one are skipped.
+    pub api_version: String,
+    /// Likewise.
+    pub kind: String,
+    /// The kind of a list; the default is `kind` with `List` for built-in kinds, and any for custom ones.
+    pub list_kind: Option<String>,
+    /// The part of each object that is kept; None for all of it.
+    pub projection: Option<Projection>,
+    /// Applied once to each incoming object.
+    pub transform: Option<Arc<dyn Transform>>,
+    /// The largest accepted object.
+    pub max_object_bytes: usize,
+    /// The resync period, in seconds, of handlers without their own; 0 is never.
+    pub resync: f64,
+}
+
+impl Config {
+    /// Configure an informer of whole objects without a transform and without resyncs.
+    pub fn new(resource: &str, api_version: &str, kind: &str) -> Self {
+        Self {
+            resource: resource.to_owned(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            list_kind: None,
+            projection: None,
+            transform: None,
+            max_object_bytes: MAX_OBJECT_BYTES,
+            resync: 0.0,
+        }
+    }
+}
 
 /// See the module.
 pub struct SharedInformer {
@@ -51,7 +91,7 @@ pub struct SharedInformer {
 }
 
 impl SharedInformer {
-    /// An informer that has heard nothing yet. The store should have the namespace index.
+    /// Create an informer. The store should have the namespace index.
     pub fn new(config: Config, store: Arc<Store>) -> Self {
         let counters = Arc::<Counters>::default();
         Self {
@@ -68,24 +108,24 @@ impl SharedInformer {
         }
     }
 
-    /// What the informer is of.
+    /// Return the configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The last known state of every object.
+    /// Return the last known state of every object.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Begin to stage a list; what was staged before is dropped.
+    /// Begin to stage a list; drop what was staged before.
     pub fn begin_list(&self) {
         self.started.store(true, Ordering::Release);
         self.registry.lock().start();
         self.intake.lock().begin_list();
     }
 
-    /// Drop what is staged; the store stays as it was.
+    /// Drop what is staged; the store stays as it is.
     pub fn abort_list(&self) {
         self.intake.lock().abort_list();
     }
@@ -98,17 +138,17 @@ impl SharedInformer {
         self.intake.lock().feed_list(chunk, &self.store)
     }
 
-    /// The page is complete.
+    /// Note the end of a page.
     ///
     /// # Errors
-    /// It is not, or is no list.
+    /// The page is incomplete, or is not a list.
     pub fn end_page(&self) -> Result<ListMeta, DecodeError> {
         self.intake.lock().end_page()
     }
 
-    /// Make what is staged the whole content: the next `process` tells handlers of the difference.
+    /// Make the staged objects the whole content: the next `process` notifies handlers of the difference.
     pub fn replace(&self, resource_version: &str) {
-        self.counters.relists.fetch_add(1, Ordering::Relaxed);
+        self.counters.relists.add(1);
         let mut intake = self.intake.lock();
         let staged = intake.take_staged(resource_version);
         self.fifo.replace(staged, Some(&*self.store), true);
@@ -124,29 +164,27 @@ impl SharedInformer {
             .feed_watch(chunk, &self.store, &self.fifo)
     }
 
-    /// The watch stream ended.
+    /// Note the end of the watch stream.
     ///
     /// # Errors
-    /// It was cut in the middle of a frame.
+    /// The stream was cut in the middle of a frame.
     pub fn end_watch(&self) -> Result<WatchProgress, DecodeError> {
         self.intake.lock().end_watch(&self.store, &self.fifo)
     }
 
-    /// Bring the store up to date and tell the handlers; gives the number of keys.
+    /// Update the store and notify the handlers; return the number of keys.
     pub fn process(&self) -> usize {
         let mut processed = 0;
-        // A resync that came in between is worked off, too: whoever feeds finds all of it reached afterwards.
+        // A resync that came in between is processed too: the caller finds all of it reached afterwards.
         while {
-            processed += self.work_off();
-            !self.note_reached()
+            processed += self.process_batches();
+            !self.record_reached()
         } {}
-        self.counters
-            .processed
-            .fetch_add(processed as u64, Ordering::Relaxed);
+        self.counters.processed.add(processed);
         processed
     }
 
-    fn work_off(&self) -> usize {
+    fn process_batches(&self) -> usize {
         let mut processed = 0;
         loop {
             let mut registry = self.registry.lock();
@@ -156,7 +194,7 @@ impl SharedInformer {
             }
             processed += popped.len();
             let changes = self.apply(popped);
-            registry.tell(&changes);
+            registry.notify(&changes);
             self.fifo.finish();
         }
         if !self.synced.load(Ordering::Acquire) && self.fifo.has_synced() {
@@ -166,8 +204,9 @@ impl SharedInformer {
         processed
     }
 
-    /// Note that everything that was taken in is in the store, so that this is as current as the stream; false if not.
-    fn note_reached(&self) -> bool {
+    /// Record that everything taken in is in the store, so that this is as current as the stream; return false if
+    /// not.
+    fn record_reached(&self) -> bool {
         let intake = self.intake.lock();
         if !self.fifo.is_idle() {
             return false;
@@ -181,17 +220,13 @@ impl SharedInformer {
         true
     }
 
-    /// Write a batch to the store and say what changed. The flag marks changes that only resyncing handlers hear of.
+    /// Write a batch to the store and return the changes. The flag marks changes for resyncing handlers only.
     fn apply(&self, popped: Vec<Popped>) -> Vec<(Change, bool)> {
         let mut writes = Vec::with_capacity(popped.len());
         let mut sources = Vec::with_capacity(popped.len());
-        for Popped {
-            key,
-            deltas,
-            is_initial,
-        } in popped
-        {
-            for delta in deltas {
+        for popped in popped {
+            for delta in popped.deltas {
+                let key = &popped.key;
                 let object = delta.object.object().cloned();
                 match (&delta.object, delta.kind, object) {
                     (_, DeltaType::Deleted, object) => {
@@ -202,7 +237,7 @@ impl SharedInformer {
                     (_, _, Some(object)) => writes.push(Write::Upsert(key.clone(), object)),
                     (_, _, None) => continue,
                 }
-                sources.push((key.clone(), delta, is_initial));
+                sources.push((key.clone(), delta, popped.is_initial));
             }
         }
         let olds = self.store.apply(writes);
@@ -219,7 +254,7 @@ impl SharedInformer {
         changes
     }
 
-    /// Queue a resync if a handler's period has passed; gives whether one was queued. `now` is in seconds.
+    /// Queue a resync if the period of a handler has passed; return whether one was queued. `now` is in seconds.
     pub fn resync(&self, now: f64) -> bool {
         let due = self.registry.lock().resync_due(now);
         if due {
@@ -228,12 +263,12 @@ impl SharedInformer {
         due
     }
 
-    /// How often the caller should ask for a resync, in seconds; 0 for never.
+    /// Return how often the caller should call `resync`, in seconds; 0 for never.
     pub fn resync_check_period(&self) -> f64 {
         self.registry.lock().check_period()
     }
 
-    /// Add a handler. What is cached already is told as initial adds. None if the informer was stopped.
+    /// Add a handler, which gets everything cached as initial adds. Return None if the informer was stopped.
     pub fn add_handler(&self, handler: Handler, resync: Resync, now: f64) -> Option<HandlerId> {
         let mut registry = self.registry.lock();
         if self.stopped.load(Ordering::Acquire) {
@@ -244,48 +279,50 @@ impl SharedInformer {
         Some(registry.add(handler, resync, now, known, synced))
     }
 
-    /// Remove a handler; unknown ones are no error.
+    /// Remove a handler; an unknown one is no error.
     pub fn remove_handler(&self, id: HandlerId) {
         let removed = self.registry.lock().remove(id);
         drop(removed);
     }
 
-    /// Whether somebody has to be woken when there is news.
+    /// Return whether listeners wait for news.
     #[cfg(unix)]
     fn has_listeners(&self) -> bool {
         self.registry.lock().has_listeners()
     }
 
-    /// How many handlers there are.
+    /// Return the number of handlers.
     pub fn handler_count(&self) -> usize {
         self.registry.lock().len()
     }
 
-    /// Stop for good: handlers can not be added any more, listeners are closed.
+    /// Stop for good: no further handlers can be added, listeners are closed.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.fifo.close();
         self.registry.lock().close();
     }
 
-    /// Whether a list was ever begun.
+    /// Return whether a list was ever begun.
     pub fn has_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
     }
 
-    /// Whether it was stopped.
+    /// Return whether it was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Whether the store holds the first list and the handlers were told of all of it; never false again afterwards.
+    /// Return whether the store has the first list and the handlers were notified of all of it; never false again
+    /// afterwards.
     pub fn has_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// The resource version that the store shows and that all handlers were told of; empty before the first list.
+    /// Return the resource version of the store of which all handlers were notified; empty before the first list.
     ///
-    /// What was fed since the last `process` does not count, so that whoever finds a version here finds its objects too.
+    /// Data fed since the last `process` does not count, so that the objects of a version returned here are in the
+    /// store.
     pub fn last_resource_version(&self) -> String {
         self.reached.lock().clone()
     }

@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::handlers::{Change, QueueHandler, SharedListener};
 use crate::object::Object;
 
-/// Names a handler; unique in the process, so that one informer ignores the handlers of another.
+/// The id of a handler; unique in the process, so that one informer ignores the handlers of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HandlerId(pub u64);
 
-/// What is told of changes.
+/// A handler of changes.
 pub enum Handler {
-    /// Puts requests into a queue.
+    /// Adds requests to a queue.
     Queue(QueueHandler),
     /// Buffers notifications for a handler in Python.
     Listener(SharedListener),
 }
 
 impl Handler {
-    fn tell<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
+    fn notify<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
         match self {
             Self::Queue(handler) => handler.handle(changes),
             Self::Listener(listener) => listener.push(changes),
@@ -30,7 +30,7 @@ impl Handler {
 /// How often a handler wants a resync.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Resync {
-    /// As often as the informer, and whenever somebody asks for one.
+    /// As often as the informer, and whenever one is requested.
     #[default]
     Informer,
     /// Never.
@@ -45,13 +45,13 @@ struct Entry {
     resync: Resync,
     /// When the next resync is due, in seconds on the informer's clock.
     next: f64,
-    /// The resync that was queued last is for this handler.
+    /// The last queued resync is for this handler.
     syncing: bool,
 }
 
 pub(super) struct Registry {
     entries: Vec<Entry>,
-    /// How often resyncs are looked for, in seconds; 0 for never.
+    /// The period of checks for resyncs, in seconds; 0 for never.
     check_period: f64,
     started: bool,
     synced: bool,
@@ -109,7 +109,7 @@ impl Registry {
                 initial: true,
             })
             .collect();
-        handler.tell(replay.iter());
+        handler.notify(replay.iter());
         if let (Handler::Listener(listener), true) = (&handler, synced || self.synced) {
             listener.informer_synced();
         }
@@ -125,7 +125,7 @@ impl Registry {
         id
     }
 
-    /// The period that a handler gets: its own, but no shorter than the informer checks. None for never.
+    /// Return the period of a handler: its own, but no shorter than the informer's checks. None for never.
     fn period(&self, entry: &Entry) -> Option<f64> {
         match entry.resync {
             Resync::Never => None,
@@ -144,12 +144,11 @@ impl Registry {
         Some(handler)
     }
 
-    /// Tell each handler of the changes, in order. Those that are marked come from a resync and go only to the
-    /// handlers that it is for.
-    pub(super) fn tell(&mut self, changes: &[(Change, bool)]) {
+    /// Notify each handler of the changes, in order. Marked changes come from a resync and go only to its handlers.
+    pub(super) fn notify(&mut self, changes: &[(Change, bool)]) {
         for entry in &self.entries {
             let syncing = entry.syncing;
-            entry.handler.tell(
+            entry.handler.notify(
                 changes
                     .iter()
                     .filter(|(_, sync)| syncing || !sync)
@@ -158,7 +157,7 @@ impl Registry {
         }
     }
 
-    /// Mark the handlers whose resync is due; true if there are any.
+    /// Mark the handlers whose resync is due; return whether there are any.
     pub(super) fn resync_due(&mut self, now: f64) -> bool {
         let mut any = false;
         for index in 0..self.entries.len() {
@@ -168,7 +167,7 @@ impl Registry {
             let Some(entry) = self.entries.get_mut(index) else {
                 continue;
             };
-            // A step of a manual clock lands on the moment itself; sums of floats may miss it by a hair.
+            // A step of a manual clock lands on the moment itself; sums of floats may miss it slightly.
             entry.syncing = period.is_some_and(|_| now + 1e-9 >= entry.next);
             if let (true, Some(period)) = (entry.syncing, period) {
                 entry.next = now + period;

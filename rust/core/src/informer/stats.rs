@@ -1,23 +1,35 @@
-//! What an informer counts.
+//! The counters of an informer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::SharedInformer;
 
-/// Counts since the informer began.
+macro_rules! counters {
+    ($($name:ident)*) => {
+        /// Counts since the informer was created.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Counter,)*
+        }
+
+        impl Counters {
+            fn all(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name.0.load(Ordering::Relaxed))),*]
+            }
+        }
+    };
+}
+
+counters!(bytes_in listed unchanged events bookmarks backward_bookmarks processed relists
+          skipped decode_errors transform_errors);
+
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) events: AtomicU64,
-    pub(crate) bookmarks: AtomicU64,
-    pub(crate) backward_bookmarks: AtomicU64,
-    pub(crate) listed: AtomicU64,
-    pub(crate) unchanged: AtomicU64,
-    pub(crate) skipped: AtomicU64,
-    pub(crate) decode_errors: AtomicU64,
-    pub(crate) transform_errors: AtomicU64,
-    pub(crate) relists: AtomicU64,
-    pub(crate) processed: AtomicU64,
-    pub(crate) bytes_in: AtomicU64,
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: usize) {
+        self.0.fetch_add(count as u64, Ordering::Relaxed);
+    }
 }
 
 /// A copy of the counts; see [`SharedInformer::stats`].
@@ -30,28 +42,16 @@ pub struct Stats {
 }
 
 impl SharedInformer {
-    /// What the informer has seen and holds.
+    /// Return what the informer has seen and what it holds.
     pub fn stats(&self) -> Stats {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counters = &*self.counters;
-        let counts = vec![
+        let mut counts = vec![
             ("objects", self.store.len() as u64),
             ("bytes", self.store.bytes() as u64),
             ("queued", self.fifo.len() as u64),
             ("handlers", self.handler_count() as u64),
             ("staged", self.intake.lock().staged() as u64),
-            ("bytes_in", load(&counters.bytes_in)),
-            ("listed", load(&counters.listed)),
-            ("unchanged", load(&counters.unchanged)),
-            ("events", load(&counters.events)),
-            ("bookmarks", load(&counters.bookmarks)),
-            ("backward_bookmarks", load(&counters.backward_bookmarks)),
-            ("processed", load(&counters.processed)),
-            ("relists", load(&counters.relists)),
-            ("skipped", load(&counters.skipped)),
-            ("decode_errors", load(&counters.decode_errors)),
-            ("transform_errors", load(&counters.transform_errors)),
         ];
+        counts.extend(self.counters.all());
         Stats {
             counts,
             last_skip: self.intake.lock().last_skip().to_owned(),

@@ -1,11 +1,11 @@
-//! Paths into an object, as indexes and projections name them: `spec.rules[*].host`.
+//! Paths into an object for indexes and projections: `spec.rules[*].host`.
 
 use std::borrow::Cow;
 
 use super::read::{Kind, Value};
 
 /// One step of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// A member of an object.
     Key(Box<str>),
@@ -19,9 +19,9 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path(pub Vec<Step>);
 
-/// The text is no path; says why.
+/// The text is not a valid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{path}` is no path: {why}")]
+#[error("invalid path `{path}`: {why}")]
 pub struct PathError {
     /// The text as given.
     pub path: String,
@@ -30,7 +30,7 @@ pub struct PathError {
 }
 
 impl Path {
-    /// Read a path.
+    /// Parse a path.
     ///
     /// # Errors
     /// An empty path or step, or a bracket that holds neither `*`, a position nor a quoted key.
@@ -52,16 +52,16 @@ impl Path {
                 let (step, after) = if let Some(key) = quoted {
                     let (key, after) = key
                         .split_once(quote)
-                        .ok_or_else(|| fail("a quoted key is not closed"))?;
+                        .ok_or_else(|| fail("unclosed quoted key"))?;
                     (Step::Key(key.into()), after)
                 } else {
                     let (inside, after) = inner
                         .split_once(']')
-                        .ok_or_else(|| fail("a bracket is not closed"))?;
+                        .ok_or_else(|| fail("unclosed bracket"))?;
                     match inside {
                         "*" => (Step::All, after),
                         _ => (
-                            Step::Index(inside.parse().map_err(|_| fail("not a position"))?),
+                            Step::Index(inside.parse().map_err(|_| fail("not an index"))?),
                             after,
                         ),
                     }
@@ -73,12 +73,12 @@ impl Path {
                 if let Some(after) = rest.strip_prefix('.') {
                     rest = after;
                 } else if !key_may_follow {
-                    return Err(fail("a `.` is missing"));
+                    return Err(fail("missing `.`"));
                 }
                 let end = rest.find(['.', '[']).unwrap_or(rest.len());
                 let (key, after) = rest.split_at(end);
                 if key.is_empty() {
-                    return Err(fail("a step is empty"));
+                    return Err(fail("empty step"));
                 }
                 steps.push(if key == "*" {
                     Step::All
@@ -90,13 +90,13 @@ impl Path {
             }
         }
         if steps.is_empty() {
-            Err(fail("it is empty"))
+            Err(fail("empty path"))
         } else {
             Ok(Self(steps))
         }
     }
 
-    /// The scalars that the path leads to, as text, in order and once each.
+    /// Return the scalars at the path as text, in order and once each.
     pub fn texts<'a>(&self, value: Value<'a>) -> Vec<Cow<'a, str>> {
         let mut found = Vec::new();
         collect(value, &self.0, &mut found);

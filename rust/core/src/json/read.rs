@@ -1,12 +1,13 @@
-//! Reading text that the scan has accepted: members and elements are found on demand, nothing is kept.
+//! Readers of text that the scan has accepted: members and elements are found on demand, nothing is stored.
 //!
-//! Every function stays within the text whatever it holds, so a mistake elsewhere gives a wrong value, never a panic.
+//! Every function stays within the text whatever it contains, so a defect elsewhere gives a wrong value, never a
+//! panic.
 
 use std::borrow::Cow;
 
 use super::text::{StringEnd, key_is, skip_string, unescape};
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `{…}`
@@ -23,12 +24,12 @@ pub enum Kind {
     Null,
 }
 
-/// A value inside accepted text.
+/// A value in accepted text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'a>(pub &'a str);
 
 impl<'a> Value<'a> {
-    /// What the value is.
+    /// Return the kind of the value.
     pub fn kind(self) -> Kind {
         match self.0.as_bytes().first() {
             Some(b'{') => Kind::Object,
@@ -40,18 +41,18 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether the value is the literal `true`.
+    /// Return whether the value is the literal `true`.
     pub fn is_true(self) -> bool {
         self.0 == "true"
     }
 
-    /// What the value says, if it is a string.
+    /// Return the content of a string.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix('"')?;
         Some(unescape(inner.strip_suffix('"')?))
     }
 
-    /// What a scalar says as text: strings unquoted, numbers and booleans as written.
+    /// Return a scalar as text: strings unquoted, numbers and booleans as written.
     pub fn as_text(self) -> Option<Cow<'a, str>> {
         match self.kind() {
             Kind::String => self.as_str(),
@@ -60,17 +61,20 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The members of an object, in order; nothing for anything else.
-    pub fn members(self) -> Members<'a> {
-        Members(Walk::new(self.0, self.kind() == Kind::Object))
+    /// Iterate over the members of an object, in order; nothing for other kinds.
+    ///
+    /// An item is the key as written, quotes included, and the value.
+    pub fn members(self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> + use<'a> {
+        let mut walk = Walk::new(self.0, self.kind() == Kind::Object);
+        std::iter::from_fn(move || Some((walk.next()?, walk.next()?)))
     }
 
-    /// The elements of an array; nothing for anything else.
-    pub fn elements(self) -> Elements<'a> {
-        Elements(Walk::new(self.0, self.kind() == Kind::Array))
+    /// Iterate over the elements of an array; nothing for other kinds.
+    pub fn elements(self) -> impl Iterator<Item = Value<'a>> + use<'a> {
+        Walk::new(self.0, self.kind() == Kind::Array)
     }
 
-    /// The member of that name; of several the last one, as everywhere in Kubernetes.
+    /// Return the member of that name; of duplicates the last one, as everywhere in Kubernetes.
     pub fn get(self, name: &str) -> Option<Value<'a>> {
         self.members()
             .filter(|(key, _)| key_is(key.0.as_bytes(), name))
@@ -78,7 +82,7 @@ impl<'a> Value<'a> {
             .map(|(_, value)| value)
     }
 
-    /// Where this value begins in `text`, which it must be a part of.
+    /// Return the offset of this value in `text`, which must contain it.
     pub fn offset_in(self, text: &str) -> usize {
         (self.0.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
     }
@@ -97,9 +101,13 @@ impl<'a> Walk<'a> {
             at: if fits { 1 } else { text.len() },
         }
     }
+}
 
-    /// The next value, whatever separates it from the last.
-    fn value(&mut self) -> Option<Value<'a>> {
+impl<'a> Iterator for Walk<'a> {
+    type Item = Value<'a>;
+
+    /// Return the next value, after any separators.
+    fn next(&mut self) -> Option<Value<'a>> {
         let bytes = self.text.as_bytes();
         while matches!(
             bytes.get(self.at),
@@ -117,33 +125,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// See [`Value::members`].
-#[derive(Clone, Debug)]
-pub struct Members<'a>(Walk<'a>);
-
-impl<'a> Iterator for Members<'a> {
-    /// The key as written, quotes included, and the value.
-    type Item = (Value<'a>, Value<'a>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let key = self.0.value()?;
-        Some((key, self.0.value()?))
-    }
-}
-
-/// See [`Value::elements`].
-#[derive(Clone, Debug)]
-pub struct Elements<'a>(Walk<'a>);
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = Value<'a>;
-
-    fn next(&mut self) -> Option<Value<'a>> {
-        self.0.value()
-    }
-}
-
-/// One past the value that begins at `at`.
+/// Return the offset after the value that begins at `at`.
 fn skip_value(bytes: &[u8], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(&byte) = bytes.get(at) {

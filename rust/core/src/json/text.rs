@@ -1,23 +1,23 @@
-//! The smallest pieces of JSON: where a string ends, what an escaped string says, what a number looks like.
+//! The tokens of JSON: the end of a string, the content of an escaped string, the syntax of a number.
 
 use std::borrow::Cow;
 
-/// What [`skip_string`] found.
+/// The result of [`skip_string`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringEnd {
     /// The string ended; the offset is one past the closing quote.
     At(usize),
-    /// The bytes ran out; go on from this offset when there are more.
+    /// The bytes ran out; continue at this offset when there are more.
     Unfinished(usize),
-    /// A byte or an escape that no string may hold.
+    /// A byte or an escape that no string may contain.
     Invalid(usize, &'static str),
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// The first byte of `word` that ends a run of plain characters (quote, backslash, control), as a mask of high bits.
-/// Bits above the lowest one may be wrong (borrows), the lowest is exact.
+/// Return the first byte of `word` that ends a run of plain characters (quote, backslash, control), as a mask of high
+/// bits. The lowest bit is exact; higher ones may be wrong (borrows).
 const fn special(word: u64) -> u64 {
     let quote = word ^ (ONES * 0x22);
     let backslash = word ^ (ONES * 0x5c);
@@ -27,11 +27,11 @@ const fn special(word: u64) -> u64 {
     found & HIGH
 }
 
-/// Skip from inside a string to one past its closing quote.
+/// Return the offset after the closing quote of the string around `from`.
 pub fn skip_string(bytes: &[u8], from: usize) -> StringEnd {
     let mut at = from;
     loop {
-        // Most strings are short: eight bytes at a time beats a call into a vectorised search.
+        // Most strings are short: eight bytes at a time beats a call of a vectorised search.
         while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
             let found = special(u64::from_le_bytes(*chunk));
             if found == 0 {
@@ -64,7 +64,7 @@ pub fn skip_string(bytes: &[u8], from: usize) -> StringEnd {
     }
 }
 
-/// Whether the bytes are a number as JSON writes them.
+/// Return whether the bytes are a JSON number.
 pub fn valid_number(token: &[u8]) -> bool {
     fn digits(rest: &[u8]) -> (usize, &[u8]) {
         let count = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -99,9 +99,9 @@ pub fn valid_number(token: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// What a string literal (without its quotes) says; a lone surrogate becomes U+FFFD.
+/// Return the content of a string literal without its quotes; a lone surrogate becomes U+FFFD.
 pub fn unescape(raw: &str) -> Cow<'_, str> {
-    // Keys, names and versions are short: looking at each byte is cheaper than a call into a vectorised search.
+    // Keys, names and versions are short: a look at each byte is cheaper than a call of a vectorised search.
     let first = if raw.len() <= 32 {
         raw.bytes().position(|byte| byte == b'\\')
     } else {
@@ -125,7 +125,7 @@ pub fn unescape(raw: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The character of the escape that `bytes` begin with, and how many bytes it takes.
+/// Return the character of the escape at the start of `bytes`, and its length.
 fn escape(bytes: &[u8]) -> (char, usize) {
     let simple = match bytes.get(1) {
         Some(b'b') => '\u{8}',
@@ -163,7 +163,7 @@ fn code_unit(bytes: &[u8], at: usize) -> u32 {
     })
 }
 
-/// Whether a key (with its quotes) says `name`.
+/// Return whether a key (with its quotes) is `name`.
 pub fn key_is(quoted: &[u8], name: &str) -> bool {
     let inner = quoted
         .get(1..quoted.len().saturating_sub(1))

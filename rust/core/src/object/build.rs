@@ -1,20 +1,51 @@
-//! Making an [`Object`] from bytes that the scan has accepted.
+//! Building an [`Object`] from bytes that the scan has accepted.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::members::{LastOfName, key_of, value_of};
-use super::{Key, Object, ObjectError, Place, Projection, Types};
-use crate::json::scan::{Member, Scan, Shape};
-use crate::json::text::quote_into;
+use hashbrown::HashMap;
 
-/// Builds objects of one resource; keeps its scratch memory.
+use super::{Body, Key, Object, Place, Projection, Types};
+use crate::decode::RawObject;
+use crate::json::scan::{Member, Scan, ScanError, Shape};
+use crate::json::text::{key_is, quote_into};
+
+/// Why bytes cannot be kept as an object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// Not JSON.
+    #[error("not JSON at byte {}: {}", .0.at, .0.what)]
+    Json(ScanError),
+    /// The bytes end in the middle of the value.
+    #[error("not JSON: unexpected end of the text")]
+    Short,
+    /// Something follows the value.
+    #[error("not JSON: unexpected data after the object at byte {0}")]
+    Trailing(usize),
+    /// Valid JSON of another kind.
+    #[error("not a JSON object")]
+    NotAnObject,
+    /// Not UTF-8.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// `metadata.name` is missing, empty, not a string or contains a slash.
+    #[error("metadata.name is missing, empty or invalid")]
+    NoName,
+    /// The object is of another kind than the watched one.
+    #[error("the object is a {0}")]
+    OtherKind(String),
+    /// Larger than the offsets of places allow.
+    #[error("the object is too large")]
+    TooLarge,
+}
+
+/// Builds objects of one resource; reuses its buffer.
 #[derive(Debug)]
 pub struct Builder {
     types: Arc<Types>,
-    /// Objects that say another apiVersion or kind are refused.
+    /// Reject objects of another apiVersion or kind.
     strict: bool,
-    /// What is built is said to be a part, whatever it holds.
+    /// Mark all objects as partial, whatever they contain.
     partial: bool,
     projection: Option<Projection>,
     scratch: Vec<u8>,
@@ -28,7 +59,7 @@ pub(crate) struct Identity<'a> {
 }
 
 impl Builder {
-    /// A builder that stamps objects that carry no apiVersion or kind, as the items of lists do.
+    /// Create a builder that adds apiVersion and kind to objects without them, such as items of lists.
     pub fn new(api_version: &str, kind: &str) -> Self {
         Self {
             types: Arc::new(Types {
@@ -42,14 +73,14 @@ impl Builder {
         }
     }
 
-    /// Refuse objects that say another apiVersion or kind.
+    /// Reject objects of another apiVersion or kind.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Say of each object that only a part of it is here.
+    /// Mark all objects as partial.
     #[must_use]
     pub fn partial(mut self, partial: bool) -> Self {
         self.partial = partial;
@@ -63,16 +94,16 @@ impl Builder {
         self
     }
 
-    /// Make an object from its JSON text.
+    /// Build an object from its JSON text.
     ///
     /// # Errors
-    /// The bytes are no JSON object, or it has no name.
+    /// The bytes are not a JSON object, or it has no name.
     pub fn parse(&mut self, bytes: &[u8]) -> Result<Object, ObjectError> {
         let mut scan = Scan::new(Shape::Object);
         let end = match scan.advance(bytes) {
             Ok(Some(end)) => end,
             Ok(None) => {
-                // A bare number ends where the text ends, which the scan can not know.
+                // A bare number ends where the text ends, which the scan cannot know.
                 let object = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
                 return Err(if object || bytes.is_empty() {
                     ObjectError::Short
@@ -94,27 +125,18 @@ impl Builder {
         if !text.trim_ascii_start().starts_with('{') {
             return Err(ObjectError::NotAnObject);
         }
-        let key = Self::identify(text, scan.members(1))?.key;
-        self.build(key, text, scan.members(0), scan.members(1))
+        let raw = RawObject {
+            text,
+            root: scan.members(0),
+            metadata: scan.members(1),
+        };
+        self.build(Self::identify(raw)?.key, raw)
     }
 
-    /// Who the object is; the members are those that the scan of `text` found.
-    pub(crate) fn identify<'a>(
-        text: &'a str,
-        metadata: &[Member],
-    ) -> Result<Identity<'a>, ObjectError> {
-        let (mut name, mut namespace) = (Cow::Borrowed(""), Cow::Borrowed(""));
-        let (mut uid, mut resource_version) = (Cow::Borrowed(""), Cow::Borrowed(""));
-        for member in metadata {
-            let string = || value_of(text, member).as_str().unwrap_or_default();
-            match &*key_of(text, member) {
-                "name" => name = string(),
-                "namespace" => namespace = string(),
-                "uid" => uid = string(),
-                "resourceVersion" => resource_version = string(),
-                _ => {}
-            }
-        }
+    /// Return the key and the state of an object.
+    pub(crate) fn identify(raw: RawObject<'_>) -> Result<Identity<'_>, ObjectError> {
+        let names = ["name", "namespace", "uid", "resourceVersion"];
+        let [name, namespace, uid, resource_version] = strings(raw.text, raw.metadata, names);
         if name.is_empty() || name.contains('/') || namespace.contains('/') {
             return Err(ObjectError::NoName);
         }
@@ -130,17 +152,16 @@ impl Builder {
         })
     }
 
-    /// Copy what is kept and note where the metadata lies in the copy.
-    pub(crate) fn build(
-        &mut self,
-        key: Key,
-        text: &str,
-        root: &[Member],
-        metadata: &[Member],
-    ) -> Result<Object, ObjectError> {
+    /// Copy what is kept and record where the metadata lies in the copy.
+    pub(crate) fn build(&mut self, key: Key, raw: RawObject<'_>) -> Result<Object, ObjectError> {
+        let RawObject {
+            text,
+            root,
+            metadata,
+        } = raw;
         let types = self.type_of(text, root)?;
         let mut object = Object {
-            text: Box::default(),
+            body: Body::Json(Box::default()),
             namespace_len: u32::try_from(key.rfind('/').unwrap_or(0))
                 .map_err(|_| ObjectError::TooLarge)?,
             key,
@@ -154,7 +175,7 @@ impl Builder {
         };
         let mut out = std::mem::take(&mut self.scratch);
         out.clear();
-        // Each member brings the comma before it; the first one gives way to the brace.
+        // Each member is written with the comma before it; the first comma becomes the brace.
         for (name, value) in [
             ("apiVersion", &object.types.api_version),
             ("kind", &object.types.kind),
@@ -180,7 +201,7 @@ impl Builder {
                 }
                 _ if !last.holds(index, &key) => {}
                 _ => {
-                    let value = value_of(text, member);
+                    let value = member.value.value(text);
                     if let Some(projection) = &self.projection {
                         projection.write(&mut out, &key, value);
                     } else {
@@ -197,24 +218,15 @@ impl Builder {
         }
         out.push(b'}');
         let built = u32::try_from(out.len()).map_err(|_| ObjectError::TooLarge);
-        object.text = std::str::from_utf8(&out)
-            .map_err(|_| ObjectError::NotUtf8)?
-            .into();
+        let text = std::str::from_utf8(&out).map_err(|_| ObjectError::NotUtf8)?;
+        object.body = Body::Json(text.into());
         self.scratch = out;
         built.map(|_| object)
     }
 
     fn type_of(&self, text: &str, root: &[Member]) -> Result<Arc<Types>, ObjectError> {
-        let (mut api_version, mut kind) = (Cow::Borrowed(""), Cow::Borrowed(""));
-        for member in root {
-            let string = || value_of(text, member).as_str().unwrap_or_default();
-            match &*key_of(text, member) {
-                "apiVersion" => api_version = string(),
-                "kind" => kind = string(),
-                _ => {}
-            }
-        }
-        // The server names metadata-only objects after their form; the cache names them after what they are.
+        let [mut api_version, mut kind] = strings(text, root, ["apiVersion", "kind"]);
+        // The server names metadata-only objects after their form; the cache names them after their content.
         let metadata_only = kind == "PartialObjectMetadata" && self.projection.is_some();
         if api_version.is_empty() || metadata_only {
             api_version = Cow::Borrowed(&self.types.api_version);
@@ -257,11 +269,8 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &m
         }
         out.extend_from_slice(member.key.of(text.as_bytes()));
         out.push(b':');
-        let value = value_of(text, member);
-        let place = Place {
-            start: offset(out.len()),
-            end: offset(out.len() + value.0.len()),
-        };
+        let value = member.value.value(text);
+        let place = Place::new(out.len(), out.len() + value.0.len());
         out.extend_from_slice(value.0.as_bytes());
         let slot = match &*key {
             "uid" => &mut object.uid,
@@ -273,13 +282,52 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &m
         *slot = place;
     }
     out.push(b'}');
-    object.metadata = Place {
-        start: offset(opened - 1),
-        end: offset(out.len()),
-    };
+    object.metadata = Place::new(opened - 1, out.len());
 }
 
-/// Offsets beyond 4 GiB are refused once the text is complete, so the value used until then does not matter.
-fn offset(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+fn key_of<'a>(text: &'a str, member: &Member) -> Cow<'a, str> {
+    member.key.value(text).as_str().unwrap_or_default()
+}
+
+/// Return the strings of these members; empty for a missing member and for another type.
+fn strings<'a, const N: usize>(
+    text: &'a str,
+    members: &[Member],
+    names: [&str; N],
+) -> [Cow<'a, str>; N] {
+    let mut found = [const { Cow::Borrowed("") }; N];
+    for member in members {
+        let key = key_of(text, member);
+        for (slot, _) in found.iter_mut().zip(names).filter(|(_, name)| *name == key) {
+            *slot = member.value.value(text).as_str().unwrap_or_default();
+        }
+    }
+    found
+}
+
+/// The last of several members of one name counts; the others are dropped.
+enum LastOfName<'a> {
+    /// Most objects have few members: a look at the following ones is cheaper than a table.
+    Few(&'a str, &'a [Member]),
+    Many(HashMap<Cow<'a, str>, usize>),
+}
+
+impl<'a> LastOfName<'a> {
+    fn new(text: &'a str, members: &'a [Member]) -> Self {
+        if members.len() <= 32 {
+            return Self::Few(text, members);
+        }
+        let named = |(index, member)| (key_of(text, member), index);
+        Self::Many(members.iter().enumerate().map(named).collect())
+    }
+
+    fn holds(&self, index: usize, key: &str) -> bool {
+        match self {
+            Self::Few(text, members) => !members
+                .iter()
+                .skip(index + 1)
+                .any(|later| key_is(later.key.of(text.as_bytes()), key)),
+            Self::Many(table) => table.get(key) == Some(&index),
+        }
+    }
 }

@@ -1,49 +1,33 @@
-//! One cached object: its JSON text and what the index needs, shared and never changed.
+//! Cached objects: content and metadata, shared and immutable.
 
+mod body;
 mod build;
-mod error;
-mod members;
 mod owner;
 mod project;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use build::Builder;
-pub use error::ObjectError;
+use body::Body;
+pub use body::Place;
+pub use build::{Builder, ObjectError};
 pub use owner::{Owner, OwnerReference};
 pub use project::Projection;
 
 use crate::json::read::{Kind, Value};
 
-/// The key of an object in a store: `namespace/name`, or the name alone.
+/// The key of an object in a store: `namespace/name`, or only the name.
 pub type Key = Arc<str>;
 
-/// Where a metadata field lies in the text; both 0 where the object has none.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    start: u32,
-    end: u32,
-}
-
-impl Place {
-    fn of(self, text: &str) -> Value<'_> {
-        Value(
-            text.get(self.start as usize..self.end as usize)
-                .unwrap_or_default(),
-        )
-    }
-}
-
-/// An immutable object: valid JSON text with `apiVersion` and `kind` first, without `metadata.managedFields`.
+/// An immutable object, with `apiVersion` and `kind` first and without `metadata.managedFields`.
 #[derive(Debug)]
 pub struct Object {
-    text: Box<str>,
+    body: Body,
     key: Key,
     types: Arc<Types>,
     namespace_len: u32,
     partial: bool,
-    /// What is read of every object has its place noted; the other fields are looked up in `metadata`.
+    /// The places of what is read of every object; other fields are looked up in `metadata`.
     metadata: Place,
     uid: Place,
     resource_version: Place,
@@ -51,7 +35,7 @@ pub struct Object {
     owner_references: Place,
 }
 
-/// What an object is, the same for all of an informer.
+/// The type of an object, shared by all objects of an informer.
 #[derive(Debug)]
 struct Types {
     api_version: Arc<str>,
@@ -59,32 +43,37 @@ struct Types {
 }
 
 impl Object {
-    /// The object's JSON, `apiVersion` and `kind` included.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The whole object as a value.
+    /// Return the whole object, `apiVersion` and `kind` included.
     pub fn value(&self) -> Value<'_> {
-        Value(&self.text)
+        self.body.value()
     }
 
-    /// `namespace/name`, or the name alone.
+    /// Return the place of `value`, which must be a part of this object.
+    pub fn place_of(&self, value: Value<'_>) -> Place {
+        self.body.place_of(value)
+    }
+
+    /// Return the value at a place of this object.
+    pub fn at(&self, place: Place) -> Value<'_> {
+        self.body.at(place)
+    }
+
+    /// `namespace/name`, or only the name.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// `apiVersion`.
+    /// Return `apiVersion`.
     pub fn api_version(&self) -> &Arc<str> {
         &self.types.api_version
     }
 
-    /// `kind`.
+    /// Return `kind`.
     pub fn kind(&self) -> &Arc<str> {
         &self.types.kind
     }
 
-    /// `metadata.name`.
+    /// Return `metadata.name`.
     pub fn name(&self) -> &str {
         match self.namespace_len {
             0 => &self.key,
@@ -92,111 +81,112 @@ impl Object {
         }
     }
 
-    /// `metadata.namespace`, empty for a cluster-scoped object.
+    /// Return `metadata.namespace`, empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         self.key
             .get(..self.namespace_len as usize)
             .unwrap_or_default()
     }
 
-    /// `metadata.uid`, empty where there is none.
+    /// Return `metadata.uid`, or empty.
     pub fn uid(&self) -> Cow<'_, str> {
-        self.uid.of(&self.text).as_str().unwrap_or_default()
+        self.at(self.uid).as_str().unwrap_or_default()
     }
 
-    /// `metadata.resourceVersion`, empty where there is none.
+    /// Return `metadata.resourceVersion`, or empty.
     pub fn resource_version(&self) -> Cow<'_, str> {
-        self.resource_version
-            .of(&self.text)
-            .as_str()
-            .unwrap_or_default()
+        self.at(self.resource_version).as_str().unwrap_or_default()
     }
 
-    /// `metadata.generation`, 0 where there is none.
+    /// Return `metadata.generation`, or 0.
     pub fn generation(&self) -> i64 {
         let generation = self.in_metadata("generation");
         generation.0.parse().unwrap_or(0)
     }
 
     fn in_metadata(&self, name: &str) -> Value<'_> {
-        let metadata = self.metadata.of(&self.text);
-        metadata.get(name).unwrap_or(Value(""))
+        self.at(self.metadata).get(name).unwrap_or(Value(""))
     }
 
-    /// `metadata.deletionTimestamp` as sent.
+    /// Return `metadata.deletionTimestamp` as sent.
     pub fn deletion_timestamp(&self) -> Option<Cow<'_, str>> {
         self.in_metadata("deletionTimestamp").as_str()
     }
 
-    /// `metadata.labels`.
+    /// Return `metadata.labels`.
     pub fn labels(&self) -> Value<'_> {
-        self.labels.of(&self.text)
+        self.at(self.labels)
     }
 
-    /// `metadata.annotations`.
+    /// Return the value of a label, if the object has it.
+    pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.labels().get(key).and_then(Value::as_str)
+    }
+
+    /// Return `metadata.annotations`.
     pub fn annotations(&self) -> Value<'_> {
         self.in_metadata("annotations")
     }
 
-    /// `metadata.finalizers`.
+    /// Return `metadata.finalizers`.
     pub fn finalizers(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.in_metadata("finalizers")
             .elements()
             .filter_map(Value::as_str)
     }
 
-    /// `metadata.ownerReferences`, those that have a kind and a name.
+    /// Return `metadata.ownerReferences` that have a kind and a name.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
-        self.owner_references
-            .of(&self.text)
+        self.at(self.owner_references)
             .elements()
             .filter_map(OwnerReference::read)
     }
 
-    /// Whether only a part of the object is here (its metadata, or a projection), so that writing it back would erase.
+    /// Return whether the object is incomplete (only metadata, or a projection), so that writing it back would erase
+    /// fields.
     pub fn partial(&self) -> bool {
         self.partial
     }
 
-    /// Whether both are the same stored state: same uid, same resource version, and neither is empty.
+    /// Return whether this is the stored state with that uid and resource version, neither of them empty.
     pub fn same_state(&self, uid: &str, resource_version: &str) -> bool {
         !resource_version.is_empty()
             && self.resource_version() == resource_version
             && self.uid() == uid
     }
 
-    /// Bytes that the object takes, allocations included and allocator overhead not.
+    /// Return the bytes that the object takes, with allocations and without allocator overhead.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.text.len() + self.key.len() + 4 * size_of::<usize>()
+        size_of::<Self>() + self.body.len() + self.key.len() + 4 * size_of::<usize>()
     }
 }
 
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.body == other.body
     }
 }
 
-/// Whether two string maps (labels, annotations) hold the same, in whatever order.
+/// Return whether two string maps (labels, annotations) are equal, in any order.
 pub fn same_map(old: Value<'_>, new: Value<'_>) -> bool {
     if old == new {
         return true;
     }
-    let sorted = |value: Value<'_>| {
-        let mut all: Vec<(String, String)> = value
-            .members()
-            .map(|(key, inner)| {
-                let text = inner.as_text().unwrap_or_default();
-                (
-                    key.as_str().unwrap_or_default().into_owned(),
-                    text.into_owned(),
-                )
-            })
-            .collect();
-        all.sort_unstable();
-        all
-    };
-    // `null`, an empty map and no map at all are the same.
+    // `null`, an empty map and a missing map are equal.
     let empty = |value: Value<'_>| value.kind() != Kind::Object || value.members().next().is_none();
     (empty(old) && empty(new)) || sorted(old) == sorted(new)
+}
+
+fn sorted(value: Value<'_>) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    let mut all: Vec<_> = value
+        .members()
+        .map(|(key, inner)| {
+            (
+                key.as_str().unwrap_or_default(),
+                inner.as_text().unwrap_or_default(),
+            )
+        })
+        .collect();
+    all.sort_unstable();
+    all
 }

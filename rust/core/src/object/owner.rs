@@ -1,4 +1,4 @@
-//! Owner references, and which of them a handler looks for.
+//! Owner references, and the owners for which a handler looks.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ pub struct OwnerReference<'a> {
     pub api_version: Cow<'a, str>,
     /// The owner's `kind`.
     pub kind: Cow<'a, str>,
-    /// The owner's name; it lives in the object's namespace or is cluster-scoped.
+    /// The owner's name; the owner is in the object's namespace or cluster-scoped.
     pub name: Cow<'a, str>,
     /// The owner's uid.
     pub uid: Cow<'a, str>,
@@ -47,26 +47,26 @@ impl<'a> OwnerReference<'a> {
     }
 }
 
-/// The API group of an `apiVersion`; empty for the core group.
+/// Return the API group of an `apiVersion`; empty for the core group.
 fn group_of(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)
 }
 
-/// Which owner a handler enqueues: by group and kind, since a reference keeps the version it was made with.
+/// The owner that a handler enqueues: by group and kind, since a reference keeps the version it was made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The API group; empty for the core group.
     pub group: Box<str>,
     /// The kind.
     pub kind: Box<str>,
-    /// Only the one reference that is marked as the managing controller.
+    /// Only the reference that is marked as the managing controller.
     pub controller_only: bool,
     /// The owner has no namespace.
     pub cluster_scoped: bool,
 }
 
 impl Owner {
-    /// The owner of that kind in any version of the `apiVersion`'s group.
+    /// Create the owner of that kind in any version of the `apiVersion`'s group.
     pub fn new(api_version: &str, kind: &str, controller_only: bool, cluster_scoped: bool) -> Self {
         Self {
             group: group_of(api_version).into(),
@@ -76,7 +76,7 @@ impl Owner {
         }
     }
 
-    /// Whether the reference is to such an owner.
+    /// Return whether the reference is to such an owner.
     pub fn matches(&self, reference: &OwnerReference<'_>) -> bool {
         *self.kind == *reference.kind
             && *self.group == *group_of(&reference.api_version)

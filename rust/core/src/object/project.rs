@@ -1,15 +1,15 @@
-//! Keeping only a part of each object: its metadata, and the paths that somebody reads.
+//! Projections: the part of an object that is kept, its metadata and some paths.
 
 use std::collections::BTreeMap;
 
 use crate::json::path::{Path, PathError, Step};
 use crate::json::read::{Kind, Value};
 
-/// Which parts are kept beside `apiVersion`, `kind` and `metadata`.
+/// What is kept besides `apiVersion`, `kind` and `metadata`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Projection(Node);
 
-/// What to keep of a value; nothing named means all of it.
+/// What to keep of a value; all of it if nothing is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
     /// The members to keep of an object.
@@ -18,51 +18,40 @@ struct Node {
     each: Option<Box<Node>>,
 }
 
-/// One step of a path that is followed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
-    Member(Box<str>),
-    Each,
-}
-
 impl Projection {
-    /// Metadata only.
+    /// Keep only the metadata.
     pub fn metadata() -> Self {
         Self::default()
     }
 
-    /// The metadata and what the paths lead to. A path goes through members and, by `[*]`, through all elements of an
-    /// array; an array of which one element is named is kept whole.
+    /// Keep the metadata and the values at these paths. A path goes through members and, with `[*]`, through all
+    /// elements of an array; an array with one named element is kept whole.
     ///
     /// # Errors
-    /// One of the texts is no path.
+    /// A path is invalid.
     pub fn paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Self, PathError> {
         let mut root = Node::default();
-        let mut whole: Vec<Vec<Part>> = Vec::new();
+        let mut whole: Vec<Vec<Step>> = Vec::new();
         for text in paths {
-            let parts: Vec<Part> = Path::parse(text)?
-                .0
-                .into_iter()
-                .map_while(|step| match step {
-                    Step::Key(key) => Some(Part::Member(key)),
-                    Step::All => Some(Part::Each),
-                    Step::Index(_) => None,
-                })
-                .collect();
-            whole.push(parts);
+            let steps = Path::parse(text)?.0.into_iter();
+            whole.push(
+                steps
+                    .take_while(|step| !matches!(step, Step::Index(_)))
+                    .collect(),
+            );
         }
         whole.sort();
-        let mut last: Option<Vec<Part>> = None;
+        let mut last: Option<Vec<Step>> = None;
         for parts in whole {
-            // Sorted, so a path that is kept whole comes right before those that lead into it.
+            // In this order a path that is kept whole comes right before those that lead into it.
             if last.as_ref().is_some_and(|outer| parts.starts_with(outer)) {
                 continue;
             }
             let mut node = &mut root;
             for part in &parts {
                 node = match part {
-                    Part::Member(key) => node.members.entry(key.clone()).or_default(),
-                    Part::Each => node.each.get_or_insert_default(),
+                    Step::Key(key) => node.members.entry(key.clone()).or_default(),
+                    Step::All | Step::Index(_) => node.each.get_or_insert_default(),
                 };
             }
             last = Some(parts);
@@ -138,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_of_which_one_element_is_named_is_kept_whole() {
+    fn an_array_with_one_named_element_is_kept_whole() {
         let text = r#"{"a":[{"b":1,"c":2},{"c":3}]}"#;
         assert_eq!(kept(&["a[0].b"], text), text);
         assert_eq!(kept(&["a[*].b", "a"], text), text);

@@ -1,19 +1,19 @@
-//! Keys that wait for their time: a binary heap whose entries know their places, so that a deadline can move.
+//! Delayed keys: a binary heap whose entries know their places, so that a deadline can move.
 
-use super::key::QueueKey;
 use super::slab::{NONE, Slab, Slot};
 use crate::clock::Tick;
+use crate::key::QueueKey;
 
 /// One delayed add.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delay {
     pub(super) due: Tick,
-    /// Settles ties: first inserted, first due. It stays when the deadline moves or the priority rises.
-    number: u64,
+    /// Breaks ties: first inserted, first due. It stays when the deadline moves or the priority rises.
+    pub(super) number: u64,
     pub(super) slot: Slot,
     pub(super) group: u32,
     pub(super) priority: Option<i32>,
-    /// The wait was the limiter's, so a further failure meanwhile must not raise it (kubernetes/kubernetes#132805).
+    /// The limiter made the wait, so a further failure meanwhile must not raise it (kubernetes/kubernetes#132805).
     pub(super) back_off: bool,
 }
 
@@ -33,7 +33,7 @@ impl Delays {
         self.heap.len()
     }
 
-    /// When the next one is due.
+    /// Return when the next one is due.
     pub(super) fn next_due(&self) -> Option<Tick> {
         self.heap.first().map(|delay| delay.due)
     }
@@ -42,46 +42,33 @@ impl Delays {
         self.heap.get(place as usize)
     }
 
-    /// Inserts the delayed add of a key that has none.
-    pub(super) fn insert<K: QueueKey>(&mut self, slab: &mut Slab<K>, delay: NewDelay) {
-        let NewDelay {
-            slot,
-            due,
-            group,
-            priority,
-            back_off,
-        } = delay;
-        self.heap.push(Delay {
-            due,
-            number: self.inserted,
-            slot,
-            group,
-            priority,
-            back_off,
-        });
+    /// Insert the delayed add of a key that has none.
+    pub(super) fn insert<K: QueueKey>(&mut self, slab: &mut Slab<K>, mut delay: Delay) {
+        delay.number = self.inserted;
         self.inserted += 1;
-        self.rise(slab, self.heap.len() - 1);
+        self.heap.push(delay);
+        self.sift_up(slab, self.heap.len() - 1);
     }
 
-    /// Merges another delayed add of the same key into the one at `place`: the earlier time, the higher priority.
-    pub(super) fn merge<K: QueueKey>(&mut self, slab: &mut Slab<K>, place: u32, other: &NewDelay) {
+    /// Merge another delayed add of the same key into the one at `place`: the earlier time, the higher priority.
+    pub(super) fn merge<K: QueueKey>(&mut self, slab: &mut Slab<K>, place: u32, other: &Delay) {
         let place = place as usize;
         let delay = &mut self.heap[place];
         delay.priority = higher(delay.priority, other.priority);
         delay.back_off |= other.back_off;
         if other.due < delay.due {
             delay.due = other.due;
-            self.rise(slab, place);
+            self.sift_up(slab, place);
         }
     }
 
-    /// Takes out the first one if it is due.
+    /// Remove and return the first one if it is due.
     pub(super) fn pop_due<K: QueueKey>(&mut self, slab: &mut Slab<K>, now: Tick) -> Option<Delay> {
         let first = *self.heap.first().filter(|delay| delay.due <= now)?;
         self.heap.swap_remove(0);
         slab.get_mut(first.slot).delayed = NONE;
         if !self.heap.is_empty() {
-            self.sink(slab);
+            self.sift_down(slab);
         }
         if self.heap.is_empty() && self.heap.capacity() > 4096 {
             self.heap = Vec::new();
@@ -89,7 +76,7 @@ impl Delays {
         Some(first)
     }
 
-    /// Takes out all of them, in no order.
+    /// Remove and return all of them, in no order.
     pub(super) fn clear<K: QueueKey>(&mut self, slab: &mut Slab<K>) -> Vec<Delay> {
         for delay in &self.heap {
             slab.get_mut(delay.slot).delayed = NONE;
@@ -97,20 +84,20 @@ impl Delays {
         std::mem::take(&mut self.heap)
     }
 
-    fn rise<K: QueueKey>(&mut self, slab: &mut Slab<K>, mut place: usize) {
+    fn sift_up<K: QueueKey>(&mut self, slab: &mut Slab<K>, mut place: usize) {
         while place > 0 {
             let parent = (place - 1) / 2;
             if !before(&self.heap[place], &self.heap[parent]) {
                 break;
             }
             self.heap.swap(place, parent);
-            self.note(slab, place);
+            self.record_place(slab, place);
             place = parent;
         }
-        self.note(slab, place);
+        self.record_place(slab, place);
     }
 
-    fn sink<K: QueueKey>(&mut self, slab: &mut Slab<K>) {
+    fn sift_down<K: QueueKey>(&mut self, slab: &mut Slab<K>) {
         let mut place = 0;
         loop {
             let mut least = place;
@@ -123,34 +110,24 @@ impl Delays {
                 break;
             }
             self.heap.swap(place, least);
-            self.note(slab, place);
+            self.record_place(slab, place);
             place = least;
         }
-        self.note(slab, place);
+        self.record_place(slab, place);
     }
 
-    /// Tells the entry where its delayed add is now.
-    fn note<K: QueueKey>(&self, slab: &mut Slab<K>, place: usize) {
+    /// Record in the entry where its delayed add is now.
+    fn record_place<K: QueueKey>(&self, slab: &mut Slab<K>, place: usize) {
         // There are no more delayed adds than slots, which are 32 bits wide.
         slab.get_mut(self.heap[place].slot).delayed = u32::try_from(place).unwrap_or(NONE);
     }
-}
-
-/// A delayed add before it has a number.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NewDelay {
-    pub(super) slot: Slot,
-    pub(super) due: Tick,
-    pub(super) group: u32,
-    pub(super) priority: Option<i32>,
-    pub(super) back_off: bool,
 }
 
 fn before(one: &Delay, other: &Delay) -> bool {
     (one.due, one.number) < (other.due, other.number)
 }
 
-/// The higher priority, where none says "what the key has, 0 for a new one" and so beats what is below 0.
+/// Return the higher priority. None means "that of the key, 0 for a new key", and so beats what is below 0.
 fn higher(one: Option<i32>, other: Option<i32>) -> Option<i32> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.max(other)),

@@ -1,14 +1,14 @@
-//! Taking turns: within one priority each group hands out one key, then it is the next group's turn.
+//! Turns: within one priority each group hands out one key, then the next group does.
 
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use super::key::QueueKey;
 use super::list::{Line, List};
 use super::slab::{Slab, Slot};
+use crate::key::QueueKey;
 
-/// The names of the groups that some key is queued, or waits, for. Group 0 is the one of queues that are not fair.
+/// The groups for which some key is queued or delayed. Group 0 is that of queues that are not fair.
 #[derive(Default)]
 pub(super) struct Groups {
     numbers: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
@@ -18,7 +18,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The number of a group, which one more key uses now.
+    /// Return the number of a group, which one more key uses now.
     pub(super) fn enter(&mut self, name: &str) -> u32 {
         if let Some(&number) = self.numbers.get(name) {
             self.places[number as usize].1 += 1;
@@ -37,7 +37,7 @@ impl Groups {
         number
     }
 
-    /// A key is no longer queued for the group.
+    /// Note that one key no longer uses the group.
     pub(super) fn leave(&mut self, number: u32) {
         let (name, users) = &mut self.places[number as usize];
         *users -= 1;
@@ -48,12 +48,12 @@ impl Groups {
     }
 }
 
-/// The groups of one level and whose turn it is.
+/// The groups of one level, and whose turn it is.
 #[derive(Default)]
 pub(super) struct Ring {
     /// Each group with a line in `lines`, once, the next one first.
     turns: VecDeque<u32>,
-    /// A line may be empty, when its last key left for another level; its group is dropped when its turn comes.
+    /// A line may be empty when its last key moved to another level; its group is dropped when its turn comes.
     lines: HashMap<u32, List, foldhash::fast::RandomState>,
 }
 
@@ -73,7 +73,7 @@ impl Ring {
         }
     }
 
-    /// The key whose turn it is, which is out of line now; none only if the level is empty.
+    /// Remove and return the key whose turn it is; None only if the level is empty.
     pub(super) fn pop<K: QueueKey>(&mut self, slab: &mut Slab<K>) -> Option<Slot> {
         while let Some(group) = self.turns.pop_front() {
             let line = self.lines.get_mut(&group)?;

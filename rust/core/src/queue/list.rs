@@ -1,7 +1,7 @@
-//! Doubly linked lists through the slab: no memory of their own, and anything can leave from the middle.
+//! Doubly linked lists through the slab: they own no memory, and any entry can leave from the middle.
 
-use super::key::QueueKey;
 use super::slab::{Entry, NONE, Slab, Slot};
+use crate::key::QueueKey;
 
 /// The ends of a list.
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +10,7 @@ pub(super) struct List {
     last: Slot,
 }
 
-/// Which of an entry's two pairs of neighbours a list uses.
+/// Which of the two pairs of neighbours of an entry a list uses.
 pub(super) trait Links {
     fn before<K>(entry: &mut Entry<K>) -> &mut Slot;
     fn after<K>(entry: &mut Entry<K>) -> &mut Slot;

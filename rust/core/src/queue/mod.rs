@@ -1,43 +1,42 @@
-//! The work queue: client-go's promises (one run of a key at a time, adds before a run collapse into it, an add during
-//! a run leads to exactly one more) with delays, back-off, priorities and fairness in one structure.
+//! The work queue with client-go's guarantees (one run of a key at a time, adds before a run collapse into it, an add
+//! during a run causes exactly one more), delays, back-off, priorities and fairness.
 //!
-//! All state is under one lock, held for some tens of nanoseconds. There is no thread: a delayed add comes into line
-//! with the next operation after it is due, and a waiting getter sleeps no longer than until then.
+//! All state is under one lock, held for some tens of nanoseconds. There is no thread: the next operation after a
+//! delayed add is due queues it, and a waiting getter waits no longer than until then.
 
 mod delays;
 mod fair;
-mod key;
 mod list;
-mod locked;
+mod ops;
 mod ready;
 mod slab;
-mod sleepers;
 mod snapshot;
 mod state;
+mod waiters;
 mod waits;
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub use key::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
-pub use locked::Locked;
+pub use ops::Locked;
 pub use snapshot::{DelayedKey, HeldKey, QueuedKey, Snapshot};
 pub use waits::{Drained, Woken};
 
 use crate::clock::{Clock, TimeListener};
+use crate::key::{IntoKey, QueueKey};
 use crate::metrics::Scrape;
 use crate::ratelimit::{LimiterError, RateLimiter};
 use crate::sync::{Condvar, Mutex};
 use state::State;
 
-/// How a queue is to behave.
+/// How a queue behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Count what happens.
     pub metrics: bool,
-    /// Hand out by turns among the groups that are named when a key is added.
+    /// Hand out by turns among the groups named when keys are added.
     pub fair: bool,
-    /// Once in that time at most, hand out the oldest key before higher priorities if it has waited that long.
+    /// At most once per this time, hand out the oldest key before higher priorities if it has waited that long.
     pub aging: Option<Duration>,
 }
 
@@ -51,7 +50,7 @@ impl Default for Options {
     }
 }
 
-/// What a getter learns of a key besides the key.
+/// What a getter gets besides the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The priority that the key was queued with.
@@ -61,14 +60,14 @@ pub struct Taken {
 /// A queue of keys that need work.
 pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
-    /// Drains sleep here.
+    /// Where drains wait.
     drained: Condvar,
     clock: Arc<dyn Clock>,
     limiter: Arc<dyn RateLimiter<K>>,
 }
 
 impl<K: QueueKey + Send + 'static> WorkQueue<K> {
-    /// An empty queue. The limiter gets the queue's clock unless it has one of its own.
+    /// Create an empty queue. The limiter gets the queue's clock unless it has its own.
     pub fn new(
         options: &Options,
         clock: Arc<dyn Clock>,
@@ -88,7 +87,7 @@ impl<K: QueueKey + Send + 'static> WorkQueue<K> {
 }
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// Takes the lock, waiting for it if need be.
+    /// Take the lock, waiting for it if necessary.
     pub fn lock(&self) -> Locked<'_, K> {
         Locked {
             state: self.state.lock(),
@@ -97,7 +96,7 @@ impl<K: QueueKey> WorkQueue<K> {
         }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Take the lock if it is free.
     pub fn try_lock(&self) -> Option<Locked<'_, K>> {
         Some(Locked {
             state: self.state.try_lock()?,
@@ -106,15 +105,15 @@ impl<K: QueueKey> WorkQueue<K> {
         })
     }
 
-    /// The limiter, to be asked without the lock.
+    /// Return the limiter; call it without the lock.
     pub fn limiter(&self) -> &Arc<dyn RateLimiter<K>> {
         &self.limiter
     }
 
-    /// Adds a key that failed, after the time that the limiter gives.
+    /// Add a failed key after the time that the limiter returns.
     ///
     /// # Errors
-    /// What the limiter fails with; nothing is queued then.
+    /// The error of the limiter; the key is not added then.
     pub fn add_rate_limited<A: IntoKey<K> + Clone>(
         &self,
         key: &A,
@@ -130,7 +129,7 @@ impl<K: QueueKey> WorkQueue<K> {
         delay.map(|_| ())
     }
 
-    /// The numbers of this instant.
+    /// Return the metrics as of now.
     pub fn scrape(&self) -> Scrape {
         self.lock().scrape()
     }
@@ -140,7 +139,7 @@ impl<K: QueueKey + Send> TimeListener for WorkQueue<K> {
     fn time_moved(&self) {
         let mut locked = self.lock();
         locked.tick();
-        locked.state.sleepers.poke_all();
+        locked.state.waiters.notify_all_waiting();
         self.drained.notify_all();
     }
 }

@@ -1,14 +1,14 @@
-//! The keys in line: by priority, within one priority first come first served or group by group, and by age.
+//! The queued keys: by priority, within one priority in order of arrival or group by group, and by age.
 
 use std::time::Duration;
 
 use super::fair::Ring;
-use super::key::QueueKey;
 use super::list::{Age, Line, List};
 use super::slab::{Slab, Slot};
 use crate::clock::Tick;
+use crate::key::QueueKey;
 
-/// How many levels stay when they are empty, so that a steady load builds none.
+/// How many empty levels are kept, so that a steady load creates none.
 const KEEP: usize = 16;
 
 /// All keys of one priority.
@@ -16,24 +16,24 @@ struct Level {
     priority: i32,
     len: usize,
     line: List,
-    /// The keys are here and not in `line` if the queue is fair.
+    /// The keys are in here instead of `line` if the queue is fair.
     ring: Option<Box<Ring>>,
 }
 
-/// Hands out the oldest key now and then, whatever its priority, so that none starves.
+/// Hands out the oldest key now and then, whatever its priority, so that no key starves.
 struct Aging {
-    /// How long a key waits at least, and how much time is between two such hand-outs.
+    /// How long a key waits at least, and the time between two such keys.
     after: Duration,
     last: Option<Tick>,
 }
 
-/// The keys in line.
+/// The queued keys.
 pub(super) struct Ready {
-    /// In falling order of priority.
+    /// In descending order of priority.
     levels: Vec<Level>,
-    /// Where the last key was put; most queues have one level.
+    /// The level of the last added key; most queues have one level.
     last: usize,
-    /// Every key, in the order in which they came into line.
+    /// Every key, in order of arrival.
     ages: List,
     len: usize,
     aging: Option<Aging>,
@@ -57,17 +57,18 @@ impl Ready {
         self.len
     }
 
-    /// The key that is in line for the longest time.
+    /// Return the key that has been queued longest.
     pub(super) fn oldest(&self) -> Option<Slot> {
         Some(self.ages.first).filter(|_| !self.ages.is_empty())
     }
 
-    /// Whether picking the next key takes the time: with one level in order of age, the oldest is first anyway.
-    pub(super) fn asks_the_time(&self) -> bool {
+    /// Return whether the choice of the next key needs the time: with one level in order of age, the oldest key is
+    /// first anyway.
+    pub(super) fn needs_time(&self) -> bool {
         self.aging.is_some() && (self.levels.len() > 1 || self.fair)
     }
 
-    /// Puts a key at the end of the line that its priority and group say.
+    /// Append a key to the line of its priority and group.
     #[inline]
     pub(super) fn push<K: QueueKey>(&mut self, slab: &mut Slab<K>, slot: Slot) {
         self.ages.push::<Age, K>(slab, slot);
@@ -75,14 +76,14 @@ impl Ready {
         self.enter_level(slab, slot);
     }
 
-    /// Moves a key that is in line to the end of the line of another priority; its age stays.
+    /// Append a queued key to the line of another priority; its age stays.
     pub(super) fn raise<K: QueueKey>(&mut self, slab: &mut Slab<K>, slot: Slot, priority: i32) {
         self.leave_level(slab, slot);
         slab.get_mut(slot).priority = priority;
         self.enter_level(slab, slot);
     }
 
-    /// Takes out the key to hand out next.
+    /// Remove and return the next key to hand out.
     #[inline]
     pub(super) fn pop<K: QueueKey>(&mut self, slab: &mut Slab<K>, now: Tick) -> Option<Slot> {
         if self.len == 0 {
@@ -94,9 +95,9 @@ impl Ready {
         Some(slot)
     }
 
-    /// The oldest key, if it waited so long that it goes before higher priorities and other groups.
+    /// Remove and return the oldest key if it has waited long enough to go before higher priorities and other groups.
     fn overdue<K: QueueKey>(&mut self, slab: &mut Slab<K>, now: Tick) -> Option<Slot> {
-        if !self.asks_the_time() {
+        if !self.needs_time() {
             return None;
         }
         let oldest = self.ages.first;
@@ -114,7 +115,7 @@ impl Ready {
         Some(oldest)
     }
 
-    /// The first key of the highest priority, out of its line.
+    /// Remove and return the first key of the highest priority.
     fn first<K: QueueKey>(&mut self, slab: &mut Slab<K>) -> Option<Slot> {
         let place = self.levels.iter().position(|level| level.len > 0)?;
         let level = &mut self.levels[place];

@@ -1,56 +1,56 @@
-//! The entries of a queue and how a key finds its own.
+//! The entries of a queue, and the way from a key to its entry.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as TableEntry;
 
-use super::key::{IntoKey, KeyRef, QueueKey};
 use crate::clock::Tick;
+use crate::key::{IntoKey, KeyRef, QueueKey};
 
-/// Where an entry stands in the slab.
+/// The place of an entry in the slab.
 pub(super) type Slot = u32;
 
 /// No slot.
 pub(super) const NONE: Slot = Slot::MAX;
 
-/// How few entries are not worth giving memory back for.
+/// Memory of at most so many entries is never released.
 const KEEP: usize = 4096;
 
-/// Where a key is on its way.
+/// The stage of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Neither queued nor processed; the entry stands for a delayed add, or for a limiter that is being asked.
+    /// Neither queued nor processed; the entry is for a delayed add, or for a call of the limiter.
     Idle,
-    /// In line.
+    /// Queued.
     Queued,
     /// Handed out.
     Processing,
-    /// Handed out and added again; in line once it is done.
+    /// Handed out and added again; queued once it is done.
     ProcessingDirty,
 }
 
-/// What a queue knows of one key. An entry exists while there is something to know.
+/// What a queue knows of one key. An entry exists as long as it holds anything.
 pub(super) struct Entry<K> {
     /// `None` only in a free slot.
     pub(super) key: Option<K>,
-    /// When it came into line, or was added again while processed.
+    /// When it was queued, or added again while processed.
     pub(super) since: Tick,
     /// When it was handed out.
     pub(super) started: Tick,
-    /// The neighbours in the line of its level (and group); `next` links the free slots, too.
+    /// The neighbours in the line of its level (and group); `next` also links the free slots.
     pub(super) previous: Slot,
     pub(super) next: Slot,
-    /// The neighbours in the order of age: of all queued keys, or of all that are processed.
+    /// The neighbours in order of age: of all queued keys, or of all processed keys.
     pub(super) older: Slot,
     pub(super) newer: Slot,
     /// The place of its delayed add in the heap, [`NONE`] without one.
     pub(super) delayed: u32,
-    /// The group it is queued for, where the queue is fair.
+    /// The group for which it is queued, in a fair queue.
     pub(super) group: u32,
     /// The priority it is, or will be, queued with.
     pub(super) priority: i32,
     pub(super) stage: Stage,
-    /// A limiter is being asked how long the key has to wait.
-    pub(super) asking: bool,
+    /// The limiter is being asked how long the key has to wait.
+    pub(super) limiting: bool,
 }
 
 /// All entries, found by key or by slot.
@@ -58,7 +58,7 @@ pub(super) struct Slab<K> {
     entries: Vec<Entry<K>>,
     table: HashTable<Slot>,
     free: Slot,
-    /// The most entries that were in use since there were none.
+    /// The largest number of used entries since there were none.
     peak: usize,
 }
 
@@ -80,12 +80,12 @@ impl<K: QueueKey> Slab<K> {
         &mut self.entries[slot as usize]
     }
 
-    /// The key in a slot that is in use.
+    /// Return the key in a used slot.
     pub(super) fn key(&self, slot: Slot) -> &K {
         key_of(&self.entries, slot)
     }
 
-    /// The entries in use, in no order that means anything.
+    /// Return the used entries, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &Entry<K>)> {
         self.entries
             .iter()
@@ -100,7 +100,7 @@ impl<K: QueueKey> Slab<K> {
             .copied()
     }
 
-    /// The slot of `key`, and the key back if an equal one was held before; else it gets an idle entry.
+    /// Return the slot of `key`, and the key itself if an equal one was there; otherwise create an idle entry.
     pub(super) fn find_or_insert<A: IntoKey<K>>(&mut self, key: A) -> (Slot, Option<A>) {
         let Self {
             entries,
@@ -133,7 +133,7 @@ impl<K: QueueKey> Slab<K> {
         }
     }
 
-    /// Frees the slot and gives its key, to be dropped without the lock.
+    /// Free a slot and return its key, to be dropped without the lock.
     pub(super) fn remove(&mut self, slot: Slot) -> K {
         let hash = QueueKey::hash64(self.key(slot));
         if let Ok(found) = self.table.find_entry(hash, |&other| other == slot) {
@@ -145,8 +145,8 @@ impl<K: QueueKey> Slab<K> {
         self.free = slot;
         self.peak = self.peak.max(self.table.len() + 1);
         if self.table.is_empty() {
-            // Nobody holds a slot, so the memory can go as a whole; not after each of a row of bursts, but after what
-            // would not have needed it.
+            // No slot is in use, so all memory can go: not after each of several bursts, but after one that did not
+            // need it.
             if self.peak < self.entries.len() / 4 {
                 self.shrink();
             }
@@ -155,14 +155,14 @@ impl<K: QueueKey> Slab<K> {
         key
     }
 
-    /// Gives the memory of a burst back, if nothing is in use.
+    /// Release the memory of a burst if nothing is in use.
     pub(super) fn shrink(&mut self) {
         if self.table.is_empty() && self.entries.len() > KEEP {
             *self = Self::new();
         }
     }
 
-    /// How many entries are in use.
+    /// Return the number of used entries.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
@@ -196,7 +196,7 @@ impl<K> Entry<K> {
             group: 0,
             priority: 0,
             stage: Stage::Idle,
-            asking: false,
+            limiting: false,
         }
     }
 }

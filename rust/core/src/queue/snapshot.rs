@@ -1,20 +1,20 @@
-//! What is in a queue, at one instant.
+//! The content of a queue as of now.
 
 use std::time::Duration;
 
-use super::key::QueueKey;
-use super::slab::{NONE, Stage};
+use super::slab::Stage;
 use super::state::State;
 use crate::clock::Tick;
+use crate::key::QueueKey;
 
-/// A key in line.
+/// A queued key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedKey<R> {
     /// The key.
     pub key: R,
     /// Its priority.
     pub priority: i32,
-    /// How long it is in line.
+    /// How long it has been queued.
     pub age: Duration,
 }
 
@@ -25,31 +25,31 @@ pub struct HeldKey<R> {
     pub key: R,
     /// How long ago it was handed out.
     pub running: Duration,
-    /// The priority it will be queued with once it is done, if it was added again meanwhile.
+    /// The priority with which it is queued once done, if it was added again meanwhile.
     pub again: Option<i32>,
 }
 
-/// A key that waits for its time.
+/// A delayed key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelayedKey<R> {
     /// The key.
     pub key: R,
     /// How long it has to wait.
     pub due_in: Duration,
-    /// The priority it is to be queued with.
+    /// The priority with which it is queued.
     pub priority: Option<i32>,
-    /// Whether the wait is the limiter's.
+    /// Whether the limiter made the wait.
     pub back_off: bool,
 }
 
-/// All keys of a queue. One may be delayed and queued, or delayed and processed, at a time.
+/// All keys of a queue. A key can be both delayed and queued, or both delayed and processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot<R> {
-    /// In line: by falling priority, then by age.
+    /// Queued: by descending priority, then by age.
     pub queued: Vec<QueuedKey<R>>,
     /// Handed out, the longest running first.
     pub processing: Vec<HeldKey<R>>,
-    /// Waiting, the next one first.
+    /// Delayed, the next one first.
     pub delayed: Vec<DelayedKey<R>>,
 }
 
@@ -57,47 +57,40 @@ impl<R> Snapshot<R> {
     pub(super) fn of<K: QueueKey>(state: &State<K>, now: Tick, show: impl Fn(&K) -> R) -> Self {
         let mut snapshot = Self {
             queued: Vec::with_capacity(state.ready.len()),
-            processing: Vec::with_capacity(state.held_count),
+            processing: Vec::with_capacity(state.processing_count),
             delayed: Vec::with_capacity(state.delays.len()),
         };
         for (key, entry) in state.slab.iter() {
             match entry.stage {
                 Stage::Idle => {}
                 Stage::Queued => {
-                    let age = now.since(entry.since);
                     snapshot.queued.push(QueuedKey {
                         key: show(key),
                         priority: entry.priority,
-                        age,
+                        age: now.since(entry.since),
                     });
                 }
                 Stage::Processing | Stage::ProcessingDirty => {
-                    let again = (entry.stage == Stage::ProcessingDirty).then_some(entry.priority);
-                    let running = now.since(entry.started);
                     snapshot.processing.push(HeldKey {
                         key: show(key),
-                        running,
-                        again,
+                        running: now.since(entry.started),
+                        again: (entry.stage == Stage::ProcessingDirty).then_some(entry.priority),
                     });
                 }
             }
-            if entry.delayed == NONE {
-                continue;
-            }
             if let Some(delay) = state.delays.at(entry.delayed) {
-                let (due_in, back_off) = (delay.due.since(now), delay.back_off);
                 snapshot.delayed.push(DelayedKey {
                     key: show(key),
-                    due_in,
+                    due_in: delay.due.since(now),
                     priority: delay.priority,
-                    back_off,
+                    back_off: delay.back_off,
                 });
             }
         }
         snapshot
     }
 
-    /// Puts each part into its order. Not under the lock, so that a look does not stop the work.
+    /// Sort each part. Call it without the lock, so that a snapshot does not block the queue.
     pub fn sort(&mut self) {
         self.queued.sort_by_key(|queued| {
             (

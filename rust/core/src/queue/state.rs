@@ -1,14 +1,14 @@
-//! What a queue is, and every way in which it changes. All of it happens under the queue's lock.
+//! The state of a queue, and its transitions. All of it is under the queue's lock.
 
-use super::delays::{Delays, NewDelay};
+use super::delays::{Delay, Delays};
 use super::fair::Groups;
-use super::key::{IntoKey, KeyRef, QueueKey};
 use super::list::{Age, List};
 use super::ready::Ready;
 use super::slab::{NONE, Slab, Slot, Stage};
-use super::sleepers::Sleepers;
+use super::waiters::Waiters;
 use super::{Options, Taken};
 use crate::clock::Tick;
+use crate::key::{IntoKey, KeyRef, QueueKey};
 use crate::metrics::QueueMetrics;
 
 /// Everything under the lock.
@@ -17,20 +17,20 @@ pub(super) struct State<K> {
     /// The keys in stage `Queued`.
     pub(super) ready: Ready,
     /// The keys in stages `Processing` and `ProcessingDirty`, in the order in which they were handed out.
-    pub(super) held: List,
-    pub(super) held_count: usize,
-    /// The sum of the times at which they were handed out, in nanoseconds.
-    pub(super) held_since: u128,
-    /// How many keys are in stage `ProcessingDirty`.
+    pub(super) processing: List,
+    pub(super) processing_count: usize,
+    /// The sum of the times, in nanoseconds, at which the keys in `processing` were handed out.
+    pub(super) started_sum: u128,
+    /// The number of keys in stage `ProcessingDirty`.
     pub(super) dirty_count: usize,
     pub(super) delays: Delays,
     pub(super) groups: Option<Groups>,
     pub(super) shutting_down: bool,
-    /// How often `shut_down` was called; a drain that began before the last call gives up.
-    pub(super) forced: u64,
-    pub(super) sleepers: Sleepers,
-    /// A drain sleeps, and wants to hear when nothing is left.
-    pub(super) drainers: usize,
+    /// How often `shut_down` was called; a drain that began before the last call ends.
+    pub(super) shut_down_calls: u64,
+    pub(super) waiters: Waiters,
+    /// The number of waiting drains, which are woken when nothing is left.
+    pub(super) drains: usize,
     /// None for a queue without a name.
     pub(super) metrics: Option<Box<QueueMetrics>>,
 }
@@ -40,21 +40,21 @@ impl<K: QueueKey> State<K> {
         Self {
             slab: Slab::new(),
             ready: Ready::new(options.fair, options.aging),
-            held: List::EMPTY,
-            held_count: 0,
-            held_since: 0,
+            processing: List::EMPTY,
+            processing_count: 0,
+            started_sum: 0,
             dirty_count: 0,
             delays: Delays::default(),
             groups: options.fair.then(Groups::default),
             shutting_down: false,
-            forced: 0,
-            sleepers: Sleepers::default(),
-            drainers: 0,
+            shut_down_calls: 0,
+            waiters: Waiters::default(),
+            drains: 0,
             metrics: options.metrics.then(Box::default),
         }
     }
 
-    /// Adds a key; gives it back where an equal one was there before.
+    /// Add a key; return it if an equal one was there before.
     #[inline]
     pub(super) fn add<A: IntoKey<K>>(
         &mut self,
@@ -67,16 +67,21 @@ impl<K: QueueKey> State<K> {
             return Some(key);
         }
         let (slot, known) = self.slab.find_or_insert(key);
+        self.add_slot(slot, priority, group, now);
+        known
+    }
+
+    #[inline]
+    fn add_slot(&mut self, slot: Slot, priority: Option<i32>, group: &str, now: Tick) {
         if matches!(self.slab.get(slot).stage, Stage::Idle | Stage::Processing) {
             let group = self.groups.as_mut().map_or(0, |groups| groups.enter(group));
             self.need_work(slot, priority.unwrap_or(0), group, now);
         } else if let Some(priority) = priority {
             self.raise(slot, priority);
         }
-        known
     }
 
-    /// A key that nobody waits for needs work: it comes into line, or does so once it is done.
+    /// Note that a key needs work: queue it, at once or when it is done.
     fn need_work(&mut self, slot: Slot, priority: i32, group: u32, now: Tick) {
         if let Some(metrics) = &mut self.metrics {
             metrics.adds += 1;
@@ -97,10 +102,10 @@ impl<K: QueueKey> State<K> {
     fn queue(&mut self, slot: Slot) {
         self.slab.get_mut(slot).stage = Stage::Queued;
         self.ready.push(&mut self.slab, slot);
-        self.sleepers.call_one();
+        self.waiters.wake_one();
     }
 
-    /// Gives a key that needs work a higher priority; a lower one changes nothing.
+    /// Raise the priority of a key that needs work; a lower priority changes nothing.
     fn raise(&mut self, slot: Slot, priority: i32) {
         let entry = self.slab.get_mut(slot);
         let former = entry.priority;
@@ -118,7 +123,7 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    /// Hands out the next key.
+    /// Hand out the next key.
     #[inline]
     pub(super) fn take(&mut self, now: Tick) -> Option<(Slot, Taken)> {
         let slot = self.ready.pop(&mut self.slab, now)?;
@@ -129,9 +134,9 @@ impl<K: QueueKey> State<K> {
             priority: entry.priority,
         };
         let (since, group) = (entry.since, entry.group);
-        self.held.push::<Age, K>(&mut self.slab, slot);
-        self.held_count += 1;
-        self.held_since += u128::from(now.as_nanos());
+        self.processing.push::<Age, K>(&mut self.slab, slot);
+        self.processing_count += 1;
+        self.started_sum += u128::from(now.as_nanos());
         if let Some(groups) = &mut self.groups {
             groups.leave(group);
         }
@@ -140,12 +145,12 @@ impl<K: QueueKey> State<K> {
             metrics.queue_duration.observe(now.since(since));
         }
         if self.shutting_down {
-            self.call_if_over();
+            self.wake_if_over();
         }
         Some((slot, taken))
     }
 
-    /// A key is processed. Gives the key if the queue has no more use for it.
+    /// End the work on a key. Return the key if the queue no longer needs it.
     #[inline]
     pub(super) fn done(&mut self, key: &(impl KeyRef<K> + ?Sized), now: Tick) -> Option<K> {
         let held = |slot: &Slot| {
@@ -160,10 +165,10 @@ impl<K: QueueKey> State<K> {
             }
             return None;
         };
-        self.held.unlink::<Age, K>(&mut self.slab, slot);
-        self.held_count -= 1;
+        self.processing.unlink::<Age, K>(&mut self.slab, slot);
+        self.processing_count -= 1;
         let entry = self.slab.get_mut(slot);
-        self.held_since -= u128::from(entry.started.as_nanos());
+        self.started_sum -= u128::from(entry.started.as_nanos());
         if let Some(metrics) = &mut self.metrics {
             metrics.work_duration.observe(now.since(entry.started));
         }
@@ -176,29 +181,35 @@ impl<K: QueueKey> State<K> {
             self.remove_unused(slot)
         };
         if self.shutting_down {
-            self.call_if_over();
+            self.wake_if_over();
         }
         unused
     }
 
-    /// Adds a key after a delay that ends at `due`, which is later than now.
-    pub(super) fn add_at<A: IntoKey<K>>(&mut self, key: A, delay: &DelayedAdd<'_>) -> Option<A> {
-        let (slot, known) = self.slab.find_or_insert(key);
-        let place = self.slab.get(slot).delayed;
+    /// Add the key of a slot at `delay.due`: at once if that is no later than `now`, never for [`Tick::NEVER`].
+    pub(super) fn add_at(&mut self, slot: Slot, delay: &DelayedAdd<'_>, now: Tick) {
         let DelayedAdd {
             due,
             priority,
             back_off,
             group,
         } = *delay;
-        let mut new = NewDelay {
+        if due <= now {
+            return self.add_slot(slot, priority, group, now);
+        }
+        if due == Tick::NEVER {
+            return;
+        }
+        let mut new = Delay {
             slot,
             due,
+            number: 0,
             group: 0,
             priority,
             back_off,
         };
         let earliest = self.delays.next_due();
+        let place = self.slab.get(slot).delayed;
         if place == NONE {
             new.group = self.groups.as_mut().map_or(0, |groups| groups.enter(group));
             self.delays.insert(&mut self.slab, new);
@@ -206,12 +217,11 @@ impl<K: QueueKey> State<K> {
             self.delays.merge(&mut self.slab, place, &new);
         }
         if self.delays.next_due() != earliest {
-            self.sleepers.call_timekeeper();
+            self.waiters.wake_timekeeper();
         }
-        known
     }
 
-    /// Brings what is due into line.
+    /// Queue what is due.
     #[inline]
     pub(super) fn promote(&mut self, now: Tick) {
         while let Some(delay) = self.delays.pop_due(&mut self.slab, now) {
@@ -236,7 +246,7 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    /// Ends the intake: drops what is not due and wakes everybody. Gives the keys that are no longer used.
+    /// Shut down: drop what is not due and wake all threads. Return the keys that are no longer used.
     pub(super) fn shut_down(&mut self) -> Vec<K> {
         self.shutting_down = true;
         let dropped = self.delays.clear(&mut self.slab);
@@ -251,36 +261,36 @@ impl<K: QueueKey> State<K> {
             unused.extend(self.remove_unused(delay.slot));
         }
         self.slab.shrink();
-        self.sleepers.call_all();
+        self.waiters.wake_all();
         unused
     }
 
-    /// Whether no key will ever be handed out again.
+    /// Return whether no key will ever be handed out again.
     pub(super) fn is_over(&self) -> bool {
         self.shutting_down && self.ready.len() == 0 && self.dirty_count == 0
     }
 
-    /// Whether a drain has nothing left to wait for.
+    /// Return whether a drain has nothing left to wait for.
     pub(super) fn is_drained(&self) -> bool {
-        self.ready.len() == 0 && self.held_count == 0
+        self.ready.len() == 0 && self.processing_count == 0
     }
 
-    /// After a change during shutdown: getters who would wait for ever must hear of it.
-    fn call_if_over(&mut self) {
+    /// Wake the getters if no key can come: they would wait for ever.
+    fn wake_if_over(&mut self) {
         if self.is_over() {
-            self.sleepers.call_all();
+            self.waiters.wake_all();
         }
     }
 
-    /// Removes an entry that stands for nothing any more.
+    /// Remove an entry that holds nothing; return its key.
     pub(super) fn remove_unused(&mut self, slot: Slot) -> Option<K> {
         let entry = self.slab.get(slot);
-        let unused = entry.stage == Stage::Idle && entry.delayed == NONE && !entry.asking;
+        let unused = entry.stage == Stage::Idle && entry.delayed == NONE && !entry.limiting;
         unused.then(|| self.slab.remove(slot))
     }
 }
 
-/// How a key is to be added later.
+/// A delayed add.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DelayedAdd<'a> {
     pub(super) due: Tick,

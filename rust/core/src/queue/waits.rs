@@ -1,58 +1,58 @@
-//! Waiting: for a key, and for a drain to end.
+//! Waiting for a key, and for the end of a drain.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::key::QueueKey;
-use super::locked::Locked;
-use super::sleepers::Sleeper;
+use super::ops::Locked;
+use super::waiters::Waiter;
 use super::{Taken, WorkQueue};
 use crate::clock::Tick;
-use crate::sync::{Condvar, sleep};
+use crate::key::QueueKey;
+use crate::sync::{Condvar, wait};
 
 /// Why a wait for a key ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// There was a key in line. Somebody else may take it first.
+    /// A key was queued. Another thread may take it first.
     Ready,
     /// No key will ever be handed out again.
     Over,
-    /// The deadline came.
+    /// The deadline passed.
     TimedOut,
-    /// The real-time limit came; the caller has something else to look after.
+    /// The real-time limit passed; the caller has other things to check.
     Limit,
 }
 
 /// Why a wait for a drain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
-    /// Nothing is in line and nothing is processed.
+    /// Nothing is queued and nothing is processed.
     Empty,
     /// `shut_down` was called meanwhile.
     Forced,
-    /// The deadline came.
+    /// The deadline passed.
     TimedOut,
-    /// The real-time limit came; the caller has something else to look after.
+    /// The real-time limit passed; the caller has other things to check.
     Limit,
 }
 
 impl<K: QueueKey> WorkQueue<K> {
-    /// The point on the queue's clock that is `timeout` from now.
+    /// Return the point on the queue's clock that is `timeout` from now.
     pub fn deadline(&self, timeout: Duration) -> Tick {
         self.clock.now().after(timeout)
     }
 
-    /// Waits until a key is in line, without taking it.
+    /// Wait until a key is queued, without taking it.
     ///
-    /// `limit` bounds the sleep in real time, whatever the clock is.
+    /// `limit` bounds the wait in real time, whatever the clock is.
     pub fn wait_ready(&self, deadline: Option<Tick>, limit: Option<Duration>) -> Woken {
         self.lock().wait_ready(deadline, limit)
     }
 
-    /// Waits for a key and takes it: what `show` makes of it, under the lock.
+    /// Wait for a key and take it: the result of `show`, called under the lock.
     ///
     /// # Errors
-    /// Says whether the deadline came or the queue is over.
+    /// The deadline passed, or no key will ever come.
     pub fn get<R>(
         &self,
         deadline: Option<Tick>,
@@ -70,9 +70,9 @@ impl<K: QueueKey> WorkQueue<K> {
         }
     }
 
-    /// Ends the intake and begins to wait until nothing is in line or processed; [`Self::wait_drained`] goes on.
+    /// Stop the intake, for a wait until nothing is queued or processed; see [`Self::wait_drained`].
     ///
-    /// Gives a token for the wait, and keys to be dropped.
+    /// Return a token for the wait, and keys to be dropped.
     pub fn begin_drain(&self) -> (u64, Vec<K>) {
         let mut locked = self.lock();
         locked.tick();
@@ -81,10 +81,10 @@ impl<K: QueueKey> WorkQueue<K> {
         } else {
             locked.state.shut_down()
         };
-        (locked.state.forced, unused)
+        (locked.state.shut_down_calls, unused)
     }
 
-    /// Waits until nothing is in line or processed.
+    /// Wait until nothing is queued or processed.
     pub fn wait_drained(
         &self,
         token: u64,
@@ -97,7 +97,7 @@ impl<K: QueueKey> WorkQueue<K> {
             if locked.state.is_drained() {
                 return Drained::Empty;
             }
-            if locked.state.forced != token {
+            if locked.state.shut_down_calls != token {
                 return Drained::Forced;
             }
             let now = self.clock.now();
@@ -107,17 +107,17 @@ impl<K: QueueKey> WorkQueue<K> {
             if limit.is_some_and(|limit| started.elapsed() >= limit) {
                 return Drained::Limit;
             }
-            locked.state.drainers += 1;
-            locked.sleep(&self.drained, deadline, limit);
-            locked.state.drainers -= 1;
+            locked.state.drains += 1;
+            locked.wait(&self.drained, deadline, limit);
+            locked.state.drains -= 1;
         }
     }
 }
 
 impl<K: QueueKey> Locked<'_, K> {
     fn wait_ready(&mut self, deadline: Option<Tick>, limit: Option<Duration>) -> Woken {
-        let sleeper = Arc::new(Sleeper::default());
-        let mut slept = false;
+        let waiter = Arc::new(Waiter::default());
+        let mut woke = false;
         let woken = loop {
             let now = self.exact_tick();
             if self.state.ready.len() > 0 {
@@ -129,46 +129,40 @@ impl<K: QueueKey> Locked<'_, K> {
             if deadline.is_some_and(|deadline| deadline <= now) {
                 break Woken::TimedOut;
             }
-            if slept && limit.is_some() {
-                // Perhaps woken before the limit; the caller then looks at its other things a little early.
+            if woke && limit.is_some() {
+                // Perhaps woken before the limit; the caller then checks its other things a little early.
                 break Woken::Limit;
             }
             let due = self.state.delays.next_due();
-            let minds_time = self.state.sleepers.enter(&sleeper, due.is_some());
-            let until = if minds_time {
+            let keeps_time = self.state.waiters.enter(&waiter, due.is_some());
+            let until = if keeps_time {
                 earlier(deadline, due)
             } else {
                 deadline
             };
-            self.sleep(&sleeper.condvar, until, limit);
-            self.state.sleepers.leave(&sleeper);
-            slept = true;
+            self.wait(&waiter.condvar, until, limit);
+            self.state.waiters.leave(&waiter);
+            woke = true;
         };
-        if slept && !self.state.delays.is_empty() {
-            self.state.sleepers.replace_timekeeper();
+        if woke && !self.state.delays.is_empty() {
+            self.state.waiters.replace_timekeeper();
         }
         woken
     }
 
-    /// Sleeps on the queue's clock; wake-ups without a reason happen.
-    fn sleep(&mut self, condvar: &Condvar, until: Option<Tick>, limit: Option<Duration>) {
+    /// Wait on the queue's clock; spurious wake-ups happen.
+    fn wait(&mut self, condvar: &Condvar, until: Option<Tick>, limit: Option<Duration>) {
         let clock = &self.queue.clock;
         let real = until.and_then(|until| clock.real_wait(until));
-        let limit = match (real, limit) {
-            (Some(real), Some(limit)) => Some(real.min(limit)),
-            (real, limit) => real.or(limit),
-        };
-        // Under the lock that the sleep gives up: whoever sees a sleeper and steps the clock finds it asleep.
-        clock.fall_asleep();
-        sleep(condvar, &mut self.state, limit);
-        clock.wake_up();
+        let limit = earlier(real, limit);
+        // Under the lock that the wait releases: a step of the clock wakes every thread that counts as waiting.
+        clock.begin_wait();
+        wait(condvar, &mut self.state, limit);
+        clock.end_wait();
         self.now = None;
     }
 }
 
-fn earlier(one: Option<Tick>, other: Option<Tick>) -> Option<Tick> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+fn earlier<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    one.into_iter().chain(other).min()
 }

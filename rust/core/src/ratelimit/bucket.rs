@@ -7,15 +7,15 @@ use parking_lot::Mutex;
 
 use super::{LimiterError, RateLimiter};
 use crate::clock::{Clock, SystemClock, Tick, seconds};
-use crate::queue::KeyRef;
+use crate::key::KeyRef;
 
-/// Tokens, as of a point in time. Fewer than none are tokens that were promised.
+/// Tokens at a point in time; a negative number is tokens already promised.
 struct Level {
     tokens: f64,
     at: Option<Tick>,
 }
 
-/// Lets `qps` keys a second pass, `burst` of them at once. A wait has no bound of its own.
+/// Lets `qps` keys per second pass, `burst` of them at once. The wait is not bounded.
 pub struct BucketRateLimiter {
     qps: f64,
     burst: f64,
@@ -24,7 +24,8 @@ pub struct BucketRateLimiter {
 }
 
 impl BucketRateLimiter {
-    /// A full bucket. Without a clock it runs on that of the first queue it is given to, and else on the machine's.
+    /// Create a full bucket. Without a clock it uses that of the first queue it is given to, otherwise the system
+    /// clock.
     pub fn new(qps: f64, burst: u32, clock: Option<Arc<dyn Clock>>) -> Self {
         let burst = f64::from(burst);
         let clock = clock.map_or_else(OnceLock::new, OnceLock::from);
@@ -39,7 +40,7 @@ impl BucketRateLimiter {
         }
     }
 
-    /// Takes one token and says how long it is until it is there.
+    /// Take one token and return the wait until it is available.
     pub fn reserve(&self) -> Duration {
         let now = self
             .clock
@@ -61,16 +62,8 @@ impl<K> RateLimiter<K> for BucketRateLimiter {
         Ok(self.reserve())
     }
 
-    fn forget(&self, _key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
-        Ok(())
-    }
-
-    fn num_requeues(&self, _key: &dyn KeyRef<K>) -> Result<u64, LimiterError> {
-        Ok(0)
-    }
-
     fn adopt_clock(&self, clock: &Arc<dyn Clock>) {
-        // The first queue's clock stays: tokens can not be counted on two time lines.
+        // The first queue's clock stays: tokens cannot be counted on two time lines.
         let _ = self.clock.set(Arc::clone(clock));
     }
 

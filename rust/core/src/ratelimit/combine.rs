@@ -1,11 +1,11 @@
-//! Limiters made of others.
+//! Limiters made from others.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{LimiterError, RateLimiter};
 use crate::clock::Clock;
-use crate::queue::KeyRef;
+use crate::key::KeyRef;
 
 /// The longest wait of several limiters, all of which are asked.
 pub struct MaxOfRateLimiter<K> {
@@ -13,7 +13,7 @@ pub struct MaxOfRateLimiter<K> {
 }
 
 impl<K> MaxOfRateLimiter<K> {
-    /// Asks these; none at all makes no wait.
+    /// Combine limiters; without any there is no wait.
     pub fn new(limiters: Vec<Arc<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -21,15 +21,12 @@ impl<K> MaxOfRateLimiter<K> {
 
 impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     fn when(&self, key: &dyn KeyRef<K>) -> Result<Duration, LimiterError> {
-        let mut longest = Duration::ZERO;
-        for limiter in &self.limiters {
-            longest = longest.max(limiter.when(key)?);
-        }
-        Ok(longest)
+        let mut waits = self.limiters.iter().map(|limiter| limiter.when(key));
+        waits.try_fold(Duration::ZERO, |longest, wait| Ok(longest.max(wait?)))
     }
 
     fn forget(&self, key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
-        // All of them, even if one fails; the first failure is told.
+        // All of them, even if one fails; the first error is returned.
         self.limiters
             .iter()
             .map(|limiter| limiter.forget(key))
@@ -37,11 +34,11 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 
     fn num_requeues(&self, key: &dyn KeyRef<K>) -> Result<u64, LimiterError> {
-        let mut most = 0;
-        for limiter in &self.limiters {
-            most = most.max(limiter.num_requeues(key)?);
-        }
-        Ok(most)
+        let mut counts = self
+            .limiters
+            .iter()
+            .map(|limiter| limiter.num_requeues(key));
+        counts.try_fold(0, |most, count| Ok(most.max(count?)))
     }
 
     fn adopt_clock(&self, clock: &Arc<dyn Clock>) {
@@ -57,14 +54,14 @@ impl<K> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// The wait of another limiter, at most a given one. A bucket inside still counts its full wait.
+/// The wait of another limiter, with a maximum. A bucket inside still counts its full wait.
 pub struct WithMaxWaitRateLimiter<K> {
     limiter: Arc<dyn RateLimiter<K>>,
     max_delay: Duration,
 }
 
 impl<K> WithMaxWaitRateLimiter<K> {
-    /// Bounds the waits of `limiter`.
+    /// Bound the waits of `limiter`.
     pub fn new(limiter: Arc<dyn RateLimiter<K>>, max_delay: Duration) -> Self {
         Self { limiter, max_delay }
     }

@@ -8,12 +8,12 @@ use hashbrown::hash_table::Entry;
 use parking_lot::Mutex;
 
 use super::{LimiterError, RateLimiter};
-use crate::queue::{KeyRef, QueueKey};
+use crate::key::{KeyRef, QueueKey};
 
-/// How often each key was asked about since it was forgotten.
+/// How often each key was asked for since it was forgotten.
 struct Counts<K> {
     table: Mutex<HashTable<(K, u64)>>,
-    /// How many keys the table has, to be read without the lock: most keys never fail.
+    /// The number of keys in the table, readable without the lock: most keys never fail.
     known: AtomicUsize,
 }
 
@@ -25,7 +25,7 @@ impl<K: QueueKey> Counts<K> {
         }
     }
 
-    /// Counts one more; gives how many there were before.
+    /// Count one more; return the count before.
     fn count(&self, key: &dyn KeyRef<K>) -> u64 {
         let mut table = self.table.lock();
         match table.entry(
@@ -69,19 +69,54 @@ impl<K: QueueKey> Counts<K> {
     }
 }
 
-/// Doubles the wait with each failure of a key, up to a limit.
-pub struct ItemExponentialFailureRateLimiter<K> {
-    base: Duration,
-    max: Duration,
+/// The wait as a function of failures.
+pub trait Wait: Send + Sync {
+    /// Return the wait after `failures` earlier failures.
+    fn after(&self, failures: u64) -> Duration;
+}
+
+/// A limiter whose waits depend on the failures of the key alone.
+pub struct ItemRateLimiter<K, W> {
+    wait: W,
     failures: Counts<K>,
 }
 
+impl<K: QueueKey + Send, W: Wait> RateLimiter<K> for ItemRateLimiter<K, W> {
+    fn when(&self, key: &dyn KeyRef<K>) -> Result<Duration, LimiterError> {
+        Ok(self.wait.after(self.failures.count(key)))
+    }
+
+    fn forget(&self, key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
+        self.failures.forget(key);
+        Ok(())
+    }
+
+    fn num_requeues(&self, key: &dyn KeyRef<K>) -> Result<u64, LimiterError> {
+        Ok(self.failures.get(key))
+    }
+
+    fn forgets_nothing(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+/// Doubles the wait with each failure of a key, up to a limit.
+pub type ItemExponentialFailureRateLimiter<K> = ItemRateLimiter<K, Exponential>;
+
+/// Waits a short time for the first failures of a key and a long time for the others.
+pub type ItemFastSlowRateLimiter<K> = ItemRateLimiter<K, FastSlow>;
+
+/// The waits of an [`ItemExponentialFailureRateLimiter`].
+pub struct Exponential {
+    base: Duration,
+    max: Duration,
+}
+
 impl<K: QueueKey> ItemExponentialFailureRateLimiter<K> {
-    /// Waits `base`, then twice as long each time, at most `max`.
+    /// Wait `base`, then twice as long each time, at most `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self {
-            base,
-            max,
+            wait: Exponential { base, max },
             failures: Counts::new(),
         }
     }
@@ -93,10 +128,9 @@ impl<K: QueueKey> Default for ItemExponentialFailureRateLimiter<K> {
     }
 }
 
-impl<K: QueueKey + Send> RateLimiter<K> for ItemExponentialFailureRateLimiter<K> {
-    fn when(&self, key: &dyn KeyRef<K>) -> Result<Duration, LimiterError> {
-        let failures = self.failures.count(key);
-        // 2^failures as a multiplication that notices when it no longer fits.
+impl Wait for Exponential {
+    fn after(&self, failures: u64) -> Duration {
+        // 2^failures as a checked multiplication.
         let factor = u32::try_from(failures)
             .ok()
             .and_then(|failures| 1_u128.checked_shl(failures));
@@ -106,63 +140,36 @@ impl<K: QueueKey + Send> RateLimiter<K> for ItemExponentialFailureRateLimiter<K>
             _ if self.base.is_zero() => Duration::ZERO,
             _ => self.max,
         };
-        Ok(wait.min(self.max))
-    }
-
-    fn forget(&self, key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
-        self.failures.forget(key);
-        Ok(())
-    }
-
-    fn num_requeues(&self, key: &dyn KeyRef<K>) -> Result<u64, LimiterError> {
-        Ok(self.failures.get(key))
-    }
-
-    fn forgets_nothing(&self) -> bool {
-        self.failures.is_empty()
+        wait.min(self.max)
     }
 }
 
-/// Waits a short time for the first failures of a key and a long one for the others.
-pub struct ItemFastSlowRateLimiter<K> {
+/// The waits of an [`ItemFastSlowRateLimiter`].
+pub struct FastSlow {
     fast: Duration,
     slow: Duration,
     max_fast_attempts: u64,
-    failures: Counts<K>,
 }
 
 impl<K: QueueKey> ItemFastSlowRateLimiter<K> {
-    /// Waits `fast` for the first `max_fast_attempts` times, then `slow`.
+    /// Wait `fast` for the first `max_fast_attempts` times, then `slow`.
     pub fn new(fast: Duration, slow: Duration, max_fast_attempts: u64) -> Self {
-        Self {
+        let wait = FastSlow {
             fast,
             slow,
             max_fast_attempts,
-            failures: Counts::new(),
-        }
+        };
+        let failures = Counts::new();
+        Self { wait, failures }
     }
 }
 
-impl<K: QueueKey + Send> RateLimiter<K> for ItemFastSlowRateLimiter<K> {
-    fn when(&self, key: &dyn KeyRef<K>) -> Result<Duration, LimiterError> {
-        let failures = self.failures.count(key);
-        Ok(if failures < self.max_fast_attempts {
+impl Wait for FastSlow {
+    fn after(&self, failures: u64) -> Duration {
+        if failures < self.max_fast_attempts {
             self.fast
         } else {
             self.slow
-        })
-    }
-
-    fn forget(&self, key: &dyn KeyRef<K>) -> Result<(), LimiterError> {
-        self.failures.forget(key);
-        Ok(())
-    }
-
-    fn num_requeues(&self, key: &dyn KeyRef<K>) -> Result<u64, LimiterError> {
-        Ok(self.failures.get(key))
-    }
-
-    fn forgets_nothing(&self) -> bool {
-        self.failures.is_empty()
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The delta FIFO against a naive twin: every sequence of operations gives the same deltas in the same order.
+//! The delta FIFO against a naive twin: every sequence of operations has the same deltas in the same order.
 
 mod twin;
 
@@ -19,9 +19,9 @@ enum Step {
     DeleteTombstone(u8),
     Replace(Vec<u8>),
     Resync,
-    /// Take a key and put its newest state into the known objects, or take it out.
+    /// Take a key and put its newest state into the known objects, or remove it from them.
     Pop,
-    /// Do the inner steps between taking a key and finishing it.
+    /// Run the inner steps between taking a key and finishing it.
     PopAround(Vec<Step>),
 }
 
@@ -54,12 +54,11 @@ struct Both {
 
 impl Both {
     fn new() -> Self {
-        let (fifo, known, builder) = (DeltaFifo::new(true), Store::new(), Builder::new("", ""));
         Self {
-            fifo,
-            known,
+            fifo: DeltaFifo::new(true),
+            known: Store::new(),
             twin: Twin::default(),
-            builder,
+            builder: Builder::new("", ""),
             version: 0,
         }
     }
@@ -203,12 +202,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_fifo_does_what_its_twin_does(steps in prop::collection::vec(step(), 1..60)) {
+    fn the_fifo_behaves_like_its_naive_twin(steps in prop::collection::vec(step(), 1..60)) {
         let mut both = Both::new();
         for step in &steps {
             both.run(step);
         }
-        // Whatever happened, handling all that is queued ends in what the twin knows.
+        // Whatever happened, processing the whole queue ends with the objects that the twin knows.
         while !both.twin.queue.is_empty() {
             both.run(&Step::Pop);
         }
@@ -218,143 +217,78 @@ proptest! {
     }
 }
 
-fn batches(fifo: &DeltaFifo, max: usize) -> Vec<(Vec<String>, Vec<bool>)> {
+/// Return the batches: each item as key and version, those of the first list with an exclamation mark.
+fn batches(fifo: &DeltaFifo, max: usize) -> Vec<String> {
     let mut all = Vec::new();
     loop {
         let batch = fifo.take_ready(max);
         if batch.is_empty() {
             return all;
         }
-        let keys = batch.iter().map(|item| {
-            let newest = item.deltas.last().expect("never empty");
-            format!(
-                "{}@{}",
-                item.key,
-                newest.object.object().expect("a state").resource_version()
-            )
+        let items = batch.iter().map(|item| {
+            let (.., version) = seen(item.deltas.last().expect("never empty"));
+            let flag = if item.is_initial { "!" } else { "" };
+            format!("{}@{version}{flag}", item.key)
         });
-        all.push((
-            keys.collect(),
-            batch.iter().map(|item| item.is_initial).collect(),
-        ));
+        all.push(items.collect::<Vec<_>>().join(" "));
         fifo.finish();
     }
 }
 
-/// `take_ready` never hands a key out twice, since the deltas of a key are one item; so what upstream splits into
-/// batches is merged here, and the flag is that of each item instead of the batch.
+/// `take_ready` never returns a key twice, since the deltas of a key are one item; so what upstream splits into
+/// batches is merged here, and each item instead of the batch has the flag.
 // behaviour: informers/RF18
 // behaviour: informers/RF19
 // behaviour: informers/RF20
 // behaviour: informers/RF21
 // behaviour: informers/RF23
 #[test]
-fn a_batch_holds_different_keys_and_each_says_whether_it_is_of_the_first_list() {
-    let listed = |both: &mut Both, names: &[u8]| both.run(&Step::Replace(names.to_vec()));
-    let updated = |both: &mut Both, name| both.run(&Step::Update(name));
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2, 3]);
-    let keys = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(
-        batches(&both.fifo, usize::MAX),
-        [(keys(&["k1@1", "k2@2", "k3@3"]), vec![true; 3])]
-    );
-
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2]);
-    updated(&mut both, 3);
-    updated(&mut both, 4);
-    let expected = [
-        (keys(&["k1@1", "k2@2"]), vec![true; 2]),
-        (keys(&["k3@3", "k4@4"]), vec![false; 2]),
+fn a_batch_has_different_keys_and_each_item_is_flagged_if_it_is_of_the_first_list() {
+    type Case<'a> = (&'a [u8], &'a [u8], usize, &'a [&'a str]);
+    let cases: [Case<'_>; 7] = [
+        (&[1, 2, 3], &[], 9, &["k1@1! k2@2! k3@3!"]),
+        (&[1, 2], &[3, 4], 2, &["k1@1! k2@2!", "k3@3 k4@4"]),
+        (&[1], &[1, 1], 9, &["k1@3!"]),
+        (&[1, 2], &[2, 3], 9, &["k1@1! k2@3! k3@4"]),
+        (&[1, 2, 3], &[], 2, &["k1@1! k2@2!", "k3@3!"]),
+        (&[1, 2, 3], &[4], 2, &["k1@1! k2@2!", "k3@3! k4@4"]),
+        (&[], &[1, 2, 3], 2, &["k1@1 k2@2", "k3@3"]),
     ];
-    assert_eq!(batches(&both.fifo, 2), expected);
-
-    let mut both = Both::new();
-    listed(&mut both, &[1]);
-    updated(&mut both, 1);
-    updated(&mut both, 1);
-    assert_eq!(
-        batches(&both.fifo, usize::MAX),
-        [(keys(&["k1@3"]), vec![true])]
-    );
-
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2]);
-    updated(&mut both, 2);
-    updated(&mut both, 3);
-    assert_eq!(
-        batches(&both.fifo, usize::MAX),
-        [(keys(&["k1@1", "k2@3", "k3@4"]), vec![true, true, false])]
-    );
-
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2, 3]);
-    let expected = [
-        (keys(&["k1@1", "k2@2"]), vec![true; 2]),
-        (keys(&["k3@3"]), vec![true]),
-    ];
-    assert_eq!(batches(&both.fifo, 2), expected);
-
-    let mut both = Both::new();
-    listed(&mut both, &[1, 2, 3]);
-    updated(&mut both, 4);
-    let expected = [
-        (keys(&["k1@1", "k2@2"]), vec![true, true]),
-        (keys(&["k3@3", "k4@4"]), vec![true, false]),
-    ];
-    assert_eq!(batches(&both.fifo, 2), expected);
-
-    let mut both = Both::new();
-    listed(&mut both, &[]);
-    for name in 1..4 {
-        updated(&mut both, name);
+    for (listed, updated, max, expected) in cases {
+        let mut both = Both::new();
+        both.run(&Step::Replace(listed.to_vec()));
+        for name in updated {
+            both.run(&Step::Update(*name));
+        }
+        assert_eq!(batches(&both.fifo, max), expected);
     }
-    let expected = [
-        (keys(&["k1@1", "k2@2"]), vec![false; 2]),
-        (keys(&["k3@3"]), vec![false]),
-    ];
-    assert_eq!(batches(&both.fifo, 2), expected);
 }
 
-/// An update of a listed key that was not taken yet is the last delta of its item, which upstream gives in a batch of
-/// its own; once the list was taken, it is such a batch here too.
+/// An update of a listed key that was not taken yet is the last delta of its item, for which upstream has a batch of
+/// its own; after the list was taken, it is such a batch here too.
 // behaviour: informers/RF22
 #[test]
 fn an_update_of_a_listed_key_comes_after_the_list() {
-    let taken = |fifo: &DeltaFifo| {
-        let batch = fifo.take_ready(usize::MAX);
-        fifo.finish();
-        let items = batch.iter().map(|item| {
-            let deltas: Vec<Seen> = item.deltas.iter().map(seen).collect();
-            (item.key.to_string(), deltas, item.is_initial)
-        });
-        items.collect::<Vec<_>>()
-    };
-    let replaced = |version| (DeltaType::Replaced, false, version);
-    let updated = (DeltaType::Updated, false, 4);
-    let item = |key: &str, deltas: &[Seen], initial| (key.to_owned(), deltas.to_vec(), initial);
-
     let mut both = Both::new();
     both.run(&Step::Replace(vec![1, 2, 3]));
     both.run(&Step::Update(2));
-    let merged = [
-        item("k1", &[replaced(1)], true),
-        item("k2", &[replaced(2), updated], true),
-        item("k3", &[replaced(3)], true),
-    ];
-    assert_eq!(taken(&both.fifo), merged);
-    assert_eq!(taken(&both.fifo), []);
+    let items = both.fifo.take_ready(usize::MAX);
+    let kinds = |at: usize| items[at].deltas.iter().map(seen).collect::<Vec<Seen>>();
+    let (replaced, updated) = (DeltaType::Replaced, (DeltaType::Updated, false, 4));
+    assert_eq!(kinds(0), [(replaced, false, 1)]);
+    assert_eq!(kinds(1), [(replaced, false, 2), updated]);
+    assert_eq!(kinds(2), [(replaced, false, 3)]);
+    assert!(items.iter().all(|item| item.is_initial));
 
     let mut both = Both::new();
     both.run(&Step::Replace(vec![1, 2, 3]));
-    let first = [
-        item("k1", &[replaced(1)], true),
-        item("k2", &[replaced(2)], true),
-        item("k3", &[replaced(3)], true),
-    ];
-    assert_eq!(taken(&both.fifo), first);
+    assert_eq!(batches(&both.fifo, 9), ["k1@1! k2@2! k3@3!"]);
     let (key, made, ..) = both.next(2);
     both.fifo.update(key, made);
-    assert_eq!(taken(&both.fifo), [item("k2", &[updated], false)]);
+    let items = both.fifo.take_ready(9);
+    assert_eq!(items.len(), 1);
+    assert_eq!(
+        (seen(&items[0].deltas[0]), items[0].is_initial),
+        (updated, false)
+    );
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ctrlhost_core::delta_fifo::DeltaType;
 
-/// A delta as the twin writes it: what happened, whether it is a tombstone, the version of the object.
+/// A delta of the twin: its type, whether it is a tombstone, the version of the object.
 pub(crate) type Seen = (DeltaType, bool, u32);
 
 #[derive(Default)]

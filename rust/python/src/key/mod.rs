@@ -12,7 +12,7 @@ mod encode;
 pub(crate) mod func;
 
 use ctrlhost_core::handlers::RequestRef;
-use ctrlhost_core::queue::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
+use ctrlhost_core::key::{IntoKey, KeyRef, QueueKey, hash_bytes, hash_number};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};

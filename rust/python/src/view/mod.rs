@@ -25,23 +25,19 @@ pub(crate) type AnyResult<'py> = PyResult<Bound<'py, PyAny>>;
 #[derive(Clone)]
 pub(crate) struct Window {
     object: Arc<object::Object>,
-    start: usize,
-    end: usize,
+    place: object::Place,
 }
 
 impl Window {
     pub(crate) fn new(object: &Arc<object::Object>, value: Value<'_>) -> Self {
-        let start = value.offset_in(object.text());
         Self {
             object: object.clone(),
-            start,
-            end: start + value.0.len(),
+            place: object.place_of(value),
         }
     }
 
     pub(crate) fn value(&self) -> Value<'_> {
-        let text = self.object.text().get(self.start..self.end);
-        Value(text.unwrap_or_default())
+        self.object.at(self.place)
     }
 }
 
@@ -99,11 +95,11 @@ pub(crate) fn read_only(what: &str) -> PyErr {
 /// Return whether both are equal; the other side may be a view too.
 pub(crate) fn equal(py: Python<'_>, mine: Value<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
     let other = if let Ok(object) = other.cast::<Object>() {
-        let text = object.get().0.text();
-        if text == mine.0 {
+        let value = object.get().0.value();
+        if value == mine {
             return Ok(true);
         }
-        to_python(py, Value(text))?
+        to_python(py, value)?
     } else if let Ok(view) = other.cast::<MapView>() {
         to_python(py, view.get().value())?
     } else if let Ok(view) = other.cast::<ListView>() {

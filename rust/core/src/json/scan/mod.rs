@@ -1,20 +1,20 @@
 //! A validating scan of one JSON value that may arrive in pieces.
 //!
-//! The scan never allocates per value: it tracks open containers as bits and remembers only where the members of the
-//! few objects that the decoder reads begin and end. When the bytes run out it stops between tokens (or inside a
-//! string) and goes on there when more have come, so the cost is linear however the network cuts the stream.
+//! The scan never allocates per value: it keeps open containers as bits and records only where the members of the few
+//! objects that the decoder reads begin and end. When the bytes run out it stops between tokens (or inside a string)
+//! and continues there when more have come, so the cost is linear however the network cuts the stream.
 
-mod nesting;
 mod skim;
 
 use super::MAX_DEPTH;
-use super::text::{StringEnd, skip_string, valid_number};
+use super::read::Value;
+use super::text::{StringEnd, key_is, skip_string, valid_number};
 
-/// Levels whose members can be remembered: a frame, the object in it, the object's metadata.
+/// Levels whose members can be recorded: a frame, the object in it, the object's metadata.
 const LEVELS: usize = 3;
 const WORDS: usize = (MAX_DEPTH + LEVELS).div_ceil(64);
 
-/// Where something lies in the scanned bytes.
+/// A place in the scanned bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
@@ -24,9 +24,14 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes that the span covers.
+    /// Return the bytes that the span covers.
     pub fn of<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Return the value that the span covers in accepted text.
+    pub fn value<'a>(&self, text: &'a str) -> Value<'a> {
+        Value(text.get(self.start..self.end).unwrap_or_default())
     }
 }
 
@@ -39,18 +44,16 @@ pub struct Member {
     pub value: Span,
 }
 
-/// What the scanned value is, which says whose members are remembered.
+/// The shape of the scanned value, which decides whose members are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// An object: its own members, and those of `metadata`.
     Object,
     /// A watch frame: its own members, those of `object`, and those of `object.metadata`.
     Frame,
-    /// Any value: the members of the value itself, if it is an object.
-    Value,
 }
 
-/// Why the bytes are not JSON, and where.
+/// Why and where the bytes are not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanError {
     /// Bytes from the start of the value.
@@ -85,15 +88,15 @@ pub struct Scan {
     shape: Shape,
     state: State,
     pos: usize,
-    /// Open containers.
+    /// The number of open containers.
     depth: usize,
-    /// Deepest nesting allowed, counted like `depth`.
+    /// The deepest allowed nesting, counted like `depth`.
     limit: usize,
     /// One bit per open container: set for an object.
     objects: [u64; WORDS],
-    /// Whether the members at this depth (from 1) are remembered.
+    /// Whether the members at this depth (from 1) are recorded.
     wanted: [bool; LEVELS + 1],
-    /// Whether the member that is read at this depth is one whose own members are remembered.
+    /// Whether the current member at this depth is one whose own members are recorded.
     descend: [bool; LEVELS + 1],
     key: [Span; LEVELS + 1],
     value: [usize; LEVELS + 1],
@@ -101,7 +104,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// A scan for one value of that shape.
+    /// Create a scan of one value of that shape.
     pub fn new(shape: Shape) -> Self {
         Self {
             shape,
@@ -118,7 +121,7 @@ impl Scan {
         }
     }
 
-    /// Forget the value, keep the memory.
+    /// Forget the value; keep the memory.
     pub fn restart(&mut self) {
         self.state = State::Value;
         self.pos = 0;
@@ -127,15 +130,16 @@ impl Scan {
         self.members.iter_mut().for_each(Vec::clear);
     }
 
-    /// The members of the value itself (level 0), of the object in it that the shape names (1), and so on.
+    /// Return the members of the value itself (level 0), of the object in it that the shape names (1), and so on.
     pub fn members(&self, level: usize) -> &[Member] {
         self.members.get(level).map_or(&[], Vec::as_slice)
     }
 
-    /// Scan on. `bytes` begins with the value and has grown since the last call; gives the value's end once it is there.
+    /// Continue the scan. `bytes` begins with the value and may have grown since the last call. Return the value's
+    /// end once it has arrived.
     ///
     /// # Errors
-    /// The bytes can not be the beginning of a JSON value, or nest too deep.
+    /// The bytes cannot be the beginning of a JSON value, or nest too deep.
     pub fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, ScanError> {
         let mut at = self.pos;
         loop {
@@ -222,6 +226,99 @@ impl Scan {
         }
     }
 
+    fn in_object(&self) -> bool {
+        let bit = self.depth.wrapping_sub(1);
+        self.objects
+            .get(bit / 64)
+            .is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    }
+
+    fn value_begins(&mut self, at: usize) {
+        if self.depth <= LEVELS {
+            self.value[self.depth] = at;
+        }
+    }
+
+    fn open(&mut self, object: bool, at: usize) -> Result<(), ScanError> {
+        if self.depth >= self.limit {
+            return Err(ScanError {
+                at,
+                what: "nested too deep",
+            });
+        }
+        if self.depth < LEVELS {
+            let wanted =
+                object && (self.depth == 0 || self.wanted[self.depth] && self.descend[self.depth]);
+            self.wanted[self.depth + 1] = wanted;
+            if wanted {
+                // Of two members of one name the last counts, so those of the first one are forgotten.
+                self.members[self.depth].clear();
+            }
+        }
+        self.push(object);
+        self.state = if object {
+            State::FirstKey
+        } else {
+            State::FirstItem
+        };
+        Ok(())
+    }
+
+    /// Note one more open container.
+    fn push(&mut self, object: bool) {
+        let (word, bit) = (self.depth / 64, 1_u64 << (self.depth % 64));
+        if object {
+            self.objects[word] |= bit;
+        } else {
+            self.objects[word] &= !bit;
+        }
+        self.depth += 1;
+    }
+
+    fn close(&mut self, at: usize) -> bool {
+        self.depth -= 1;
+        self.value_read(at)
+    }
+
+    fn key_read(&mut self, bytes: &[u8], at: usize) {
+        let depth = self.depth;
+        if depth <= LEVELS && self.wanted[depth] {
+            self.key[depth].end = at;
+            let inner = match (self.shape, depth) {
+                (Shape::Object, 1) | (Shape::Frame, 2) => "metadata",
+                (Shape::Frame, 1) => "object",
+                _ => "",
+            };
+            self.descend[depth] = !inner.is_empty() && key_is(self.key[depth].of(bytes), inner);
+            if self.descend[depth] {
+                self.members.iter_mut().skip(depth).for_each(Vec::clear);
+            }
+        }
+        self.state = State::Colon;
+    }
+
+    /// Note that a value ended at `at`; return whether it was the outermost one.
+    fn value_read(&mut self, at: usize) -> bool {
+        self.state = State::After;
+        let depth = self.depth;
+        if depth <= LEVELS {
+            if depth == 0 {
+                return true;
+            }
+            if self.wanted[depth] {
+                let value = Span {
+                    start: self.value[depth],
+                    end: at,
+                };
+                self.members[depth - 1].push(Member {
+                    key: self.key[depth],
+                    value,
+                });
+            }
+        }
+        false
+    }
+
     fn pause(&mut self, at: usize) -> Option<usize> {
         self.pos = at;
         None
@@ -230,18 +327,18 @@ impl Scan {
 
 fn expected(state: State) -> &'static str {
     match state {
-        State::Value => "a value was expected",
-        State::FirstItem => "a value or `]` was expected",
-        State::FirstKey => "a key or `}` was expected",
-        State::Key => "a key was expected",
-        State::Colon => "`:` was expected",
+        State::Value => "expected a value",
+        State::FirstItem => "expected a value or `]`",
+        State::FirstKey => "expected a key or `}`",
+        State::Key => "expected a key",
+        State::Colon => "expected `:`",
         State::After | State::InKey | State::InString => {
-            "`,` or the end of the object or list was expected"
+            "expected `,` or the end of the object or list"
         }
     }
 }
 
-/// The end of a number or literal that begins at `at`; None if more bytes are needed to tell.
+/// Return the end of the number or literal that begins at `at`; None if more bytes are needed.
 fn scalar_end(bytes: &[u8], at: usize) -> Result<Option<usize>, ScanError> {
     let rest = bytes.get(at..).unwrap_or_default();
     let literal: &[u8] = match rest.first() {
@@ -271,7 +368,7 @@ fn scalar_end(bytes: &[u8], at: usize) -> Result<Option<usize>, ScanError> {
     } else {
         Err(ScanError {
             at,
-            what: "a value was expected",
+            what: "expected a value",
         })
     }
 }

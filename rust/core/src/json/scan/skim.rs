@@ -1,10 +1,10 @@
-//! The fast way through containers whose members nobody wants: most of the bytes of most objects.
+//! The fast path through containers whose members are not recorded: most of the bytes of most objects.
 
 use super::{Scan, State, scalar_end};
 use crate::json::text::{StringEnd, skip_string};
 
 impl Scan {
-    /// Whether the scan is inside a container whose members are not remembered.
+    /// Return whether the scan is in a container whose members are not recorded.
     pub(super) fn may_skim(&self) -> bool {
         self.is_unwanted(self.depth) && !matches!(self.state, State::Colon)
     }
@@ -13,8 +13,8 @@ impl Scan {
         depth > 0 && self.wanted.get(depth).is_none_or(|wanted| !wanted)
     }
 
-    /// Scan on while the text is compact, complete and valid, up to the end of the outermost unwanted container.
-    /// Whatever else comes is left, untouched, to the caller, which knows what to make of it.
+    /// Scan while the text is compact, complete and valid, up to the end of the outermost unrecorded container.
+    /// Anything else is left to the caller.
     pub(super) fn skim(&mut self, bytes: &[u8], from: usize) -> usize {
         let mut at = from;
         let mut state = self.state;
@@ -89,21 +89,15 @@ impl Scan {
         at
     }
 
-    /// Go into a container inside an unwanted one.
+    /// Enter a container inside an unrecorded one.
     fn enter(&mut self, object: bool) {
-        let (word, bit) = (self.depth / 64, 1_u64 << (self.depth % 64));
-        if object {
-            self.objects[word] |= bit;
-        } else {
-            self.objects[word] &= !bit;
-        }
-        self.depth += 1;
+        self.push(object);
         if let Some(wanted) = self.wanted.get_mut(self.depth) {
             *wanted = false;
         }
     }
 
-    /// Leave a container; gives whether the outer one is an object.
+    /// Leave a container; return whether the outer one is an object.
     fn leave(&mut self) -> bool {
         self.depth -= 1;
         self.in_object()

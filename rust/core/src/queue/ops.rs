@@ -1,0 +1,232 @@
+//! Operations on a locked queue.
+
+use std::time::Duration;
+
+use super::WorkQueue;
+use super::slab::NONE;
+use super::state::{DelayedAdd, State};
+use super::{Taken, snapshot::Snapshot};
+use crate::clock::Tick;
+use crate::key::{IntoKey, KeyRef, QueueKey};
+use crate::metrics::{QueueMetrics, Scrape};
+use crate::sync::MutexGuard;
+
+/// A locked queue. Every operation first queues the delayed keys that are due.
+///
+/// Keys are returned to be dropped without the lock.
+pub struct Locked<'a, K> {
+    pub(super) state: MutexGuard<'a, State<K>>,
+    pub(super) queue: &'a WorkQueue<K>,
+    /// The time, once it was read: one reading serves all operations under one lock.
+    pub(super) now: Option<Tick>,
+}
+
+impl<K: QueueKey> Locked<'_, K> {
+    /// Read the clock as exactly as needed and queue what is due.
+    #[inline]
+    pub(super) fn tick(&mut self) -> Tick {
+        if let Some(now) = self.now {
+            return now;
+        }
+        let exact = self.state.metrics.is_some() || !self.state.delays.is_empty();
+        if exact {
+            return self.exact_tick();
+        }
+        let now = self.queue.clock.coarse();
+        self.now = Some(now);
+        now
+    }
+
+    /// Read the clock exactly, for deadlines, and queue what is due.
+    pub(super) fn exact_tick(&mut self) -> Tick {
+        let now = self.queue.clock.now();
+        self.state.promote(now);
+        self.now = Some(now);
+        now
+    }
+
+    /// Add a key. Without a priority, a queued key keeps its own and a new key gets 0. Ignored after shutdown.
+    ///
+    /// `group` is the group whose turn the key uses in a fair queue. Return the key if an equal one was known.
+    #[inline]
+    pub fn add<A: IntoKey<K>>(&mut self, key: A, priority: Option<i32>, group: &str) -> Option<A> {
+        let now = self.tick();
+        self.state.add(key, priority, group, now)
+    }
+
+    /// Add a key after a delay; zero means at once. Of two delayed adds of a key the earlier one stays.
+    pub fn add_after<A: IntoKey<K>>(
+        &mut self,
+        key: A,
+        delay: Duration,
+        priority: Option<i32>,
+        group: &str,
+    ) -> Option<A> {
+        let now = self.exact_tick();
+        if self.state.shutting_down {
+            return Some(key);
+        }
+        if let Some(metrics) = &mut self.state.metrics {
+            metrics.retries += 1;
+        }
+        let due = now.after(delay);
+        if due == Tick::NEVER {
+            return Some(key);
+        }
+        let (slot, known) = self.state.slab.find_or_insert(key);
+        let delay = DelayedAdd {
+            due,
+            priority,
+            group,
+            back_off: false,
+        };
+        self.state.add_at(slot, &delay, now);
+        known
+    }
+
+    /// Begin a rate-limited add: the caller then asks the limiter without the lock, and finishes.
+    ///
+    /// # Errors
+    /// The key, if there is nothing to do: after shutdown, or if the key still waits for an earlier back-off, which
+    /// must neither grow nor take another token.
+    pub fn begin_rate_limited<A: IntoKey<K>>(&mut self, key: A) -> Result<Option<A>, A> {
+        self.tick();
+        if self.state.shutting_down {
+            return Err(key);
+        }
+        let (slot, known) = self.state.slab.find_or_insert(key);
+        let entry = self.state.slab.get(slot);
+        let waits = entry.delayed != NONE
+            && self
+                .state
+                .delays
+                .at(entry.delayed)
+                .is_some_and(|delay| delay.back_off);
+        match known {
+            Some(key) if waits || entry.limiting => Err(key),
+            known => {
+                self.state.slab.get_mut(slot).limiting = true;
+                Ok(known)
+            }
+        }
+    }
+
+    /// End a rate-limited add with the limiter's delay; None if the limiter failed, which adds nothing.
+    pub fn finish_rate_limited(
+        &mut self,
+        key: &(impl KeyRef<K> + ?Sized),
+        delay: Option<Duration>,
+        priority: Option<i32>,
+        group: &str,
+    ) -> Option<K> {
+        let slot = self.state.slab.find(key)?;
+        self.state.slab.get_mut(slot).limiting = false;
+        let Some(delay) = delay.filter(|_| !self.state.shutting_down) else {
+            return self.state.remove_unused(slot);
+        };
+        let now = self.exact_tick();
+        if let Some(metrics) = &mut self.state.metrics {
+            metrics.retries += 1;
+        }
+        let delay = DelayedAdd {
+            due: now.after(delay),
+            priority,
+            group,
+            back_off: true,
+        };
+        self.state.add_at(slot, &delay, now);
+        self.state.remove_unused(slot)
+    }
+
+    /// Hand out the next key: the result of `show`, called under the lock, and the priority.
+    #[inline]
+    pub fn take<R>(&mut self, show: impl FnOnce(&K) -> R) -> Option<(R, Taken)> {
+        if self.state.ready.len() == 0 && self.state.delays.is_empty() {
+            return None;
+        }
+        let now = self.tick();
+        let (slot, taken) = self.state.take(now)?;
+        Some((show(self.state.slab.key(slot)), taken))
+    }
+
+    /// End the work on a key, and queue it if it was added again meanwhile. Any other key is ignored.
+    #[inline]
+    pub fn done(&mut self, key: &(impl KeyRef<K> + ?Sized)) -> Option<K> {
+        // Only metrics need the time of the work.
+        let timed = self.state.metrics.is_some() || !self.state.delays.is_empty();
+        let now = if timed { self.tick() } else { Tick::ZERO };
+        let unused = self.state.done(key, now);
+        if self.state.drains > 0 && self.state.is_drained() {
+            self.queue.drained.notify_all();
+        }
+        unused
+    }
+
+    /// Return the number of queued keys.
+    pub fn len(&mut self) -> usize {
+        self.tick();
+        self.state.ready.len()
+    }
+
+    /// Return whether no key is queued.
+    pub fn is_empty(&mut self) -> bool {
+        self.len() == 0
+    }
+
+    /// Return whether `shut_down` or a drain was called.
+    pub fn shutting_down(&self) -> bool {
+        self.state.shutting_down
+    }
+
+    /// Return whether no key will ever be handed out again.
+    pub fn is_over(&self) -> bool {
+        self.state.is_over()
+    }
+
+    /// Shut down: ignore later adds, drop delayed keys that are not due, and end a running drain.
+    pub fn shut_down(&mut self) -> Vec<K> {
+        self.tick();
+        self.state.shut_down_calls += 1;
+        self.queue.drained.notify_all();
+        self.state.shut_down()
+    }
+
+    /// Return all keys as of now, each as `show` returns it under the lock.
+    pub fn snapshot<R>(&mut self, show: impl Fn(&K) -> R) -> Snapshot<R> {
+        let now = self.exact_tick();
+        Snapshot::of(&self.state, now, show)
+    }
+
+    /// Return the number of keys that the queue knows, for whatever reason.
+    pub fn known(&self) -> usize {
+        self.state.slab.len()
+    }
+
+    pub(super) fn scrape(&mut self) -> Scrape {
+        let now = self.exact_tick();
+        let state = &*self.state;
+        let held = u128::try_from(state.processing_count).unwrap_or(0);
+        let unfinished = (u128::from(now.as_nanos()) * held).saturating_sub(state.started_sum);
+        let age = |since: Option<Tick>| since.map_or(Duration::ZERO, |since| now.since(since));
+        let longest =
+            (!state.processing.is_empty()).then(|| state.slab.get(state.processing.first).started);
+        Scrape {
+            counted: state
+                .metrics
+                .as_deref()
+                .cloned()
+                .unwrap_or_else(QueueMetrics::default),
+            unfinished: Duration::from_nanos(u64::try_from(unfinished).unwrap_or(u64::MAX)),
+            longest_running: age(longest),
+            oldest: age(state.ready.oldest().map(|slot| state.slab.get(slot).since)),
+            delayed: state.delays.len(),
+        }
+    }
+
+    /// Wake another getter, for one that was woken and leaves without a look at the queue.
+    pub fn pass_on(&mut self) {
+        if self.state.ready.len() > 0 {
+            self.state.waiters.wake_one();
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Rules and patterns of CRD schemas.
+
+mod cel;
+mod pattern;
+
+pub(crate) use cel::CelValidator;
+pub(crate) use pattern::Pattern;
