@@ -1,4 +1,4 @@
-"""The map in docs/architecture.md has each room of the tree, and no other; each room says what it is for."""
+"""docs/architecture.md lists exactly the rooms of the tree, and each room has a description."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AREAS = ("ctrlhost", "ctrlhost/sandbox", "rust", "plugins", "tests")
 
 
 def rooms(area: str) -> list[str]:
-    """Return the folders of `area` that hold files of the project."""
+    """Return the folders of `area` with files of the project."""
     found = [path for path in (ROOT / area).iterdir() if path.is_dir() and path.name not in {"__pycache__", "target"}]
     return sorted(f"{area}/{path.name}" for path in found if any(holds(path)))
 

@@ -11,7 +11,7 @@ import pytest
 
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ShutDown, WorkQueue
-from tests.support.workqueue_threads import Background, asleep
+from tests.support.workqueue_threads import Background, wait_for_sleepers
 
 behaviour = pytest.mark.behaviour
 
@@ -138,7 +138,7 @@ def test_a_key_added_again_waits_for_its_run_to_end() -> None:
     work_queue.add("foo")
     work_queue.add("foo")
     getter = Background(work_queue.get)
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert getter.waits
     work_queue.done("foo")
     assert getter.result() == "foo"
@@ -158,11 +158,11 @@ def two_taken() -> tuple[WorkQueue, ManualClock]:
 def test_a_drain_waits_for_the_keys_that_are_processed() -> None:
     work_queue, clock = two_taken()
     drain = Background(work_queue.shut_down_with_drain)
-    asleep(clock)
+    wait_for_sleepers(clock)
     with pytest.raises(ShutDown):
         work_queue.get()
     work_queue.done("foo")
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert drain.waits
     work_queue.done("bar")
     assert drain.result() is True
@@ -181,7 +181,7 @@ def test_shut_down_ends_a_drain_that_would_wait_for_ever() -> None:
     work_queue, clock = two_taken()
     work_queue.shut_down()
     drain = Background(work_queue.shut_down_with_drain)
-    asleep(clock)
+    wait_for_sleepers(clock)
     with pytest.raises(ShutDown):
         work_queue.get()
     work_queue.shut_down()
@@ -197,9 +197,9 @@ def test_a_getter_waits_during_a_drain_while_a_key_will_come_back() -> None:
     work_queue.get()
     work_queue.add("foo")
     drain = Background(work_queue.shut_down_with_drain)
-    asleep(clock)
+    wait_for_sleepers(clock)
     getters = [Background(work_queue.get), Background(work_queue.get)]
-    asleep(clock, 3)
+    wait_for_sleepers(clock, 3)
     work_queue.done("foo")
     answers = []
     for getter in getters:
@@ -251,7 +251,7 @@ def test_done_of_a_queued_key_does_not_queue_it_twice() -> None:
 def test_two_drains_both_return() -> None:
     work_queue, clock = two_taken()
     drains = [Background(work_queue.shut_down_with_drain) for _ in range(2)]
-    asleep(clock, 2)
+    wait_for_sleepers(clock, 2)
     work_queue.done_many(["foo", "bar"])
     assert [drain.result() for drain in drains] == [True, True]
 
@@ -262,10 +262,10 @@ def test_a_drain_waits_for_keys_that_nobody_took_yet() -> None:
     work_queue = WorkQueue(clock=clock)
     work_queue.add_many(["foo", "bar"])
     drain = Background(work_queue.shut_down_with_drain)
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert work_queue.get() == "foo"
     work_queue.done("foo")
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert drain.waits
     assert work_queue.get() == "bar"
     work_queue.done("bar")
@@ -277,9 +277,9 @@ def test_a_drain_ends_at_its_timeout_and_a_snapshot_lists_what_is_left() -> None
     work_queue, clock = two_taken()
     work_queue.done("bar")
     drain = Background(work_queue.shut_down_with_drain, 30)
-    asleep(clock)
+    wait_for_sleepers(clock)
     clock.advance(29)
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert drain.waits
     clock.advance(1)
     assert drain.result() is False
@@ -292,7 +292,7 @@ def test_a_getter_that_times_out_takes_neither_a_key_nor_a_wake_up() -> None:
         clock = ManualClock()
         work_queue = WorkQueue(clock=clock)
         timed, patient = Background(work_queue.get, 1), Background(work_queue.get)
-        asleep(clock, 2)
+        wait_for_sleepers(clock, 2)
         stepper = Background(clock.advance, 1)
         work_queue.add("foo")
         stepper.result()
@@ -329,7 +329,7 @@ def test_a_reader_gets_five_words_in_order_and_then_hears_that_there_are_no_more
             work_queue.done(word)
 
     threads = [Background(write), Background(reader)]
-    asleep(clock, 2)
+    wait_for_sleepers(clock, 2)
     clock.advance(1)
     threads[0].result()
     clock.advance(2)
@@ -379,7 +379,7 @@ def test_a_batch_waits_only_when_there_is_nothing() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     batch = Background(work_queue.get_batch, 10)
-    asleep(clock)
+    wait_for_sleepers(clock)
     work_queue.add("a")
     assert batch.result() == ["a"]
 
@@ -388,9 +388,9 @@ def test_timeouts_run_on_the_queues_clock() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     getter = Background(work_queue.get, 5)
-    asleep(clock)
+    wait_for_sleepers(clock)
     clock.advance(4.5)
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert getter.waits
     clock.advance(0.5)
     with pytest.raises(queue.Empty):

@@ -220,7 +220,7 @@ def test_a_priority_of_the_handlers_own_counts_for_every_change(mapping: Any) ->
     assert [priority for _, priority in found] == [100] * 4
 
 
-class Heard:
+class RecordingHandler:
     """A handler's functions, and what they were told."""
 
     def __init__(self) -> None:
@@ -236,7 +236,7 @@ class Heard:
 def test_a_handler_is_told_of_the_changes_that_it_has_functions_for(sandbox, functions: tuple[str, ...]) -> None:
     from tests.support.waiting import eventually
 
-    heard, everything = Heard(), Heard()
+    heard, everything = RecordingHandler(), RecordingHandler()
     client = Client.load(sandbox.kubeconfig)
     with InformerFactory(client) as factory:
         informer = factory.informer("v1", "ConfigMap", namespaces=["default"], label_selector="mine")
