@@ -21,12 +21,12 @@ from ctrlhost import Duration
         (0.5, 0.5),
     ],
 )
-def test_a_duration_is_read_in_seconds(text, seconds):
+def test_a_duration_is_parsed_into_seconds(text, seconds):
     assert Duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "s", "-3s", "3x", "1s 2s", -1, math.nan, math.inf])
-def test_what_is_no_duration_is_refused(text):
+def test_an_invalid_duration_is_refused(text):
     with pytest.raises(ValueError, match="duration"):
         Duration(text)
 

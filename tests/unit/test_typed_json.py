@@ -38,6 +38,6 @@ assert done == [()] * 400
 """
 
 
-def test_threads_may_decode_into_a_new_type_at_once() -> None:
+def test_threads_decode_into_a_new_type_concurrently() -> None:
     done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr

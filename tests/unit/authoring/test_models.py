@@ -62,7 +62,7 @@ def thing(**fields: Any) -> Object:
     return Object({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, **fields})
 
 
-def test_an_object_is_decoded_into_its_struct_and_written_as_it_was(models):
+def test_an_object_survives_a_round_trip_through_its_struct(models):
     inner = {
         "type": "object",
         "required": ["from"],
@@ -175,7 +175,7 @@ def test_a_module_of_any_kind_passes_the_linter_and_the_strictest_type_check(tmp
 
 
 @pytest.mark.parametrize("change", [{"kind": "Other"}, {"apiVersion": "example.com/v2"}, {"spec": {"size": "3"}}])
-def test_what_is_of_another_kind_or_does_not_fit_is_refused(models, change):
+def test_objects_of_another_kind_or_shape_are_refused(models, change):
     module = models({"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}})
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({**thing(spec={}).to_dict(), **change}, module.Thing)
@@ -205,7 +205,7 @@ def test_a_list_has_its_own_struct(models):
         (yaml.safe_dump(crd({})), ["--version", "v3"], "things.example.com has no version v3"),
     ],
 )
-def test_what_is_no_crd_is_one_line(tmp_path, capsys, text, options, said):
+def test_an_invalid_crd_is_reported_in_one_line(tmp_path, capsys, text, options, said):
     file = tmp_path / "crd.yaml"
     file.write_text(text)
     assert run(["models", str(file), *options]) == 2
@@ -215,12 +215,12 @@ def test_what_is_no_crd_is_one_line(tmp_path, capsys, text, options, said):
     assert "Traceback" not in written.err
 
 
-def test_a_file_that_is_not_there_is_a_matter_of_usage(tmp_path, capsys):
+def test_a_missing_file_is_a_usage_error(tmp_path, capsys):
     assert run(["models", str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml" in capsys.readouterr().err
     assert run(["models", str(tmp_path)]) == 2
 
 
-def test_the_models_of_bitcoin_are_those_of_its_crd(capsys):
+def test_the_models_of_bitcoin_match_its_crd(capsys):
     assert run(["models", str(BITCOIN / "bitcoinnetworks.yaml")]) == 0
     assert capsys.readouterr().out == (BITCOIN / "models.py").read_text()

@@ -74,7 +74,7 @@ def test_the_back_off_is_forgotten_only_after_the_success(bench: Bench, manual_c
 @pytest.mark.behaviour("workqueue/K10")
 @pytest.mark.behaviour("workqueue/K43")
 @pytest.mark.parametrize("chained", [False, True])
-def test_a_terminal_error_is_not_retried_even_as_the_cause_of_another(
+def test_a_terminal_error_is_not_retried_even_as_a_cause(
     bench: Bench, manual_clock: ManualClock, chained: bool
 ) -> None:
     def reconcile(ctx, request):
@@ -105,7 +105,7 @@ def test_a_terminal_error_forgets_the_back_off(bench: Bench, manual_clock: Manua
 
 @pytest.mark.behaviour("workqueue/K1")
 @pytest.mark.behaviour("workqueue/K13")
-def test_requeue_after_forgets_the_back_off_and_runs_again_when_the_time_has_come(
+def test_requeue_after_forgets_the_back_off_and_runs_again_after_the_delay(
     bench: Bench, manual_clock: ManualClock
 ) -> None:
     controller = bench.controller(Script(ValueError(), Result(requeue_after=0.1), Result(requeue_after=0.1)))
@@ -122,7 +122,7 @@ def test_requeue_after_forgets_the_back_off_and_runs_again_when_the_time_has_com
 
 
 @pytest.mark.behaviour("workqueue/K14")
-def test_retry_after_runs_again_at_its_time_without_growing_the_back_off(
+def test_retry_after_runs_again_after_its_delay_without_growing_the_back_off(
     bench: Bench, manual_clock: ManualClock
 ) -> None:
     # Upstream ignores a delay that comes with an error; here an error may bring its own.
@@ -137,7 +137,7 @@ def test_retry_after_runs_again_at_its_time_without_growing_the_back_off(
     eventually(lambda: bench.results() == {"error": 1, "requeue_after": 1, "success": 1})
 
 
-def test_a_server_that_says_when_to_come_back_is_believed(bench: Bench, manual_clock: ManualClock) -> None:
+def test_retry_after_of_the_server_delays_the_next_run(bench: Bench, manual_clock: ManualClock) -> None:
     controller = bench.controller(Script(TooManyRequests("slow down", retry_after=3), None))
     controller.queue.add(WEB)
     eventually(lambda: bench.results() == {"error": 1} and idle(controller))
@@ -173,7 +173,7 @@ def test_a_result_may_give_the_next_run_another_priority(bench: Bench, manual_cl
 
 @pytest.mark.behaviour("workqueue/K2")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), asyncio.CancelledError()])
-def test_what_is_no_ordinary_exception_is_a_panic_that_is_recovered(
+def test_a_base_exception_is_a_recovered_panic(
     bench: Bench, manual_clock: ManualClock, caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
     controller = bench.controller(Script(error, None))
@@ -211,7 +211,7 @@ class Unspeakable(Exception):
         (Unspeakable(), "Unspeakable"),
     ],
 )
-def test_an_outcome_that_makes_no_sense_is_a_failure_and_the_worker_goes_on(
+def test_an_invalid_result_is_a_failure_and_the_worker_continues(
     bench: Bench, manual_clock: ManualClock, step, told: str
 ) -> None:
     controller = bench.controller(Script(step, None))
@@ -235,7 +235,7 @@ class BrokenLimiter:
         return 0
 
 
-def test_a_rate_limiter_that_fails_loses_no_key_and_no_worker(bench: Bench, manual_clock: ManualClock) -> None:
+def test_a_failing_rate_limiter_loses_no_key_and_no_worker(bench: Bench, manual_clock: ManualClock) -> None:
     runs = []
 
     def fail_once(ctx, request):

@@ -43,7 +43,7 @@ def test_a_key_is_never_reconciled_by_two_workers_at_once(bench: Bench) -> None:
     assert {request.name for request in runs} == {str(number) for number in range(7)}
 
 
-def test_keys_behind_a_reconcile_that_blocks_are_done_by_the_other_workers(bench: Bench) -> None:
+def test_keys_behind_a_blocked_reconcile_are_done_by_other_workers(bench: Bench) -> None:
     release, seen, lock = threading.Event(), [], threading.Lock()
 
     def reconcile(ctx, request):
@@ -65,7 +65,7 @@ def test_keys_behind_a_reconcile_that_blocks_are_done_by_the_other_workers(bench
 
 
 @pytest.mark.behaviour("workqueue/K47")
-def test_stopping_waits_for_the_reconcile_that_runs_and_does_what_is_queued(bench: Bench) -> None:
+def test_stopping_waits_for_the_running_reconcile_and_the_queued_keys(bench: Bench) -> None:
     begun, release, done = threading.Event(), threading.Event(), []
 
     def reconcile(ctx, request):
@@ -87,7 +87,7 @@ def test_stopping_waits_for_the_reconcile_that_runs_and_does_what_is_queued(benc
 
 
 @pytest.mark.behaviour("workqueue/K48")
-def test_a_controller_that_was_never_started_has_no_threads(bench: Bench) -> None:
+def test_a_controller_that_never_started_has_no_threads(bench: Bench) -> None:
     before = set(threading.enumerate())
     controller = bench.controller(Script(), start=False)
     controller.queue.add(WEB)
@@ -143,7 +143,7 @@ def test_a_timeout_of_zero_is_none(bench: Bench, manual_clock: ManualClock) -> N
         (asyncio.CancelledError(), "CancelledError: "),
     ],
 )
-def test_a_run_that_ends_in_time_is_no_timeout_whatever_it_raises(bench: Bench, error, told: str | None) -> None:
+def test_an_exception_of_a_run_in_time_is_not_a_timeout(bench: Bench, error, told: str | None) -> None:
     controller = bench.controller(Script(error), timeout=10)
     controller.queue.add(WEB)
     eventually(lambda: idle(controller) and bench.results())
@@ -175,7 +175,7 @@ def test_a_reconcile_that_outlasts_its_timeout_is_reported_while_it_runs(
 
 
 # Asynchronous reconcilers.
-def test_async_reconcilers_of_a_plugin_run_on_one_thread_and_at_once(bench: Bench) -> None:
+def test_async_reconcilers_of_a_plugin_run_concurrently_on_one_thread(bench: Bench) -> None:
     together, threads = [], set()
     meet = asyncio.Barrier(3)
 
@@ -211,7 +211,7 @@ def test_an_async_failure_is_retried_like_any_other(bench: Bench, manual_clock: 
 
 @pytest.mark.behaviour("workqueue/K2")
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
-def test_what_would_end_the_event_loop_of_a_plugin_is_a_panic_of_that_run_alone(
+def test_an_exception_that_would_end_the_event_loop_is_a_panic_of_its_run(
     bench: Bench, manual_clock: ManualClock, error: BaseException
 ) -> None:
     script = Script(error, None)
@@ -228,7 +228,7 @@ def test_what_would_end_the_event_loop_of_a_plugin_is_a_panic_of_that_run_alone(
     assert controller.drain(10)
 
 
-def test_a_plugin_can_not_stop_its_event_loop_under_its_other_runs(
+def test_a_plugin_cannot_stop_its_event_loop_under_its_other_runs(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def reconcile(ctx, request):

@@ -254,10 +254,10 @@ def cut_off(rates: tuple[float, ...], after: int) -> bool:
 
 
 @pytest.mark.parametrize("rate", [1.0, 1.2, 1.45])
-def test_clocks_may_run_at_rates_as_far_apart_as_lease_duration_and_renew_deadline(rate: float) -> None:
+def test_clock_rates_may_differ_by_the_ratio_of_lease_duration_to_renew_deadline(rate: float) -> None:
     assert not any(cut_off((1.0, rate, rate), after) for after in range(1, 12))
 
 
-def test_with_clocks_further_apart_than_that_a_lease_keeps_nobody_from_leading_too_early() -> None:
+def test_clock_rates_further_apart_allow_two_leaders() -> None:
     """The known limit, and proof that the other tests would see two leaders."""
     assert any(cut_off((1.0, 1.7, 1.7), after) for after in range(1, 12))

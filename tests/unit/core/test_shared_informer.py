@@ -40,7 +40,7 @@ def informer() -> SharedInformer:
     ],
 )
 @behaviour("informers/CT10")
-def test_a_relist_tells_the_difference(
+def test_a_relist_notifies_the_differences(
     informer: SharedInformer, before: list[tuple[str, int]], after: list[tuple[str, int]], expected: list[Any]
 ) -> None:
     """Upstream tells of deletions first; with a delta FIFO the list comes in its order and then what vanished, which
@@ -96,7 +96,7 @@ def test_handlers_may_delete_what_they_see_added(informer: SharedInformer) -> No
 
 
 @behaviour("informers/CT3")
-def test_only_transitions_that_happened_are_told(informer: SharedInformer) -> None:
+def test_only_real_transitions_are_notified(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer)
     for name in "abc":
@@ -110,7 +110,7 @@ def test_only_transitions_that_happened_are_told(informer: SharedInformer) -> No
 
 @behaviour("informers/CT5")
 @behaviour("informers/SI8")
-def test_handlers_and_store_see_only_what_the_transform_gave() -> None:
+def test_handlers_and_store_see_only_transformed_objects() -> None:
     def transform(obj: Object) -> dict[str, Any]:
         return obj.to_dict() | {"spec": {"transformed": True}}
 
@@ -187,7 +187,7 @@ def test_nothing_is_transformed_twice() -> None:
     assert all(new["transformed"] for kind, _, new, _ in listener.next(0) if kind != "delete" and new is not None)
 
 
-def test_a_transform_that_fails_keeps_the_object_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_transform_keeps_the_object_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     def transform(obj: Object) -> Object:
         raise LookupError(obj.name)
 
@@ -292,7 +292,7 @@ def test_an_index_may_be_added_while_the_informer_runs(informer: SharedInformer)
     assert sorted(informer.indexer.list_index_func_values("namespace")) == ["ns"]
 
 
-def test_an_unchanged_relist_tells_nobody_and_shares_memory(informer: SharedInformer) -> None:
+def test_an_unchanged_relist_notifies_no_handler_and_shares_memory(informer: SharedInformer) -> None:
     listener, queue = informer.add_listener(), WorkQueue()
     informer.enqueue_to(queue)
     relist(informer, pod("a"), pod("b"))
@@ -305,7 +305,7 @@ def test_an_unchanged_relist_tells_nobody_and_shares_memory(informer: SharedInfo
     assert informer.last_resource_version == "7"
 
 
-def test_an_object_of_another_uid_is_told_even_at_the_same_version(informer: SharedInformer) -> None:
+def test_an_object_with_another_uid_is_notified_even_at_the_same_version(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("a", 1, uid="one"))
     told(listener)
@@ -313,7 +313,7 @@ def test_an_object_of_another_uid_is_told_even_at_the_same_version(informer: Sha
     assert told(listener) == [("update", "a1", "a1")]
 
 
-def test_an_aborted_list_leaves_everything_as_it_was(informer: SharedInformer) -> None:
+def test_an_aborted_list_changes_nothing(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("a"), version=4)
     told(listener)
@@ -328,7 +328,7 @@ def test_an_aborted_list_leaves_everything_as_it_was(informer: SharedInformer) -
     assert informer.last_resource_version == "4"
 
 
-def test_a_list_of_several_pages_is_taken_as_one(informer: SharedInformer) -> None:
+def test_a_list_of_several_pages_is_applied_as_one(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     informer.begin_list()
     for number in range(3):
@@ -369,7 +369,7 @@ def test_a_streaming_list_is_staged_until_it_is_complete(informer: SharedInforme
     assert told(listener) == [("update", "new6", "new9")]
 
 
-def test_bad_arguments_are_refused(informer: SharedInformer) -> None:
+def test_invalid_arguments_are_refused(informer: SharedInformer) -> None:
     with pytest.raises(ValueError, match="reads"):
         SharedInformer("pods", "v1", "Pod", reads="spec")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="path"):

@@ -68,7 +68,7 @@ def test_a_shorter_period_before_the_start_shortens_the_check(clock: ManualClock
 
 
 @behaviour("informers/SI5")
-def test_a_gap_in_the_watch_is_told_to_all_and_the_rest_only_to_resyncing_handlers(clock: ManualClock) -> None:
+def test_changes_in_a_watch_gap_reach_all_handlers_and_resyncs_only_some(clock: ManualClock) -> None:
     informer = SharedInformer("pods", "v1", "Pod", clock=clock, resync=1)
     without, resyncing = informer.add_listener(resync=0), informer.add_listener(resync=1)
     relist(informer, pod("pod1", 1), pod("pod2", 1))
@@ -126,7 +126,7 @@ def test_a_queue_may_be_registered_twice(informer: SharedInformer) -> None:
 
 @behaviour("informers/SI4")
 @behaviour("informers/SI13")
-def test_handlers_come_and_go_while_events_flow() -> None:
+def test_handlers_are_added_and_removed_while_events_arrive() -> None:
     informer = SharedInformer("pods", "v1", "Pod")
     relist(informer, *(pod(f"p{i}") for i in range(20)))
     failures: list[BaseException] = []
@@ -165,7 +165,7 @@ def test_handlers_come_and_go_while_events_flow() -> None:
 @behaviour("informers/SI14")
 @behaviour("informers/SI15")
 @behaviour("informers/SI16")
-def test_a_stopped_informer_takes_no_handler(informer: SharedInformer) -> None:
+def test_a_stopped_informer_refuses_handlers(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     states = [(informer.started, informer.stopped)]
     relist(informer, pod("a"))
@@ -183,7 +183,7 @@ def test_a_stopped_informer_takes_no_handler(informer: SharedInformer) -> None:
 
 
 @behaviour("informers/SI17")
-def test_a_removed_handler_hears_nothing_more(informer: SharedInformer) -> None:
+def test_a_removed_handler_is_no_longer_notified(informer: SharedInformer) -> None:
     listener, queue = informer.add_listener(), WorkQueue()
     handle = informer.enqueue_to(queue)
     relist(informer, pod("pod1"))
@@ -200,7 +200,7 @@ def test_a_removed_handler_hears_nothing_more(informer: SharedInformer) -> None:
 
 
 @behaviour("informers/SI18")
-def test_a_late_handler_is_synced_once_it_handled_what_was_there(informer: SharedInformer) -> None:
+def test_a_late_handler_is_synced_after_the_existing_objects(informer: SharedInformer) -> None:
     early = informer.add_listener()
     relist(informer, pod("pod1"))
     assert told(early) == [("add", "pod11", True)]

@@ -30,7 +30,7 @@ def end(work_queue: WorkQueue, how: str) -> None:
         pytest.param("drain", marks=behaviour("workqueue/Q2")),
     ],
 )
-def test_many_producers_and_consumers_end_with_the_queue(how: str) -> None:
+def test_many_producers_and_consumers_end_at_shutdown(how: str) -> None:
     work_queue = WorkQueue()
     seen: Counter[Any] = Counter()
     lock = threading.Lock()
@@ -67,7 +67,7 @@ def test_many_producers_and_consumers_end_with_the_queue(how: str) -> None:
         pytest.param("drain", marks=behaviour("workqueue/Q4")),
     ],
 )
-def test_consumers_that_add_keys_again_end_with_the_queue(how: str) -> None:
+def test_consumers_that_add_keys_again_end_at_shutdown(how: str) -> None:
     work_queue = WorkQueue()
     seen: Counter[Any] = Counter()
     lock = threading.Lock()
@@ -107,7 +107,7 @@ def test_len_counts_each_queued_key_once() -> None:
 
 
 @behaviour("workqueue/Q6")
-def test_a_key_added_while_it_is_processed_is_handed_out_once_more() -> None:
+def test_a_key_added_while_processing_runs_once_more() -> None:
     work_queue = WorkQueue()
     work_queue.add("foo")
     assert work_queue.get() == "foo"
@@ -155,7 +155,7 @@ def two_taken() -> tuple[WorkQueue, ManualClock]:
 
 
 @behaviour("workqueue/Q9")
-def test_a_drain_waits_for_the_keys_that_are_processed() -> None:
+def test_a_drain_waits_for_keys_in_process() -> None:
     work_queue, clock = two_taken()
     drain = Background(work_queue.shut_down_with_drain)
     asleep(clock)
@@ -169,7 +169,7 @@ def test_a_drain_waits_for_the_keys_that_are_processed() -> None:
 
 
 @behaviour("workqueue/Q10")
-def test_shut_down_does_not_wait_for_the_keys_that_are_processed() -> None:
+def test_shut_down_does_not_wait_for_keys_in_process() -> None:
     work_queue, _ = two_taken()
     work_queue.shut_down()
     assert work_queue.shutting_down
@@ -177,7 +177,7 @@ def test_shut_down_does_not_wait_for_the_keys_that_are_processed() -> None:
 
 @behaviour("workqueue/Q11")
 @behaviour("workqueue/X6")
-def test_shut_down_ends_a_drain_that_would_wait_for_ever() -> None:
+def test_shut_down_ends_a_drain_that_would_wait_forever() -> None:
     work_queue, clock = two_taken()
     work_queue.shut_down()
     drain = Background(work_queue.shut_down_with_drain)
@@ -189,7 +189,7 @@ def test_shut_down_ends_a_drain_that_would_wait_for_ever() -> None:
 
 
 @behaviour("workqueue/Q12")
-def test_a_getter_waits_during_a_drain_while_a_key_will_come_back() -> None:
+def test_a_getter_waits_during_a_drain_for_a_key_that_will_be_queued_again() -> None:
     # As decided: upstream's getter gives up here, and finds the key only if it asks again.
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
@@ -257,7 +257,7 @@ def test_two_drains_both_return() -> None:
 
 
 @behaviour("workqueue/X4")
-def test_a_drain_waits_for_keys_that_nobody_took_yet() -> None:
+def test_a_drain_waits_for_keys_not_yet_taken() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     work_queue.add_many(["foo", "bar"])
@@ -273,7 +273,7 @@ def test_a_drain_waits_for_keys_that_nobody_took_yet() -> None:
 
 
 @behaviour("workqueue/X5")
-def test_a_drain_ends_at_its_timeout_and_a_snapshot_lists_what_is_left() -> None:
+def test_a_drain_ends_at_its_timeout_and_a_snapshot_lists_the_remaining_keys() -> None:
     work_queue, clock = two_taken()
     work_queue.done("bar")
     drain = Background(work_queue.shut_down_with_drain, 30)
@@ -287,7 +287,7 @@ def test_a_drain_ends_at_its_timeout_and_a_snapshot_lists_what_is_left() -> None
 
 
 @behaviour("workqueue/X16")
-def test_a_getter_that_times_out_takes_neither_a_key_nor_a_wake_up() -> None:
+def test_a_getter_that_times_out_consumes_neither_a_key_nor_a_wake_up() -> None:
     for _ in range(200):
         clock = ManualClock()
         work_queue = WorkQueue(clock=clock)
@@ -306,7 +306,7 @@ def test_a_getter_that_times_out_takes_neither_a_key_nor_a_wake_up() -> None:
 
 
 @behaviour("workqueue/X18")
-def test_a_reader_gets_five_words_in_order_and_then_hears_that_there_are_no_more() -> None:
+def test_a_reader_gets_five_words_in_order_and_then_shutdown() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     words = ["this", "is", "a", "complete", "sentence"]
@@ -337,7 +337,7 @@ def test_a_reader_gets_five_words_in_order_and_then_hears_that_there_are_no_more
     assert read == words
 
 
-def test_a_key_handed_out_after_shut_down_can_still_come_back() -> None:
+def test_a_key_handed_out_after_shut_down_can_still_be_queued_again() -> None:
     work_queue = WorkQueue()
     work_queue.add("foo")
     work_queue.shut_down()
@@ -349,7 +349,7 @@ def test_a_key_handed_out_after_shut_down_can_still_come_back() -> None:
         work_queue.get()
 
 
-def test_a_hot_key_goes_to_the_end_of_the_line() -> None:
+def test_a_hot_key_goes_to_the_end_of_the_queue() -> None:
     work_queue = WorkQueue()
     work_queue.add("hot")
     work_queue.get()
@@ -358,7 +358,7 @@ def test_a_hot_key_goes_to_the_end_of_the_line() -> None:
     assert work_queue.get_batch(5) == ["a", "b", "hot"]
 
 
-def test_batches_take_what_is_there() -> None:
+def test_batches_take_the_available_keys() -> None:
     work_queue = WorkQueue()
     work_queue.add_many(["a", "b", "c", "a"])
     assert work_queue.get_batch(2) == ["a", "b"]
@@ -375,7 +375,7 @@ def test_batches_take_what_is_there() -> None:
         work_queue.get_batch(1)
 
 
-def test_a_batch_waits_only_when_there_is_nothing() -> None:
+def test_a_batch_waits_only_when_the_queue_is_empty() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     batch = Background(work_queue.get_batch, 10)
@@ -384,7 +384,7 @@ def test_a_batch_waits_only_when_there_is_nothing() -> None:
     assert batch.result() == ["a"]
 
 
-def test_timeouts_run_on_the_queues_clock() -> None:
+def test_timeouts_use_the_clock_of_the_queue() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     getter = Background(work_queue.get, 5)

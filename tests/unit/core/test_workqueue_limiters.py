@@ -30,7 +30,7 @@ def whens(limiter: Any, key: Any, times: int) -> list[float]:
 @behaviour("workqueue/RL1")
 @behaviour("workqueue/RL2")
 @behaviour("workqueue/RL3")
-def test_each_failure_doubles_the_wait_of_a_key() -> None:
+def test_each_failure_doubles_the_delay_of_a_key() -> None:
     limiter = ItemExponentialFailureRateLimiter(0.001, 1)
     assert whens(limiter, "one", 5) == [0.001, 0.002, 0.004, 0.008, 0.016]
     assert limiter.num_requeues("one") == 5
@@ -53,7 +53,7 @@ def test_each_failure_doubles_the_wait_of_a_key() -> None:
         (1, 0, 3, 0),
     ],
 )
-def test_the_wait_grows_to_its_limit_and_not_beyond(base: float, highest: float, call: int, wait: float) -> None:
+def test_the_delay_grows_up_to_its_limit(base: float, highest: float, call: int, wait: float) -> None:
     limiter = ItemExponentialFailureRateLimiter(base, highest)
     assert whens(limiter, "one", call)[-1] == wait
 
@@ -78,7 +78,7 @@ def test_the_first_failures_are_retried_fast() -> None:
 
 @behaviour("workqueue/RL8")
 @behaviour("workqueue/RL9")
-def test_the_longest_wait_of_all_counts() -> None:
+def test_the_longest_delay_of_all_limiters_wins() -> None:
     limiter = MaxOfRateLimiter(ItemFastSlowRateLimiter(0.005, 3, 3), ItemExponentialFailureRateLimiter(0.001, 1))
     assert whens(limiter, "one", 5) == [0.005, 0.005, 0.005, 3, 3]
     assert limiter.num_requeues("one") == 5
@@ -113,12 +113,12 @@ class Scripted:
 
 
 @behaviour("workqueue/RL10")
-def test_a_wait_can_be_bounded() -> None:
+def test_a_delay_can_be_bounded() -> None:
     limiter = WithMaxWaitRateLimiter(Scripted([0.005] * 100 + [1000] * 100), 500)
     assert [limiter.when(str(number)) for number in range(200)] == [0.005] * 100 + [500] * 100
 
 
-def test_a_bucket_lets_a_burst_pass_and_then_so_many_a_second() -> None:
+def test_a_bucket_allows_a_burst_and_then_a_fixed_rate() -> None:
     clock = ManualClock()
     limiter = BucketRateLimiter(10, 100, clock)
     waits = [limiter.when(number) for number in range(200)]
@@ -132,7 +132,7 @@ def test_a_bucket_lets_a_burst_pass_and_then_so_many_a_second() -> None:
     assert [limiter.when(number) for number in range(101)][-2:] == pytest.approx([0, 0.1])
 
 
-def test_a_bucket_takes_the_clock_of_the_first_queue_it_is_given_to() -> None:
+def test_a_bucket_uses_the_clock_of_its_first_queue() -> None:
     clock = ManualClock()
     limiter = BucketRateLimiter(1, 1)
     WorkQueue(clock=clock, rate_limiter=MaxOfRateLimiter(WithMaxWaitRateLimiter(limiter, 100)))
@@ -142,7 +142,7 @@ def test_a_bucket_takes_the_clock_of_the_first_queue_it_is_given_to() -> None:
     assert BucketRateLimiter(math.inf, 1).when("one") == 0
 
 
-def test_the_default_limiter_is_upstreams() -> None:
+def test_the_default_limiter_matches_upstream() -> None:
     limiter = default_controller_rate_limiter(ManualClock())
     assert whens(limiter, "one", 3) == [0.005, 0.01, 0.02]
     waits = [limiter.when(number) for number in range(98)]
@@ -150,7 +150,7 @@ def test_the_default_limiter_is_upstreams() -> None:
     assert waits[97] == pytest.approx(0.1)
 
 
-def test_a_queues_own_limiter_has_no_bucket() -> None:
+def test_the_default_limiter_of_a_queue_has_no_bucket() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     for number in range(1000):
@@ -198,13 +198,13 @@ def test_limiters_are_exact_under_threads() -> None:
         lambda: WithMaxWaitRateLimiter(BucketRateLimiter(1, 1), -1),
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(make: Any) -> None:
+def test_invalid_numbers_are_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="must"):
         make()
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "limiter", object()])
-def test_what_is_no_limiter_is_refused(wrong: Any) -> None:
+def test_an_invalid_limiter_is_refused(wrong: Any) -> None:
     for take in (MaxOfRateLimiter, lambda limiter: WithMaxWaitRateLimiter(limiter, 1)):
         with pytest.raises(TypeError, match="is not a rate limiter: missing method when"):
             take(wrong)
@@ -216,7 +216,7 @@ def test_what_is_no_limiter_is_refused(wrong: Any) -> None:
 # Limiters written in Python
 
 
-def test_a_limiter_written_in_python_is_asked_with_the_key_itself() -> None:
+def test_a_python_limiter_is_called_with_the_key_itself() -> None:
     clock = ManualClock()
     limiter = Scripted([2.5, -3, 0])
     work_queue = WorkQueue(clock=clock, rate_limiter=limiter)
@@ -242,9 +242,7 @@ def test_a_limiter_written_in_python_is_asked_with_the_key_itself() -> None:
         (math.nan, ValueError),
     ],
 )
-def test_what_a_limiter_fails_with_reaches_the_caller_and_nothing_is_queued(
-    wait: Any, error: type[BaseException]
-) -> None:
+def test_an_exception_of_a_limiter_reaches_the_caller_and_queues_nothing(wait: Any, error: type[BaseException]) -> None:
     work_queue = WorkQueue(rate_limiter=MaxOfRateLimiter(Scripted([wait, 0])))
     with pytest.raises(error):
         work_queue.add_rate_limited("foo")
@@ -266,7 +264,7 @@ def test_a_limiter_may_use_the_queue() -> None:
     assert work_queue.get_batch(5) == ["from the limiter", "foo"]
 
 
-def test_a_limiter_that_blocks_holds_up_nobody_else() -> None:
+def test_a_blocked_limiter_does_not_block_others() -> None:
     asked, answer = threading.Event(), threading.Event()
 
     class Slow(Scripted):
@@ -286,7 +284,7 @@ def test_a_limiter_that_blocks_holds_up_nobody_else() -> None:
     assert work_queue.get() == "slow"
 
 
-def test_a_queue_that_is_shut_down_while_the_limiter_thinks_queues_nothing() -> None:
+def test_a_queue_shut_down_during_a_limiter_call_queues_nothing() -> None:
     class Closing(Scripted):
         def when(self, key: Any) -> Any:
             work_queue.shut_down()
@@ -297,7 +295,7 @@ def test_a_queue_that_is_shut_down_while_the_limiter_thinks_queues_nothing() -> 
     assert work_queue.snapshot() == ([], [], [])
 
 
-def test_an_endless_back_off_is_never() -> None:
+def test_an_infinite_back_off_never_requeues() -> None:
     work_queue = WorkQueue(rate_limiter=Scripted([math.inf, 0]))
     work_queue.add_rate_limited("foo")
     assert work_queue.snapshot() == ([], [], [])

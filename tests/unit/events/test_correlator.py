@@ -46,7 +46,7 @@ def told() -> Told:
 
 
 @pytest.mark.behaviour("informers/EV8")
-def test_the_second_like_event_starts_a_series_and_another_one_does_not(told: Told) -> None:
+def test_a_repeated_event_starts_a_series_and_a_different_one_does_not(told: Told) -> None:
     assert told.tell(event()) == ("create", 1)
     assert told.tell(event()) == ("patch", 2)
     assert told.tell(event()) is None
@@ -54,7 +54,7 @@ def test_the_second_like_event_starts_a_series_and_another_one_does_not(told: To
 
 
 @pytest.mark.behaviour("informers/EV1")
-def test_the_message_does_not_tell_events_apart_but_the_reason_does(told: Told) -> None:
+def test_events_are_distinguished_by_reason_and_not_by_message(told: Told) -> None:
     assert told.tell(event(note="one")) == ("create", 1)
     assert told.tell(event(note="two")) == ("patch", 2)
     assert told.tell(event(reason="Failed", note="two")) == ("create", 1)
@@ -62,7 +62,7 @@ def test_the_message_does_not_tell_events_apart_but_the_reason_does(told: Told) 
     assert told.tell(event(related={"kind": "Node", "name": "a"})) == ("create", 1)
 
 
-def test_the_version_of_the_object_does_not_tell_events_apart(told: Told) -> None:
+def test_events_are_not_distinguished_by_the_version_of_the_object(told: Told) -> None:
     first, second = event(), event()
     first["regarding"]["resourceVersion"], second["regarding"]["resourceVersion"] = "5", "6"
     assert told.tell(first) == ("create", 1)
@@ -70,7 +70,7 @@ def test_the_version_of_the_object_does_not_tell_events_apart(told: Told) -> Non
 
 
 @pytest.mark.behaviour("informers/EV9")
-def test_an_idle_series_gets_its_final_count_and_is_forgotten(told: Told) -> None:
+def test_an_idle_series_is_written_with_its_final_count_and_forgotten(told: Told) -> None:
     for _ in range(5):
         told.tell(event())
     told.clock.advance(361)
@@ -100,7 +100,7 @@ def test_a_single_event_is_forgotten_without_another_write(told: Told) -> None:
 
 
 @pytest.mark.behaviour("informers/EV3")
-def test_an_object_with_too_many_events_loses_the_rest_until_time_has_passed(told: Told) -> None:
+def test_events_of_an_object_over_its_limit_are_dropped_until_time_has_passed(told: Told) -> None:
     written = [told.tell(event(reason=f"Reason{number}")) for number in range(BURST + 3)]
     assert written[:BURST] == [("create", 1)] * BURST
     assert written[BURST:] == [None] * 3
@@ -114,7 +114,7 @@ def test_an_object_with_too_many_events_loses_the_rest_until_time_has_passed(tol
     assert told.tell(event(reason="LaterStill")) is None
 
 
-def test_at_the_end_the_counts_that_were_not_written_are_known(told: Told) -> None:
+def test_unwritten_counts_are_returned_at_the_end(told: Told) -> None:
     for _ in range(4):
         told.tell(event())
     told.tell(event(reason="Other"))

@@ -59,7 +59,7 @@ def echo(asked: Asked) -> Answer:
     return Json(asked.json(), 201)
 
 
-def test_an_event_is_written_as_the_api_wants_it(recorded: Recorded, server: StubApiServer) -> None:
+def test_an_event_is_written_in_the_form_of_the_api(recorded: Recorded, server: StubApiServer) -> None:
     server.on("POST", EVENTS, Computed(echo))
     recorded.events.warning(POD, "NoNode", "no node has room", action="Schedule", related=POD)
     eventually(lambda: recorded.writes() and recorded.idle())
@@ -90,7 +90,7 @@ def test_an_event_is_written_as_the_api_wants_it(recorded: Recorded, server: Stu
 
 
 @pytest.mark.behaviour("informers/EV8")
-def test_the_second_like_event_patches_the_first_with_a_series(recorded: Recorded, server: StubApiServer) -> None:
+def test_a_repeated_event_patches_the_first_with_a_series(recorded: Recorded, server: StubApiServer) -> None:
     server.on("POST", EVENTS, Computed(echo))
     recorded.events.normal(POD, "Synced", "done")
     eventually(lambda: recorded.writes() and recorded.idle())
@@ -148,7 +148,7 @@ def test_a_series_that_ended_gets_its_final_count(recorded: Recorded, server: St
         ([Drop(), Computed(echo)], 2),
     ],
 )
-def test_a_refusal_is_final_and_a_broken_connection_is_tried_again(
+def test_a_refusal_is_final_and_a_broken_connection_is_retried(
     recorded: Recorded, server: StubApiServer, answers: list[Answer], attempts: int
 ) -> None:
     server.on("POST", EVENTS, answers)
@@ -177,7 +177,7 @@ class Misconfigured:
 
 
 @pytest.mark.behaviour("informers/EV4")
-def test_a_client_that_can_not_be_made_is_not_tried_again(manual_clock: ManualClock) -> None:
+def test_a_client_that_cannot_be_created_is_not_retried(manual_clock: ManualClock) -> None:
     transport = Misconfigured()
     recorder = EventRecorder(Client.over(transport), manual_clock)  # type: ignore[arg-type]
     recorder.start()
@@ -188,7 +188,7 @@ def test_a_client_that_can_not_be_made_is_not_tried_again(manual_clock: ManualCl
 
 
 @pytest.mark.behaviour("informers/EV6")
-def test_at_the_end_what_failed_gets_one_attempt_more_and_no_wait(recorded: Recorded, server: StubApiServer) -> None:
+def test_failed_events_get_one_more_attempt_without_delay_at_the_end(recorded: Recorded, server: StubApiServer) -> None:
     server.on("POST", EVENTS, Drop())
     recorded.events.normal(POD, "Synced", "done")
     eventually(lambda: len(recorded.writes()) == 1 and recorded.idle())
@@ -235,7 +235,7 @@ def test_a_thousand_events_that_fail_four_times_each_are_all_written(manual_cloc
     assert recorder.stop(5)
 
 
-def test_a_server_that_does_not_answer_holds_up_nobody(recorded: Recorded, server: StubApiServer) -> None:
+def test_a_server_that_does_not_answer_blocks_no_caller(recorded: Recorded, server: StubApiServer) -> None:
     server.on("POST", EVENTS, Hang())
     for number in range(QUEUE_LENGTH + 100):
         metadata = {**POD["metadata"], "name": f"web-{number}"}
@@ -245,7 +245,7 @@ def test_a_server_that_does_not_answer_holds_up_nobody(recorded: Recorded, serve
     server.stopping.set()
 
 
-def test_long_texts_are_cut_to_what_the_api_takes(recorded: Recorded, server: StubApiServer) -> None:
+def test_long_texts_are_cut_to_the_limits_of_the_api(recorded: Recorded, server: StubApiServer) -> None:
     server.on("POST", EVENTS, Computed(echo))
     recorded.events.normal(POD, "R" * 300, "é" * 1000)
     eventually(lambda: recorded.writes() and recorded.idle())
@@ -255,7 +255,7 @@ def test_long_texts_are_cut_to_what_the_api_takes(recorded: Recorded, server: St
     assert event["note"].endswith("é...")
 
 
-def test_an_event_about_nothing_is_a_mistake_that_is_told(recorded: Recorded) -> None:
+def test_an_event_without_an_object_is_refused(recorded: Recorded) -> None:
     with pytest.raises(TypeError, match="object with metadata"):
         recorded.events.normal({}, "Synced", "done")
 

@@ -19,7 +19,7 @@ from tests.support.stub_api_server import Failure, Frames, Json, error_event, ev
 from tests.support.waiting import eventually
 
 
-def test_the_thread_of_handlers_ends_when_there_is_no_news_and_comes_back_with_the_next():
+def test_the_handler_thread_ends_when_idle_and_restarts_with_the_next_change():
     engine, heard, idle = _core.SharedInformer("pods", "v1", "Pod"), [], "handlers of nobody else"
     dispatcher = Dispatcher("of nobody else", idle=0.01)
     callbacks = Callbacks("heard", on_add=lambda obj, _: heard.append(obj.name))
@@ -37,7 +37,7 @@ def test_the_thread_of_handlers_ends_when_there_is_no_news_and_comes_back_with_t
 
 
 @pytest.mark.behaviour("informers/SI7")
-def test_a_transform_and_an_error_handler_are_there_before_the_first_list(server):
+def test_a_transform_and_an_error_handler_are_active_from_the_first_list(server):
     """Both are given when the informer is made and can not be set, so none can come too late: there is no error for
     it. What can race with the start is asking for the informer.
     """
@@ -95,7 +95,7 @@ def test_handlers_may_be_added_while_the_informer_starts(rig):
 
 
 @pytest.mark.behaviour("informers/CT11")
-def test_what_changed_during_a_gap_is_told_to_every_handler(rig_with):
+def test_changes_during_a_gap_reach_every_handler(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, resync=10.0)
     without, with_resync = Heard(), Heard()
@@ -117,7 +117,7 @@ def test_what_changed_during_a_gap_is_told_to_every_handler(rig_with):
 
 
 @pytest.mark.behaviour("informers/SI8")
-def test_handlers_see_what_a_transform_made(server):
+def test_handlers_see_transformed_objects(server):
     def shout(obj):
         changed = obj.to_dict()
         changed["metadata"]["labels"] = {"name": obj.name.upper()}
@@ -147,7 +147,7 @@ def test_handlers_are_counted_and_may_be_removed_twice(rig):
 
 
 @pytest.mark.behaviour("informers/SI10")
-def test_removing_a_handler_leaves_those_of_other_informers_alone(rig):
+def test_removing_a_handler_does_not_affect_other_informers(rig):
     other = rig.factory.informer("v1", "Node")
     mine, theirs = rig.pods.add_handler(), other.add_handler()
     rig.pods.parts[0].engine.remove_handler(10**9)
@@ -158,7 +158,7 @@ def test_removing_a_handler_leaves_those_of_other_informers_alone(rig):
 
 
 @pytest.mark.behaviour("informers/SI11")
-def test_a_handler_that_is_added_twice_hears_everything_twice(rig):
+def test_a_handler_added_twice_is_notified_twice(rig):
     heard = Heard()
     first, _ = heard.to(rig.pods), heard.to(rig.pods)
     frames = Frames()
@@ -170,7 +170,7 @@ def test_a_handler_that_is_added_twice_hears_everything_twice(rig):
 
 
 @pytest.mark.behaviour("informers/SI13")
-def test_handlers_come_and_go_while_events_flow(rig):
+def test_handlers_are_added_and_removed_while_events_arrive(rig):
     frames = Frames()
     rig.serve(TWO, [frames]).synced()
     problems: list[Exception] = []
@@ -197,7 +197,7 @@ def test_handlers_come_and_go_while_events_flow(rig):
 
 
 @pytest.mark.behaviour("informers/SI14")
-def test_an_informer_knows_whether_it_runs(rig):
+def test_an_informer_reports_whether_it_runs(rig):
     engine = rig.pods.parts[0].engine
     assert (engine.started, engine.stopped, rig.pods.state) == (False, False, "listing")
     rig.serve(TWO).synced()
@@ -208,7 +208,7 @@ def test_an_informer_knows_whether_it_runs(rig):
 
 @pytest.mark.behaviour("informers/SI15")
 @pytest.mark.behaviour("informers/SI16")
-def test_a_stopped_informer_takes_no_handlers_and_gives_them_back(rig):
+def test_a_stopped_informer_refuses_and_releases_handlers(rig):
     handle = rig.pods.add_handler()
     rig.serve(TWO).synced()
     rig.stop()
@@ -220,7 +220,7 @@ def test_a_stopped_informer_takes_no_handlers_and_gives_them_back(rig):
 
 
 @pytest.mark.behaviour("informers/SI17")
-def test_a_removed_handler_hears_nothing_more(rig):
+def test_a_removed_handler_is_no_longer_notified(rig):
     gone, stays = Heard(), Heard()
     handle, _ = gone.to(rig.pods), stays.to(rig.pods)
     frames = Frames()
@@ -234,7 +234,7 @@ def test_a_removed_handler_hears_nothing_more(rig):
 
 @pytest.mark.behaviour("informers/SI18")
 @pytest.mark.behaviour("informers/WT3")
-def test_a_late_handler_is_synced_once_it_has_dealt_with_what_was_there(rig):
+def test_a_late_handler_is_synced_after_processing_the_existing_objects(rig):
     frames = Frames()
     early, late = Heard(), Heard()
     early.to(rig.pods)
@@ -257,7 +257,7 @@ def test_a_late_handler_is_synced_once_it_has_dealt_with_what_was_there(rig):
 
 
 @pytest.mark.behaviour("informers/WT3")
-def test_a_handler_that_was_there_first_is_synced_after_the_list_and_its_own_work(rig):
+def test_an_early_handler_is_synced_after_the_list_and_its_own_work(rig):
     go_on = threading.Event()
     seen: list[bool] = []
 
@@ -277,7 +277,7 @@ def test_a_handler_that_was_there_first_is_synced_after_the_list_and_its_own_wor
 
 @pytest.mark.behaviour("informers/SI19")
 @pytest.mark.parametrize("when", ["before", "after", "never run"])
-def test_no_thread_is_left_behind(server, when):
+def test_no_thread_leaks(server, when):
     before = set(threading.enumerate())
     rig = Rig(server)
     rig.serve(TWO)
@@ -293,7 +293,7 @@ def test_no_thread_is_left_behind(server, when):
 
 
 @pytest.mark.behaviour("informers/SI28")
-def test_a_factory_shares_informers_starts_new_ones_only_and_waits_at_its_end(rig):
+def test_a_factory_shares_informers_starts_only_new_ones_and_waits_at_shutdown(rig):
     assert rig.factory.informer("v1", "Pod") is rig.pods
     rig.serve(TWO).synced()
     assert len(rig.lists) == 1

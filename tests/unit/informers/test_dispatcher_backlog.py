@@ -23,7 +23,7 @@ def rig():
 
 
 @pytest.mark.parametrize("every_change", [False, True])
-def test_the_backlog_of_a_handler_that_hangs_is_bounded_by_the_objects_unless_it_wants_every_change(
+def test_the_backlog_of_a_blocked_handler_is_bounded_by_the_objects_unless_it_receives_every_change(
     rig: Rig, every_change: bool
 ) -> None:
     told: list[Any] = []

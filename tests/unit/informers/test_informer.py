@@ -30,7 +30,7 @@ def watch_and_list(server, lists, *watches, path: str = PODS):
     server.on("GET", path, Computed(answer))
 
 
-def test_an_informer_mirrors_the_server_and_tells_a_handler(server, factory):
+def test_an_informer_mirrors_the_server_and_notifies_a_handler(server, factory):
     frames = Frames()
     watch_and_list(server, Json(pod_list(5, pod("a", 1), pod("b", 2))), frames)
     pods = factory.informer("v1", "Pod")

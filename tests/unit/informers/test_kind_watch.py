@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 @pytest.mark.behaviour("informers/WT1")
 @pytest.mark.behaviour("informers/WT2")
-def test_waiting_for_sync_names_those_that_are_late(server, factory, caplog):
+def test_waiting_for_sync_names_the_unsynced_informers(server, factory, caplog):
     assert factory.wait_for_sync(0)
     serve(server, PODS, [Json(pod_list(1))], [Frames()])
     server.on("GET", "/api/v1/nodes", Hang())
@@ -35,7 +35,7 @@ def test_waiting_for_sync_names_those_that_are_late(server, factory, caplog):
 
 
 @pytest.mark.behaviour("informers/WT1")
-def test_waiting_for_sync_ends_well_with_the_last_of_them_in_whatever_order_they_come(server, factory):
+def test_waiting_for_sync_succeeds_with_the_last_informer_in_any_order(server, factory):
     gates = {kind: threading.Event() for kind in ("pods", "secrets", "nodes")}
     for kind, gate in gates.items():
         listed = {**pod_list(1), "kind": f"{kind[:-1].capitalize()}List"}

@@ -92,7 +92,7 @@ def test_an_object_is_its_own_key_in_every_change() -> None:
 @pytest.mark.behaviour("workqueue/H3")
 @pytest.mark.behaviour("workqueue/H16")
 @pytest.mark.parametrize("mapping", ["object", DEPLOYMENT, two])
-def test_a_change_without_an_object_makes_no_key(mapping: Any) -> None:
+def test_a_change_without_an_object_produces_no_key(mapping: Any) -> None:
     fed = Fed(mapping)
     fed.feed(b'{"type":"ADDED"}\n')
     assert fed.keys() == []
@@ -100,7 +100,7 @@ def test_a_change_without_an_object_makes_no_key(mapping: Any) -> None:
 
 
 @pytest.mark.behaviour("workqueue/H4")
-def test_a_change_of_an_unknown_object_and_the_loss_of_a_known_one_make_keys() -> None:
+def test_an_update_of_an_unknown_object_and_a_delete_of_a_known_one_produce_keys() -> None:
     fed = Fed("object")
     assert names(fed.event("MODIFIED", pod(2, "unknown"))) == ["unknown"]
     assert names(fed.event("DELETED", pod(3, "unknown"))) == ["unknown"]
@@ -109,21 +109,21 @@ def test_a_change_of_an_unknown_object_and_the_loss_of_a_known_one_make_keys() -
 
 
 @pytest.mark.behaviour("workqueue/H5")
-def test_a_function_may_make_several_keys() -> None:
+def test_a_function_may_return_several_keys() -> None:
     fed = Fed(two)
     assert names(fed.event("ADDED", pod(2))) == ["baz-a", "baz-b"]
     assert names(fed.event("DELETED", pod(3))) == ["baz-a", "baz-b"]
 
 
 @pytest.mark.behaviour("workqueue/H6")
-def test_on_an_update_a_function_is_asked_for_both_objects_and_equal_keys_count_once() -> None:
+def test_a_function_maps_both_objects_of_an_update_and_equal_keys_count_once() -> None:
     fed = Fed(by_label, pod(1, x="red", y="blue"))
     assert sorted(names(fed.event("MODIFIED", pod(2, x="red", y="green")))) == ["blue", "green", "red"]
     assert sorted(names(fed.event("MODIFIED", pod(3, x="red", y="green")))) == ["green", "red"]
 
 
 @pytest.mark.behaviour("workqueue/H7")
-def test_an_object_leads_to_its_owner_in_its_own_namespace() -> None:
+def test_an_object_maps_to_its_owner_in_its_own_namespace() -> None:
     fed = Fed(DEPLOYMENT)
     for kind, version in (("ADDED", 2), ("DELETED", 3)):
         assert fed.event(kind, pod(version, owners=(owner("foo"),))) == [(Request("foo", "biz"), 0)]
@@ -131,7 +131,7 @@ def test_an_object_leads_to_its_owner_in_its_own_namespace() -> None:
 
 @pytest.mark.behaviour("workqueue/H8")
 @pytest.mark.behaviour("workqueue/H9")
-def test_an_update_leads_to_the_owners_before_and_after_each_once() -> None:
+def test_an_update_maps_to_the_old_and_new_owner_once_each() -> None:
     fed = Fed(DEPLOYMENT, pod(1, owners=(owner("old"),)))
     assert sorted(names(fed.event("MODIFIED", pod(2, owners=(owner("new"),))))) == ["new", "old"]
     assert names(fed.event("MODIFIED", pod(3, owners=(owner("new"),)))) == ["new"]
@@ -146,7 +146,7 @@ def test_an_update_leads_to_the_owners_before_and_after_each_once() -> None:
         pytest.param((owner("foo", api_version="a/b/c"),), marks=pytest.mark.behaviour("workqueue/H18")),
     ],
 )
-def test_an_object_that_nobody_of_the_kind_owns_leads_nowhere(owners: tuple[dict, ...]) -> None:
+def test_an_object_without_an_owner_of_the_kind_maps_to_nothing(owners: tuple[dict, ...]) -> None:
     fed = Fed(DEPLOYMENT)
     assert fed.event("ADDED", pod(2, owners=owners)) == []
 
@@ -165,7 +165,7 @@ def test_a_cluster_scoped_owner_has_no_namespace() -> None:
 
 
 @pytest.mark.behaviour("workqueue/H13")
-def test_only_the_controlling_owner_counts_where_asked_for() -> None:
+def test_only_the_controlling_owner_counts_on_request() -> None:
     fed = Fed(CONTROLLER)
     owners = (owner("one"), owner("two", controller=True), owner("three"))
     assert names(fed.event("ADDED", pod(2, owners=owners))) == ["two"]
@@ -173,12 +173,12 @@ def test_only_the_controlling_owner_counts_where_asked_for() -> None:
 
 @pytest.mark.behaviour("workqueue/H14")
 @pytest.mark.parametrize("owners", [(), (owner("one"), owner("two"))])
-def test_without_a_controlling_owner_there_is_none(owners: tuple[dict, ...]) -> None:
+def test_an_object_without_a_controlling_owner_maps_to_nothing(owners: tuple[dict, ...]) -> None:
     assert Fed(CONTROLLER).event("ADDED", pod(2, owners=owners)) == []
 
 
 @pytest.mark.behaviour("workqueue/H15")
-def test_else_every_owner_of_the_kind_counts() -> None:
+def test_every_owner_of_the_kind_counts_by_default() -> None:
     owners = (owner("one"), owner("two"), owner("three"))
     assert sorted(names(Fed(DEPLOYMENT).event("ADDED", pod(2, owners=owners)))) == ["one", "three", "two"]
 
@@ -189,7 +189,7 @@ MAPPINGS: list[Any] = ["object", DEPLOYMENT, CONTROLLER, lambda obj: [Request(ob
 
 @pytest.mark.behaviour("workqueue/H21")
 @pytest.mark.parametrize("mapping", MAPPINGS)
-def test_what_comes_with_the_first_list_comes_at_low_priority(mapping: Any) -> None:
+def test_objects_of_the_first_list_have_low_priority(mapping: Any) -> None:
     fed = Fed(mapping, pod(1, owners=OWNED))
     assert [priority for _, priority in fed.first] == [-100]
 
@@ -197,7 +197,7 @@ def test_what_comes_with_the_first_list_comes_at_low_priority(mapping: Any) -> N
 @pytest.mark.behaviour("workqueue/H22")
 @pytest.mark.behaviour("workqueue/H24")
 @pytest.mark.parametrize("mapping", MAPPINGS)
-def test_what_changes_later_comes_at_the_usual_priority(mapping: Any) -> None:
+def test_later_changes_have_default_priority(mapping: Any) -> None:
     fed = Fed(mapping)
     for kind, version in (("ADDED", 2), ("MODIFIED", 3)):
         assert [priority for _, priority in fed.event(kind, pod(version, owners=OWNED))] == [0]
@@ -205,7 +205,7 @@ def test_what_changes_later_comes_at_the_usual_priority(mapping: Any) -> None:
 
 @pytest.mark.behaviour("workqueue/H23")
 @pytest.mark.parametrize("mapping", MAPPINGS)
-def test_an_update_to_the_same_version_comes_at_low_priority(mapping: Any) -> None:
+def test_an_update_to_the_same_version_has_low_priority(mapping: Any) -> None:
     fed = Fed(mapping)
     fed.event("ADDED", pod(2, owners=OWNED))
     assert [priority for _, priority in fed.event("MODIFIED", pod(2, owners=OWNED))] == [-100]
@@ -213,7 +213,7 @@ def test_an_update_to_the_same_version_comes_at_low_priority(mapping: Any) -> No
 
 @pytest.mark.behaviour("workqueue/H25")
 @pytest.mark.parametrize("mapping", MAPPINGS)
-def test_a_priority_of_the_handlers_own_counts_for_every_change(mapping: Any) -> None:
+def test_a_priority_set_on_the_handler_applies_to_every_change(mapping: Any) -> None:
     fed = Fed(mapping, pod(1, owners=OWNED), priority=100, low_priority=100)
     changes = [("MODIFIED", 2), ("MODIFIED", 2), ("DELETED", 3)]
     found = fed.first + [one for kind, version in changes for one in fed.event(kind, pod(version, owners=OWNED))]
@@ -233,7 +233,7 @@ class Heard:
 @pytest.mark.behaviour("workqueue/H19")
 @pytest.mark.behaviour("workqueue/H20")
 @pytest.mark.parametrize("functions", [("add", "update", "delete"), ("update",), ()])
-def test_a_handler_is_told_of_the_changes_that_it_has_functions_for(sandbox, functions: tuple[str, ...]) -> None:
+def test_a_handler_receives_the_changes_that_it_has_functions_for(sandbox, functions: tuple[str, ...]) -> None:
     from tests.support.waiting import eventually
 
     heard, everything = Heard(), Heard()
@@ -258,13 +258,13 @@ def failing(*_: Any) -> Any:
     raise RuntimeError("a fault in a plugin")
 
 
-def test_a_predicate_that_fails_lets_the_change_through() -> None:
+def test_a_failing_predicate_passes_the_change() -> None:
     # A needless reconcile does no harm, a lost one does.
     fed = Fed("object", predicates=[failing])
     assert names(fed.event("ADDED", pod(2))) == ["baz"]
 
 
-def test_a_map_that_fails_loses_that_change_alone() -> None:
+def test_a_failing_map_function_drops_only_that_change() -> None:
     def once_bad(obj: Any) -> list[Request]:
         return failing() if obj.name == "bad" else [Request(obj.name)]
 

@@ -21,7 +21,7 @@ FIRST = Json(pod_list(5, pod("a", 1), pod("b", 2)))
 
 
 @pytest.mark.behaviour("informers/RE33")
-def test_a_cache_that_equals_the_server_has_no_differences(rig):
+def test_a_cache_equal_to_the_server_has_no_differences(rig):
     rig.serve([FIRST, Json(pod_list(5, pod("a", 1), continue_="x")), Json(pod_list(5, pod("b", 2)))]).synced()
     assert rig.pods.check() == []
     first, second = rig.lists[1:]
@@ -30,7 +30,7 @@ def test_a_cache_that_equals_the_server_has_no_differences(rig):
 
 
 @pytest.mark.behaviour("informers/RE33")
-def test_what_the_cache_lacks_has_too_much_or_has_in_another_version_is_found_and_repaired(rig):
+def test_missing_extra_and_outdated_objects_are_found_and_repaired(rig):
     truth = Json(pod_list(5, pod("b", 3), pod("c", 4)))
     rig.serve([FIRST, truth]).synced()
     eventually(lambda: rig.pods.state == "watching")
@@ -41,7 +41,7 @@ def test_what_the_cache_lacks_has_too_much_or_has_in_another_version_is_found_an
     assert rig.pods.check() == []
 
 
-def test_a_comparison_needs_a_first_list(rig):
+def test_a_comparison_requires_a_first_list(rig):
     with pytest.raises(CtrlhostError, match="no first list yet"):
         rig.pods.check()
 

@@ -22,7 +22,7 @@ def of(namespace: str, name: str, version: int, **labels: str):
 THREE = [Json(pod_list(3, of("one", "a", 1, app="x"), of("one", "b", 2), of("two", "a", 3, app="x")))]
 
 
-def test_a_narrower_informer_shares_the_watch_of_a_wider_one(server, factory):
+def test_a_narrow_informer_shares_the_watch_of_a_wider_one(server, factory):
     frames = Frames()
     serve(server, PODS, THREE, [frames])
     factory.informer("v1", "Pod")
@@ -42,7 +42,7 @@ def test_a_narrower_informer_shares_the_watch_of_a_wider_one(server, factory):
     assert narrow.has_synced
 
 
-def test_handlers_of_a_view_see_the_chosen_objects_as_if_there_were_no_others(server, factory):
+def test_handlers_of_a_view_see_only_the_selected_objects(server, factory):
     frames = Frames()
     serve(server, PODS, THREE, [frames])
     factory.informer("v1", "Pod")
@@ -70,7 +70,7 @@ def test_handlers_of_a_view_see_the_chosen_objects_as_if_there_were_no_others(se
     assert heard[2:] == [("add", "one/b"), ("delete", "one/a"), ("update", "two/a")]
 
 
-def test_a_view_keeps_its_wider_informer_alive_and_leaves_it_to_the_others(server, factory):
+def test_a_view_keeps_its_wider_informer_alive_and_other_users_keep_it_running(server, factory):
     frames = Frames()
     serve(server, PODS, THREE, [frames])
     wide = factory.informer("v1", "Pod")
@@ -95,7 +95,7 @@ def test_a_view_keeps_its_wider_informer_alive_and_leaves_it_to_the_others(serve
     assert len(queue) == 0
 
 
-def test_a_wider_informer_that_was_declared_is_used_even_if_it_is_asked_for_later(server, factory):
+def test_a_declared_wider_informer_is_used_even_if_requested_later(server, factory):
     serve(server, PODS, THREE, [Frames()])
     factory.declare("v1", "Pod", reads=["spec"])
     factory.declare("v1", "Pod", namespaces=["one"], reads=["status"])
@@ -152,5 +152,5 @@ ALL = Scope("v1", "Pod")
         (ALL, Scope("v1", "Pod", None, None, None, None, len), False),
     ],
 )
-def test_what_covers_what(wide, narrow, covered):
+def test_a_wide_selection_covers_a_narrow_one(wide, narrow, covered):
     assert (selection_within(wide, narrow) is not None) is covered

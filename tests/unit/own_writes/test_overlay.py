@@ -78,7 +78,7 @@ def version(obj: Object | None) -> int | None:
 
 @pytest.mark.behaviour("informers/MC1")
 @pytest.mark.parametrize(("seen", "shown", "kept"), [(2, 2, False), (3, 3, False), (1, 2, True)])
-def test_a_write_is_shown_until_the_cache_has_it_or_something_newer(
+def test_a_write_is_shown_until_the_cache_has_it_or_a_newer_version(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister, seen: int, shown: int, kept: bool
 ) -> None:
     kind.wrote(pod("web", 2))
@@ -93,7 +93,7 @@ def test_a_write_is_shown_until_the_cache_has_it_or_something_newer(
     ("uid", "deleted_at", "shown"),
     [("u1", 4, None), ("u2", 4, None), ("u2", 1, 3)],
 )
-def test_a_deletion_that_came_after_the_write_hides_it(
+def test_a_later_deletion_hides_the_write(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister, uid: str, deleted_at: int, shown: int | None
 ) -> None:
     # Upstream compares versions of the deleted object; here the informer's position tells which came first.
@@ -105,7 +105,7 @@ def test_a_deletion_that_came_after_the_write_hides_it(
 
 @pytest.mark.behaviour("informers/MC2")
 @pytest.mark.parametrize("known", [True, False])
-def test_a_list_that_is_newer_and_does_not_have_it_hides_it(
+def test_a_newer_list_without_the_object_hides_the_write(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister, known: bool
 ) -> None:
     # The tombstone then carries the state before the write, version 1 of the same uid.
@@ -119,7 +119,7 @@ def test_a_list_that_is_newer_and_does_not_have_it_hides_it(
 
 
 @pytest.mark.behaviour("informers/MC3")
-def test_the_answer_of_a_write_that_comes_after_the_deletion_was_seen_changes_nothing(
+def test_the_answer_of_a_write_after_its_deletion_is_ignored(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 2))
@@ -130,7 +130,7 @@ def test_the_answer_of_a_write_that_comes_after_the_deletion_was_seen_changes_no
 
 
 @pytest.mark.behaviour("informers/MC4")
-def test_nor_does_it_when_the_object_was_replaced_by_another_of_its_name(
+def test_the_answer_of_a_write_to_a_replaced_object_is_ignored(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 3, "u2"))
@@ -142,7 +142,7 @@ def test_nor_does_it_when_the_object_was_replaced_by_another_of_its_name(
 
 
 @pytest.mark.behaviour("informers/MC5")
-def test_an_index_shows_what_was_written_once_the_cache_does(
+def test_an_index_shows_a_write_once_the_cache_does(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Upstream merges the written object into the index; here the read waits, so that all reads agree.
@@ -157,7 +157,7 @@ def test_an_index_shows_what_was_written_once_the_cache_does(
 
 
 @pytest.mark.behaviour("informers/CR10")
-def test_a_deleted_object_is_gone_at_once_and_a_list_waits_for_that(
+def test_a_deleted_object_disappears_at_once_and_a_list_waits_for_it(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
@@ -171,7 +171,7 @@ def test_a_deleted_object_is_gone_at_once_and_a_list_waits_for_that(
     assert not kind
 
 
-def test_an_object_that_was_created_anew_after_its_deletion_is_shown(
+def test_an_object_recreated_after_its_deletion_is_shown(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 2, "u1"))
@@ -182,7 +182,7 @@ def test_an_object_that_was_created_anew_after_its_deletion_is_shown(
     assert found.uid == "u2"
 
 
-def test_a_list_of_another_namespace_waits_for_nothing(
+def test_a_list_of_another_namespace_does_not_wait(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
@@ -218,7 +218,7 @@ def test_an_object_that_a_write_takes_out_of_the_selector_is_waited_for(monkeypa
     assert lister.list() == []
 
 
-def test_a_write_that_changed_nothing_is_in_the_cache_already(
+def test_an_unchanged_write_is_already_in_the_cache(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 5))
@@ -227,13 +227,13 @@ def test_a_write_that_changed_nothing_is_in_the_cache_already(
     assert not kind
 
 
-def test_answers_in_the_wrong_order_leave_the_newer_write(kind: PendingWrites, lister: PluginLister) -> None:
+def test_answers_out_of_order_keep_the_newer_write(kind: PendingWrites, lister: PluginLister) -> None:
     kind.wrote(pod("web", 4))
     kind.wrote(pod("web", 3))
     assert version(lister.get("web", "default")) == 4
 
 
-def test_versions_that_are_no_numbers_are_not_compared(kind: PendingWrites, lister: PluginLister) -> None:
+def test_non_numeric_versions_are_not_compared(kind: PendingWrites, lister: PluginLister) -> None:
     odd = pod("web", 1)
     odd["metadata"]["resourceVersion"] = "opaque"
     kind.wrote(odd)
@@ -241,7 +241,7 @@ def test_versions_that_are_no_numbers_are_not_compared(kind: PendingWrites, list
     assert lister.list() == []
 
 
-def test_writes_that_nobody_reads_back_do_not_pile_up(informer: FedInformer, kind: PendingWrites) -> None:
+def test_writes_that_are_never_read_do_not_accumulate(informer: FedInformer, kind: PendingWrites) -> None:
     for number in range(1000):
         kind.wrote(pod(f"web-{number}", number + 2, f"u{number}"))
         informer.event("ADDED", pod(f"web-{number}", number + 2, f"u{number}"))
@@ -254,7 +254,7 @@ def test_an_undeclared_index_is_named(lister: PluginLister) -> None:
         lister.by_index("host", "a")
 
 
-def test_a_plugin_follows_a_kind_in_any_version_and_each_informer_once(informer: FedInformer) -> None:
+def test_a_plugin_observes_a_kind_in_any_version_and_each_informer_once(informer: FedInformer) -> None:
     own = OwnWrites()
     followed = own.follow("apps/v1", "Deployment", informer)  # type: ignore[arg-type]
     assert own.follow("apps/v1", "Deployment", informer) is followed  # type: ignore[arg-type]

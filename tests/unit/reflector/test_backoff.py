@@ -32,13 +32,13 @@ def test_the_sum_of_many_delays_stays_between_the_sums_without_and_with_all_jitt
 
 
 @pytest.mark.behaviour("informers/RE13")
-def test_own_delays_are_used_as_they_are_given():
+def test_custom_delays_are_used_unchanged():
     assert sum(
         take(Backoff(ManualClock(), BackoffOptions(base=0.01, factor=2, cap=0.1, jitter=0)), 5)
     ) == pytest.approx(0.25)
 
 
-def test_delays_start_over_once_two_minutes_passed_since_they_last_did():
+def test_delays_are_reset_two_minutes_after_the_last_reset():
     clock = ManualClock()
     backoff = Backoff(clock, BackoffOptions(jitter=0))
     take(backoff, 3)
@@ -62,7 +62,7 @@ def test_a_retry_window_allows_retries_for_its_length(window, gap_at, expected):
 
 
 @pytest.mark.behaviour("informers/RE17")
-def test_a_window_closes_once_it_is_over_and_opens_again_with_the_next_failure():
+def test_a_window_expires_and_opens_again_with_the_next_failure():
     clock = ManualClock()
     never, retries = RetryWindow(clock, 0), RetryWindow(clock, 1)
     assert not never.failed()

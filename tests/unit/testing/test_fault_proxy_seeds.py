@@ -48,7 +48,7 @@ def test_a_seed_gives_the_same_faults_again(faults: Any, sandbox: Sandbox) -> No
     assert {line.partition("kind='")[2].partition("'")[0] for line in first} == set(kinds)
 
 
-def test_the_log_says_which_seed_drew_what(proxy: FaultProxy, client: Client) -> None:
+def test_the_log_names_the_seed_and_its_faults(proxy: FaultProxy, client: Client) -> None:
     proxy.next(Fault.answer(500), verb="list")
     with pytest.raises(ServerError):
         list_maps(client)
@@ -69,6 +69,6 @@ def test_the_seed_comes_from_the_environment(
     assert "CTRLHOST_SEED=77" in capsys.readouterr().out
 
 
-def test_a_storm_of_what_does_not_exist_is_refused(proxy: FaultProxy) -> None:
+def test_random_faults_of_an_unknown_kind_are_refused(proxy: FaultProxy) -> None:
     with pytest.raises(ValueError, match="unknown kinds of faults: rain"):
         proxy.storm(kinds={"rain": 1})

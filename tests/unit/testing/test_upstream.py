@@ -9,7 +9,7 @@ from typing import Any
 from ctrlhost.testing.fault_proxy.upstream import Upstream
 
 
-def test_an_idle_connection_that_closes_without_an_answer_is_closed_and_replaced() -> None:
+def test_an_idle_connection_that_ends_without_an_answer_is_replaced() -> None:
     asyncio.run(_replaced())
 
 

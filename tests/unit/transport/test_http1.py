@@ -47,7 +47,7 @@ def transport(server):
         pytest.param(TWO, b"{}", id="two answers"),
     ],
 )
-def test_every_way_to_say_how_long_a_body_is_gives_that_body(server, transport, raw, body):
+def test_every_body_framing_yields_the_body(server, transport, raw, body):
     server.on("GET", "/x", Raw(raw), Json({"next": True}))
     answer = transport.request("GET", "/x")
     assert (answer.body, "x" in answer.headers and answer.headers["x"] == "early") == (body, False)
@@ -65,7 +65,7 @@ def test_every_way_to_say_how_long_a_body_is_gives_that_body(server, transport, 
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", "compressed"),
     ],
 )
-def test_what_is_no_whole_answer_is_an_error_that_says_why(server, transport, raw, says):
+def test_an_incomplete_answer_is_an_error_with_its_cause(server, transport, raw, says):
     server.on("POST", "/x", Raw(raw))
     with pytest.raises(TransportError, match=says):
         transport.request("POST", "/x", body=b"{}")
@@ -81,7 +81,7 @@ def test_one_connection_carries_request_after_request_until_the_transport_is_clo
     assert server.connections == 2
 
 
-def test_no_more_connections_stay_open_than_the_pool_is_large(server):
+def test_the_pool_size_bounds_the_open_connections(server):
     from ctrlhost.kubeconfig.connection import from_url
     from ctrlhost.transport.urllib3_transport import Urllib3Transport
 
@@ -106,7 +106,7 @@ def test_no_more_connections_stay_open_than_the_pool_is_large(server):
     transport.close()
 
 
-def test_a_request_is_what_it_was_meant_to_be_on_the_wire(server, transport):
+def test_a_request_is_encoded_correctly_on_the_wire(server, transport):
     server.on("POST", "/a b/ü", Json({}))
     transport.request("POST", "/a b/ü", query={"x": "1&2", "y": True, "z": None}, headers={"X-One": "1"})
     asked = server.requests[0]
