@@ -1,4 +1,4 @@
-"""The machine's clock and the one that tests step."""
+"""The system clock and the manual clock."""
 
 from __future__ import annotations
 

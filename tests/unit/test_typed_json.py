@@ -1,11 +1,11 @@
-"""Types that several threads decode into for the first time at once."""
+"""The first concurrent decoding into a type."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-# In a process of its own: what goes wrong here ends the interpreter.
+# In a separate process: a failure here crashes the interpreter.
 RACE = """
 import sys, threading
 import msgspec

@@ -1,4 +1,4 @@
-"""`ctrlhost models`: structs from the schema of a CRD, and what they take."""
+"""`ctrlhost models`: structs from the schema of a CRD, and the objects that they accept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RECURSIVE["properties"] = {"again": RECURSIVE}
 
 @pytest.fixture
 def models(tmp_path, capsys):
-    """Write models of properties and import them."""
+    """Write models of `properties` and import them."""
 
     def make(properties: dict[str, Any]) -> ModuleType:
         file = tmp_path / "crd.yaml"
@@ -167,7 +167,7 @@ def test_a_module_of_any_kind_passes_the_linter_and_the_strictest_type_check(tmp
     assert "raise SystemExit" in done.stdout
     checks = [["ruff", "check", "--config", str(ROOT / "pyproject.toml"), "--no-cache"]]
     if kind == "my-kind":
-        # It takes its time, and what it looks at is the same for the others.
+        # Slow, and the other modules would not add coverage.
         checks.append(["mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path / 'cache'}"])
     for check in checks:
         done = subprocess.run([sys.executable, "-m", *check, str(file)], capture_output=True, text=True, check=False)

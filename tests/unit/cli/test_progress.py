@@ -1,4 +1,4 @@
-"""Bars for first lists that take their time, and the log lines in their place."""
+"""Progress bars of slow first lists, and the log lines without a terminal."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_a_snapshot_that_expires_between_pages_is_an_error_after_the_first_page(
 
 @pytest.mark.behaviour("informers/PG5")
 def test_a_list_fetches_no_page_after_its_reader_stops(server, client):
-    # Nothing is fetched ahead: upstream fetches at least one page more than was read.
+    # No page is fetched ahead: upstream fetches at least one page more than was read.
     server.on("GET", "/api/v1/pods", Json(pod_list(7, pod("a", 1), continue_="next")))
     next(client.list("v1", "Pod"))
     assert len(server.requests) == 1

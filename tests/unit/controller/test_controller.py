@@ -1,4 +1,4 @@
-"""The worker loop: what becomes of what a reconciler returns and raises."""
+"""The worker loop: the handling of results and exceptions of a reconciler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def settle(bench: Bench, controller) -> None:
     eventually(lambda: idle(controller))
 
 
-# Results.
 @pytest.mark.behaviour("workqueue/K8")
 @pytest.mark.behaviour("workqueue/K17")
 @pytest.mark.behaviour("workqueue/K19")
@@ -79,7 +78,7 @@ def test_a_terminal_error_is_not_retried_even_as_a_cause(
 ) -> None:
     def reconcile(ctx, request):
         if not chained:
-            raise TerminalError("the spec makes no sense")
+            raise TerminalError("invalid spec")
         try:
             raise TerminalError
         except TerminalError as error:
@@ -125,7 +124,7 @@ def test_requeue_after_forgets_the_back_off_and_runs_again_after_the_delay(
 def test_retry_after_runs_again_after_its_delay_without_growing_the_back_off(
     bench: Bench, manual_clock: ManualClock
 ) -> None:
-    # Upstream ignores a delay that comes with an error; here an error may bring its own.
+    # Upstream ignores a delay returned with an error; here an error may have its own delay.
     controller = bench.controller(Script(ValueError(), RetryAfter(30), None))
     controller.queue.add(WEB)
     eventually(lambda: bench.results() == {"error": 1} and idle(controller))
@@ -196,7 +195,7 @@ def test_a_result_of_another_type_is_a_failure_that_names_it(bench: Bench, caplo
 
 
 class Unspeakable(Exception):
-    """An exception that can not be printed."""
+    """An exception that cannot be printed."""
 
     def __str__(self) -> str:
         raise ValueError("no words")
@@ -223,7 +222,7 @@ def test_an_invalid_result_is_a_failure_and_the_worker_continues(
 
 
 class BrokenLimiter:
-    """A rate limiter with a fault."""
+    """A rate limiter that fails."""
 
     def when(self, key) -> float:
         raise RuntimeError("broken")

@@ -1,4 +1,4 @@
-"""How a controller is declared, what an operator overrides, and what it says of itself."""
+"""The declaration, the overrides and the status of a controller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def bench(manual_clock: ManualClock) -> Iterator[Bench]:
     bench.close()
 
 
-# Declarations.
 @pytest.mark.parametrize(
     ("declare", "message"),
     [
@@ -85,7 +84,7 @@ def test_a_limiter_of_the_plugin_replaces_the_default(bench: Bench, manual_clock
 
 
 class Overrides:
-    """What the operator's settings say of a controller."""
+    """Settings of the operator for a controller."""
 
     def __init__(self, **given) -> None:
         for name in ("workers", "timeout", "namespaces", "base_delay", "max_delay"):

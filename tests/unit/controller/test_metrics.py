@@ -1,4 +1,4 @@
-"""Counts of reconciles, as they are scraped."""
+"""Metrics of reconciles."""
 
 from __future__ import annotations
 

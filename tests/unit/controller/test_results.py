@@ -1,4 +1,4 @@
-"""Delays that a reconciler asks for, and keys that come through the handle."""
+"""Delays requested by a reconciler, and keys enqueued through the handle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources, results and permissions as they are declared."""
+"""Declarations of sources, results and permissions."""
 
 from __future__ import annotations
 

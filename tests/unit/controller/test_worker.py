@@ -1,4 +1,4 @@
-"""The workers of a controller: how many run, how they stop, what outlasts its time, and async reconcilers."""
+"""The workers of a controller: concurrency, shutdown, timeouts and async reconcilers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def bench(manual_clock: ManualClock) -> Iterator[Bench]:
     bench.close()
 
 
-# Concurrency.
 def test_a_key_is_never_reconciled_by_two_workers_at_once(bench: Bench) -> None:
     running: set[Request] = set()
     clashes, lock = [], threading.Lock()
@@ -53,7 +52,7 @@ def test_keys_behind_a_blocked_reconcile_are_done_by_other_workers(bench: Bench)
             seen.append(request.name)
 
     controller = bench.controller(reconcile, workers=2, start=False)
-    # Short reconciles make a worker take many keys at a time; the one that blocks sits among them.
+    # Short reconciles make a worker take many keys at a time; the blocking key is one of them.
     controller.queue.add_many([Request(str(number)) for number in range(1000)])
     controller.start_workers()
     try:
@@ -115,7 +114,6 @@ def test_a_key_enqueued_through_the_handle_before_the_start_is_reconciled(bench:
     assert handle.name == "demo/pods"
 
 
-# Time.
 @pytest.mark.behaviour("workqueue/K6")
 @pytest.mark.parametrize("runs", [1, 3])
 def test_each_run_that_outlasts_the_timeout_counts(bench: Bench, manual_clock: ManualClock, runs: int) -> None:
@@ -174,7 +172,6 @@ def test_a_reconcile_that_outlasts_its_timeout_is_reported_while_it_runs(
     assert sum("longer than its timeout" in line for line in caplog.messages) == 1
 
 
-# Asynchronous reconcilers.
 def test_async_reconcilers_of_a_plugin_run_concurrently_on_one_thread(bench: Bench) -> None:
     together, threads = [], set()
     meet = asyncio.Barrier(3)

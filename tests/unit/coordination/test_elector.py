@@ -1,4 +1,4 @@
-"""One Lease and those who want it, on the sandbox and on a clock that the test moves."""
+"""Candidates for one Lease, on the sandbox and a manual clock."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_lease_is_held_for_its_duration_after_its_last_observed_change(rig):
     elector.attempt()
     rig.clock.advance(14)
     elector.attempt()
-    assert not elector.leading, "it was seen to be renewed 14 s ago"
+    assert not elector.leading, "the last observed renewal is 14 s old"
     rig.clock.advance(2)
     elector.attempt()
     assert elector.leading
@@ -159,7 +159,7 @@ def test_an_elector_stopped_during_a_request_still_releases(rig, operation, step
     stopping = threading.Thread(target=elector.stop, args=(LIMIT,), kwargs={"release": True})
     stopping.start()
     eventually(lambda: elector._stop.is_set(), LIMIT)
-    assert not elector.leading, "it leads no more before anybody else may"
+    assert not elector.leading, "it no longer leads before another may"
     go_on.set()
     stopping.join(LIMIT)
     assert rig.record.holder_identity == ""
@@ -257,7 +257,7 @@ def test_leadership_ends_exactly_on_time_and_before_another_may_begin(rig):
     rig.clock.advance(9.75)
     assert leader.leading
     rig.clock.advance(0.25)
-    assert not leader.leading, "nobody asked the elector to look, and yet it knows"
+    assert not leader.leading, "leadership expires without an attempt"
     candidate.attempt()
     assert not candidate.leading
     rig.clock.advance(5)

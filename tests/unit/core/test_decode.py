@@ -1,4 +1,4 @@
-"""What the decoders make of list pages and watch streams, good and bad, through `ctrlhost.cache.SharedInformer`."""
+"""Decoding of list pages and watch streams, valid and malformed, through `ctrlhost.cache.SharedInformer`."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_relists_emit_replaced_by_default(known: list[str] | None, script: str, 
     ],
 )
 def test_the_changes_of_a_key_are_those_of_the_queue_in_order(known: list[str], script: str, expected: str) -> None:
-    """Upstream's other queue hands out single deltas; of one key ours are the same, in one piece (decision 12)."""
+    """Upstream's other queue pops single deltas; here all deltas of a key are popped together (decision 12)."""
     fifo = fifo_of(known, emit_replaced=True)
     run(fifo, script)
     assert ", ".join(text for popped in drain(fifo) for text in popped) == expected
@@ -160,7 +160,7 @@ def test_the_values_of_each_producer_come_in_its_order() -> None:
 
 @behaviour("informers/DF9")
 def test_a_frequently_changed_key_is_popped_once_with_its_newest_state() -> None:
-    """The queue shows its keys; it has no list of objects (decision 12)."""
+    """The queue lists its keys and not its objects (decision 12)."""
     fifo = fifo_of()
     run(fifo, "A foo10; U foo12; D foo15")
     assert fifo.list_keys() == ["foo"]

@@ -1,4 +1,4 @@
-"""The delta FIFO across the border against a naive twin in Python, and a consumer that stores what it pops."""
+"""The delta FIFO compared with a simple model in Python, and a consumer that stores popped objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ctrlhost.cache import DeletedFinalStateUnknown, Delta, DeltaFIFO, Indexer
 
 names = st.sampled_from(["a", "b", "c", "d"])
 Seen = tuple[str, bool, int]
-"""Type of a delta, whether it is a tombstone, and the version of its object."""
+"""The type of a delta, whether it is a tombstone, and the version of its object."""
 
 
 def seen(delta: Delta) -> Seen:
@@ -25,7 +25,7 @@ def seen(delta: Delta) -> Seen:
 
 
 class DeltaFIFOMachine(RuleBasedStateMachine):
-    """Both do the same; what is popped is the same, and builds up the same store."""
+    """Queue and model pop the same deltas, which produce the same store."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class DeltaFIFOMachine(RuleBasedStateMachine):
         self.queue: dict[str, list[Seen]] = {}
         self.known: dict[str, int] = {}
         self.truth: dict[str, int] = {}
-        """What the events tell of the server; the store has to end up there."""
+        """The state of the server according to the events, and the expected final state of the store."""
         self.version = 0
         self.populated = False
         self.initial = 0
@@ -48,7 +48,7 @@ class DeltaFIFOMachine(RuleBasedStateMachine):
         deltas = self.queue.setdefault(name, [])
         deltas.append(delta)
         if [kind for kind, *_ in deltas[-2:]] == ["Deleted", "Deleted"]:
-            # Of two deletions that follow each other one is kept: the first, unless it is a tombstone.
+            # Only one of two consecutive deletions is kept: the first, unless it is a tombstone.
             del deltas[-2 if deltas[-2][1] else -1]
 
     @rule(name=names)

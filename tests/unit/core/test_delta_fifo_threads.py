@@ -1,4 +1,4 @@
-"""Popping from the delta FIFO: waiting, failing, threads, and known objects that misbehave."""
+"""Popping from the delta FIFO: blocking, failures, threads, and failing known objects."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_pop_inside_process_is_refused_rather_than_blocked() -> None:
 
 @pytest.mark.parametrize("change", ["resync", "replace"])
 def test_deltas_in_process_count_as_queued(change: str) -> None:
-    """A resync meanwhile must not bring back the old state, and a relist without it must not forget it."""
+    """A concurrent resync must not restore the old state, nor a relist without the object forget it."""
     store = Indexer()
     store.add(thing("a", 1))
     fifo = DeltaFIFO(store)

@@ -174,7 +174,7 @@ def test_replace_and_bookmark_set_the_version() -> None:
 
 @behaviour("informers/ST24")
 def test_a_transform_that_drops_the_version_keeps_that_of_the_list() -> None:
-    """What a transform gives must have a name, so it is a mapping of another shape and not upstream's plain string."""
+    """A transformed object needs a name, so it is a mapping of another shape and not upstream's plain string."""
 
     def shape(obj: Object) -> dict[str, Any]:
         return {"metadata": {"name": obj.name}, "text": f"{obj.name} {obj['value']}"}
@@ -204,9 +204,9 @@ def test_a_transform_that_drops_the_version_keeps_that_of_the_list() -> None:
 def test_a_list_returns_the_objects_its_selector_matches(
     many: Indexer, monkeypatch: pytest.MonkeyPatch, selector: str, given: int, looked_at: int
 ) -> None:
-    """A list is given instead of callbacks, so its length is their number.
+    """Indexes return lists instead of calling back, so the length of a list is the number of upstream's calls.
 
-    Upstream's million for the last two is a size to measure, 100,000 count as well.
+    The last two use 100,000 objects instead of upstream's million.
     """
     matches, looks = selectors.matches, []
 
@@ -222,7 +222,7 @@ def test_a_list_returns_the_objects_its_selector_matches(
 
 @pytest.fixture(scope="module")
 def many() -> Indexer:
-    """Hold 100,000 objects, every tenth of which is labelled as matching."""
+    """100,000 objects, every tenth with a matching label."""
     store = Indexer()
     store.replace(
         {"metadata": {"name": f"t{number}", "labels": {"app": "other" if number % 10 else "matching"}}}

@@ -1,4 +1,4 @@
-"""The indexes of a store: what they find, how they are made, and what may go wrong in them."""
+"""The indexes of a store: lookups, index functions and their failures."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_an_index_follows_every_change_of_values() -> None:
 
 @behaviour("informers/ST21")
 def test_an_index_on_several_stores_is_added_to_each() -> None:
-    """Nothing is typed apart from the raw store: a wrapper of it gives the same `Object`, and adds to its indexes."""
+    """There is no typed store: a wrapper of a store returns the same `Object` and adds to its indexes."""
     raw = Indexer({"value": by_value})
     read = UnionIndexer([raw])
     for name, value in (("one", "a"), ("two", "b"), ("three", "a")):

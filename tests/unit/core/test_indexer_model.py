@@ -1,4 +1,4 @@
-"""The indexed store across the border against a naive twin in Python: dicts that are searched from end to end."""
+"""The indexed store compared with a simple model in Python: dicts with linear search."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def apps_of(thing: dict[str, Any]) -> set[str]:
 
 
 class IndexerMachine(RuleBasedStateMachine):
-    """Both do the same; every way of reading gives the same."""
+    """Store and model return the same from every read."""
 
     def __init__(self) -> None:
         super().__init__()
-        # One index of each make: built in, a path that Rust walks, and a callable.
+        # One index of each kind: built in, a path evaluated in Rust, and a callable.
         self.indexer = Indexer({"namespace": namespace_index, "host": "spec.rules[*].host"})
         self.by_app = False
         self.things: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Cached objects as Python sees them: `ctrlhost.cache.Object` and the views it gives."""
+"""Cached objects in Python: `ctrlhost.cache.Object` and its views."""
 
 from __future__ import annotations
 

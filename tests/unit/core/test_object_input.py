@@ -1,4 +1,4 @@
-"""What an object is made of: what is refused, and how odd JSON is read."""
+"""Construction of objects: refused input, and unusual JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine of one informer, `ctrlhost.cache.SharedInformer`: lists, watches, the store and what is told of them."""
+"""The engine of one informer, `ctrlhost.cache.SharedInformer`: lists, watches, store and notifications."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def informer() -> SharedInformer:
 def test_a_relist_notifies_the_differences(
     informer: SharedInformer, before: list[tuple[str, int]], after: list[tuple[str, int]], expected: list[Any]
 ) -> None:
-    """Upstream tells of deletions first; with a delta FIFO the list comes in its order and then what vanished, which
-    has no order among itself. There is one mode, so nothing to compare as atomic and not.
+    """Upstream notifies deletions first; with a delta FIFO the listed objects come in order and then the deletions,
+    unordered. There is one mode, so atomic and other modes are not compared.
 
-    What a handler is told of stands in the store already, which a mapping sees in the middle of each event.
+    The store contains a change before handlers are notified, as a mapping sees during each event.
     """
     during: list[tuple[str, str | None]] = []
 
@@ -122,7 +122,7 @@ def test_handlers_and_store_see_only_transformed_objects() -> None:
         assert all(obj["spec"] == {"transformed": True} for obj in found)
         return sorted(named(obj) for obj in found)
 
-    # pod1 changes twice before there is anything to tell.
+    # pod1 changes twice before the first notification.
     informer.begin_list()
     watch(informer, "ADDED", *(pod("pod1", version) for version in (1, 2, 3)), process=False)
     informer.replace("3")
@@ -226,8 +226,8 @@ def test_the_store_has_the_version_of_each_event(informer: SharedInformer) -> No
 
 @behaviour("informers/CT1")
 def test_random_changes_with_resyncs_end_in_the_state_of_the_server() -> None:
-    """Three writers change what they like; as with a server, a change has its version and its place in the stream
-    at once, and each writer then has the informer take what there is.
+    """Three writers make random changes. As on a server, a change gets its version and its place in the stream
+    atomically; each writer then lets the informer process all pending changes.
     """
     informer = SharedInformer("pods", "v1", "Pod", resync=0.0001)
     listener = informer.add_listener()

@@ -1,4 +1,4 @@
-"""Handlers of one informer: when they are told, when they are synced, and how they come and go."""
+"""Handlers of one informer: resyncs, sync state, and adding and removing them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def informer(clock: ManualClock) -> SharedInformer:
 @behaviour("informers/SI2")
 @pytest.mark.parametrize("late", [False, True])
 def test_each_handler_is_resynced_at_its_own_period(clock: ManualClock, late: bool) -> None:
-    """SI2: nobody takes what the handlers are told in the first second."""
+    """SI2: no notification is taken in the first second."""
     informer = SharedInformer("pods", "v1", "Pod", clock=clock, resync=1)
     listeners = [informer.add_listener(resync=period) for period in (0, 2, 3)]
     relist(informer, pod("a", 1), pod("b", 2))

@@ -1,4 +1,4 @@
-"""Queues of one informer: which requests a change makes, and which changes make none."""
+"""Queues of one informer: the requests produced by each change."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_a_foreign_queue_gets_requests_through_add_many(informer: SharedInformer
 def test_a_reentrant_call_into_the_informer_is_refused(
     informer: SharedInformer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It would wait for itself; the index and what is cached may be read."""
+    """The call would deadlock; the index and the cache are still readable."""
     seen: list[Any] = []
 
     def come_back(_old: Object | None, new: Object | None) -> bool:

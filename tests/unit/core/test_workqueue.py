@@ -1,4 +1,4 @@
-"""The base of the work queue: order, dedup, re-adds while processed, shutdown, drain."""
+"""The base of the work queue: order, deduplication, adds while processing, shutdown, drain."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_shut_down_ends_a_drain_that_would_wait_forever() -> None:
 
 @behaviour("workqueue/Q12")
 def test_a_getter_waits_during_a_drain_for_a_key_that_will_be_queued_again() -> None:
-    # As decided: upstream's getter gives up here, and finds the key only if it asks again.
+    # As decided: upstream's getter times out here, and gets the key only with another call.
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     work_queue.add("foo")

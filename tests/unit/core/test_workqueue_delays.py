@@ -1,4 +1,4 @@
-"""Adding after a delay, and after the rate limiter's delay."""
+"""Adds after a delay, and after the delay of a rate limiter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def work_queue(clock: ManualClock) -> WorkQueue:
 
 
 def run(work_queue: WorkQueue) -> list[object]:
-    """Process all that is queued."""
+    """Process all queued keys."""
     keys = []
     while len(work_queue):
         keys.append(work_queue.get_nowait())
@@ -217,15 +217,12 @@ def test_the_higher_priority_of_two_delayed_adds_stays(clock: ManualClock, work_
     assert work_queue.get_with_priority() == ("foo", 7)
 
 
-# Rate-limited adds
-
-
 def exponential(clock: ManualClock, base: float = 0.001, highest: float = 1.0) -> WorkQueue:
     return WorkQueue(clock=clock, rate_limiter=ItemExponentialFailureRateLimiter(base, highest))
 
 
 def back_off(work_queue: WorkQueue, clock: ManualClock, key: str) -> float:
-    """Fail once and say how long the key has to wait; the wait is over afterwards, and the key processed."""
+    """Fail once, wait out the back-off, process the key, and return the back-off."""
     work_queue.add_rate_limited(key)
     (delayed,) = work_queue.snapshot().delayed
     assert (delayed.key, delayed.back_off) == (key, True)
@@ -238,7 +235,7 @@ def back_off(work_queue: WorkQueue, clock: ManualClock, key: str) -> float:
 @behaviour("workqueue/RQ2")
 @behaviour("workqueue/RQ3")
 def test_each_failure_of_a_key_doubles_its_delay(clock: ManualClock) -> None:
-    # As decided: the clock is moved past each delay, since a call in between changes nothing.
+    # As decided: the clock is stepped past each delay, since a call in between changes nothing.
     work_queue = exponential(clock)
     assert [back_off(work_queue, clock, "one") for _ in range(2)] == [0.001, 0.002]
     assert work_queue.num_requeues("one") == 2
@@ -349,7 +346,7 @@ def test_another_getter_takes_over_when_the_timing_getter_leaves() -> None:
         except queue.Empty:
             answers.append(None)
         else:
-            # Whoever was late enough to get it leaves one for the next.
+            # A late getter that takes this key leaves another one for the next getter.
             work_queue.add("again")
     assert answers[-1] is not None
 

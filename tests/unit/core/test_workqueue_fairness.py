@@ -1,4 +1,4 @@
-"""Aging and taking turns: nobody starves."""
+"""Aging and fairness between groups: no key starves."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def test_namespaces_take_turns_within_a_priority() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), min_size=1, max_size=60))
 def test_a_group_waits_for_at_most_one_key_of_each_other_group(steps: list[tuple[str, bool]]) -> None:
-    # The bound of taking turns: between two looks at a group that has keys, each other group is served once at most.
+    # The bound of fairness: between two turns of a group with keys, each other group is served at most once.
     work_queue = WorkQueue(fair_by=lambda key: key[0])
     queued: dict[str, int] = {}
     since: dict[str, list[str]] = {}
-    """Of each group in line: the groups that were served since it was, or since it came."""
+    """For each queued group: the groups served since its last turn, or since it was queued."""
     for number, (group, also_get) in enumerate(steps + [("", True)] * len(steps)):
         if group:
             work_queue.add((group, number))

@@ -1,4 +1,4 @@
-"""What is a key, when two keys are one, and what becomes of the objects."""
+"""Valid keys, equality of keys, and the lifetime of key objects."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_two_keys_are_one_item_only_if_equal(some: list[Any]) -> None:
     work_queue.add_many(some)
     expected = list(dict.fromkeys(some))
     assert [work_queue.get() for _ in range(len(work_queue))] == expected
-    # Equal ones that are other objects find them, too.
+    # Equal keys that are other objects match too.
     for key in expected:
         work_queue.done(eval(repr(key)))
     assert work_queue.snapshot().processing == []
@@ -245,7 +245,7 @@ class Tracked(NamedTuple):
 
 
 class Object(Tracked):
-    """A key that says when it is freed: tuples take no weak references."""
+    """A key that reports when it is freed: tuples do not support weak references."""
 
     freed: ClassVar[list[str]] = []
 

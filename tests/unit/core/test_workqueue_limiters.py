@@ -1,4 +1,4 @@
-"""The rate limiters, ours and those written in Python."""
+"""The rate limiters, built in and written in Python."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_longest_delay_of_all_limiters_wins() -> None:
 
 
 class Scripted:
-    """A limiter written in Python."""
+    """A rate limiter in Python with scripted delays."""
 
     def __init__(self, waits: list[Any]) -> None:
         self.waits = waits
@@ -211,9 +211,6 @@ def test_an_invalid_limiter_is_refused(wrong: Any) -> None:
     if wrong is not None:
         with pytest.raises(TypeError, match="is not a rate limiter"):
             WorkQueue(rate_limiter=wrong)
-
-
-# Limiters written in Python
 
 
 def test_a_python_limiter_is_called_with_the_key_itself() -> None:

@@ -1,4 +1,4 @@
-"""What a named queue counts, and what a scrape shows."""
+"""The metrics of a named queue, and a scrape of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ behaviour = pytest.mark.behaviour
 
 
 def scrape(name: str) -> dict[str, Any]:
-    """All samples of the queues of that name: by sample, for histograms and depth by label too."""
+    """Return all samples of the queues named `name`: by sample, for histograms and depth also by label."""
     samples = {}
     for family in QueueCollector(lambda other: other == name).collect():
         for sample in family.samples:

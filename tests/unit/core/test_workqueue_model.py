@@ -1,4 +1,4 @@
-"""The queue across the border against a naive twin in Python: any operations in any order, with keys of all kinds."""
+"""The queue compared with a simple model in Python: random operations with keys of all kinds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ delays = st.sampled_from([-1, 0, 0.25, 0.5, 1, 4])
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Both do the same; after each step they look the same."""
+    """Queue and model are in the same state after each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,12 +29,12 @@ class QueueMachine(RuleBasedStateMachine):
         limiter = ItemExponentialFailureRateLimiter(0.25, 2)
         self.queue = WorkQueue(clock=self.clock, rate_limiter=limiter, aging=None)
         self.line: dict[Any, tuple[int, int]] = {}
-        """Key -> priority and place in the order."""
+        """Key -> priority and position."""
         self.held: dict[Any, int | None] = {}
         self.delayed: dict[Any, tuple[float, int, int | None, bool]] = {}
         self.failures: dict[Any, int] = {}
         self.objects: dict[Any, Any] = {}
-        """The object that was added first, of each key that the queue knows."""
+        """The object added first, for each known key."""
         self.count = 0
         self.shut_down = False
 

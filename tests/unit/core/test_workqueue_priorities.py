@@ -1,4 +1,4 @@
-"""Priorities: which key is handed out first, and what moves it."""
+"""Priorities: the order of keys, and changes of it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_raised_key_overtakes_the_lower_ones(work_queue: WorkQueue) -> None:
 
 @behaviour("workqueue/P10")
 def test_a_delayed_add_does_not_delay_a_queued_key(clock: ManualClock, work_queue: WorkQueue) -> None:
-    # As decided: the delayed add stays, and is a run of its own in an hour.
+    # As decided: the delayed add stays, and is a separate run in an hour.
     work_queue.add_after("foo", 0)
     work_queue.add_after("foo", 3600)
     assert work_queue.get_with_priority() == ("foo", 0)
@@ -175,7 +175,7 @@ def test_random_producers_and_consumers_keep_the_guarantees(request: pytest.Fixt
                 return
             with lock:
                 assert key not in held
-                # Which of them is the twin's business, in `queue_model.rs`: here nobody knows who was first.
+                # `queue_model.rs` checks which of them: here the order of the threads is unknown.
                 assert priority in asked[key]
                 held.add(key)
                 handed_out[key] += 1

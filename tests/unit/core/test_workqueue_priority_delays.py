@@ -1,4 +1,4 @@
-"""Priorities of keys that wait for their time, and of getters that wait for keys."""
+"""Priorities of delayed keys, and of keys for blocked getters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads, signals, forks and the end of the interpreter."""
+"""Threads, signals, forks and the exit of the interpreter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Interrupted(Exception):
 
 @pytest.fixture
 def alarm() -> Any:
-    """Raise in the main thread in a moment, through a signal."""
+    """Raise in the main thread shortly, through a signal."""
 
     def handler(*_: object) -> None:
         raise Interrupted
@@ -164,7 +164,7 @@ def test_every_blocked_thread_gets_its_own_key() -> None:
 
 
 def test_stress_with_64_threads_neither_loses_nor_duplicates_keys() -> None:
-    # CTRLHOST_STRESS_ADDS=100000 for the long run: so many adds by each producer.
+    # CTRLHOST_STRESS_ADDS=100000 for the long run: adds per producer.
     work_queue, keys = WorkQueue("stress"), [f"namespace/name-{number}" for number in range(50)]
     written, read = dict.fromkeys(keys, 0), dict.fromkeys(keys, 0)
     writing = {key: threading.Lock() for key in keys}
@@ -234,7 +234,7 @@ def test_memory_is_flat_over_many_cycles() -> None:
 
 
 def test_the_memory_of_a_burst_is_freed() -> None:
-    # In a process of its own, whose allocator no other test has taught to keep large blocks.
+    # In a separate process: other tests change how the allocator keeps large blocks.
     code = textwrap.dedent("""
         import os
         from ctrlhost.workqueue import WorkQueue
@@ -339,7 +339,7 @@ def test_workers_that_keep_the_interpreter_alive_end_at_shutdown() -> None:
 
 
 def test_the_wall_clock_has_no_effect() -> None:
-    # Nothing in the queue reads it: monotonic time is the same whatever `time.time` was set to.
+    # The queue never reads it: monotonic time does not depend on `time.time`.
     work_queue = WorkQueue()
     before = time.monotonic()
     work_queue.add_after("foo", 0.02)

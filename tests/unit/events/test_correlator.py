@@ -1,4 +1,4 @@
-"""What becomes of many events: series and limits."""
+"""Series and limits of many events."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ def test_events_of_an_object_over_its_limit_are_dropped_until_time_has_passed(to
     written = [told.tell(event(reason=f"Reason{number}")) for number in range(BURST + 3)]
     assert written[:BURST] == [("create", 1)] * BURST
     assert written[BURST:] == [None] * 3
-    # Another message of the same reason is no other event, and would cost a write too.
+    # An event with another message and the same reason is not a different event, and would need a write too.
     assert told.tell(event(reason="Reason0", note="something else")) is None
     assert told.correlator.dropped == 4
-    # Another object of the same source has its own allowance.
+    # Another object of the same source has its own limit.
     assert told.tell(event(name="other")) == ("create", 1)
     told.clock.advance(300)
     assert told.tell(event(reason="Later")) == ("create", 1)

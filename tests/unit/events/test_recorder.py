@@ -1,4 +1,4 @@
-"""Events on their way to the server."""
+"""Writing events to the server."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_refusal_is_final_and_a_broken_connection_is_retried(
 
 
 class Misconfigured:
-    """A transport whose credentials can not be loaded."""
+    """A transport whose credentials cannot be loaded."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -197,7 +197,7 @@ def test_failed_events_get_one_more_attempt_without_delay_at_the_end(recorded: R
 
 
 class FourthTimeLucky:
-    """A transport on which every event gets lost four times."""
+    """A transport that loses every event four times."""
 
     def __init__(self) -> None:
         self.failures: dict[str, int] = {}

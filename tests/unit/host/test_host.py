@@ -1,4 +1,4 @@
-"""Hosts inside this process: their states, their order of hooks, their independence."""
+"""Hosts in this process: their states, order of hooks and independence."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 @pytest.mark.behaviour("informers/SI2")
 @pytest.mark.parametrize("late", [False, True])
 def test_each_handler_is_resynced_at_its_own_period(rig_with, late):
-    """SI2: a handler before them holds up all deliveries for the first second."""
+    """SI2: an earlier handler blocks all deliveries for the first second."""
     clock = ManualClock()
     rig = rig_with(clock=clock, resync=1.0)
     entered, go_on = threading.Event(), threading.Event()
@@ -55,7 +55,7 @@ def test_a_handler_with_a_shorter_period_shortens_that_of_the_informer(rig_with)
 
 @pytest.mark.behaviour("informers/SI20")
 def test_a_failing_handler_is_logged_per_object_and_does_not_block_others(rig, caplog):
-    # Unlike upstream's: no pause after each, and the handler counts as synced, since it will not be told again.
+    # Unlike upstream: no pause after each, and the handler counts as synced, since no notification is repeated.
     def bad(obj, initial):
         raise RuntimeError(f"no {obj.name}")
 
@@ -163,7 +163,7 @@ def test_a_filter_translates_changes_for_the_objects_that_pass(rig):
     rig.serve([Json(pod_list(0)), Json(pod_list(9))], [stream, Frames()]).synced()
     for number, frame in enumerate(frames, 1):
         stream.send_event(frame)
-        # One at a time, since changes of one object that come together are told as one.
+        # One at a time, since changes of one object that arrive together are notified as one.
         eventually(lambda number=number: rig.status.events == min(number, 7))
     eventually(lambda: len(heard) == 5)
     assert heard == [

@@ -38,8 +38,8 @@ def test_the_handler_thread_ends_when_idle_and_restarts_with_the_next_change():
 
 @pytest.mark.behaviour("informers/SI7")
 def test_a_transform_and_an_error_handler_are_active_from_the_first_list(server):
-    """Both are given when the informer is made and can not be set, so none can come too late: there is no error for
-    it. What can race with the start is asking for the informer.
+    """Both are arguments of the request and cannot be set later, so there is no error for setting them too late.
+    Only the request for the informer can race with the start.
     """
     errors = []
     heard = threading.Event()
@@ -111,7 +111,7 @@ def test_changes_during_a_gap_reach_every_handler(rig_with):
     eventually(lambda: clock.waiters() == 2)
     clock.advance(1)
     eventually(lambda: len(with_resync.events) == 6 and len(without.events) == 4)
-    # What the new list shows unchanged is told to nobody.
+    # Unchanged objects of the new list are not notified.
     assert sorted(without.events[2:]) == sorted(with_resync.events[4:]) == [("add", "pod3"), ("update", "pod2")]
     assert sorted(without.initial) == ["pod1", "pod2"]
 
@@ -271,7 +271,7 @@ def test_an_early_handler_is_synced_after_the_list_and_its_own_work(rig):
     assert not handle.has_synced
     go_on.set()
     eventually(lambda: handle.has_synced)
-    # Not before the last one was dealt with.
+    # Not before the last one was processed.
     assert seen == [False, False]
 
 

@@ -1,4 +1,4 @@
-"""What waits for a handler that is slower than the changes."""
+"""The backlog of a handler that is slower than the changes."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_the_backlog_of_a_blocked_handler_is_bounded_by_the_objects_unless_it_re
         assert merged == 0
         assert len(told) == EVENTS
     else:
-        # What the handler holds at the time comes on top.
+        # Plus the change in process.
         assert waiting <= 1024 + 1001
         assert merged > EVENTS - 3 * 1024
         assert len(told) + merged + 1 == EVENTS + 1
-    # No state that is told was skipped over: each begins where the last one of its object ended.
+    # No state is skipped: each update starts from the last state of its object.
     last: dict[str, str] = {}
     for name, old, new in told:
         assert last.get(name, old) == old

@@ -1,4 +1,4 @@
-"""What is asked of informers that makes no sense, and is refused where it is asked."""
+"""Invalid arguments of informers, which are refused at the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers that put requests into a queue: which keys a change makes, and with which priority."""
+"""Handlers that enqueue requests: the keys and priorities of each change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pod(version: int, name: str = "baz", owners: tuple[dict, ...] = (), **labels
 
 
 class Fed:
-    """An informer's engine with a queue on it; every step gives the keys it made, with their priorities."""
+    """An informer engine with a queue; every step returns the enqueued keys with their priorities."""
 
     def __init__(self, mapping: Any, *listed: dict[str, Any], **options: Any) -> None:
         self.queue = WorkQueue()
@@ -104,7 +104,7 @@ def test_an_update_of_an_unknown_object_and_a_delete_of_a_known_one_produce_keys
     fed = Fed("object")
     assert names(fed.event("MODIFIED", pod(2, "unknown"))) == ["unknown"]
     assert names(fed.event("DELETED", pod(3, "unknown"))) == ["unknown"]
-    # One that nobody knew of is no loss.
+    # The delete of an unknown object is ignored.
     assert fed.event("DELETED", pod(4, "never-seen")) == []
 
 
@@ -221,7 +221,7 @@ def test_a_priority_set_on_the_handler_applies_to_every_change(mapping: Any) -> 
 
 
 class Heard:
-    """A handler's functions, and what they were told."""
+    """Functions of a handler, and their recorded calls."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
@@ -259,7 +259,7 @@ def failing(*_: Any) -> Any:
 
 
 def test_a_failing_predicate_passes_the_change() -> None:
-    # A needless reconcile does no harm, a lost one does.
+    # A superfluous reconcile is harmless, a lost one is not.
     fed = Fed("object", predicates=[failing])
     assert names(fed.event("ADDED", pod(2))) == ["baz"]
 

@@ -63,7 +63,7 @@ def test_handlers_of_a_view_see_only_the_selected_objects(server, factory):
         version = frame["metadata"]["resourceVersion"]
         eventually(lambda version=version: narrow.last_resource_version == version)
     assert keys(every) == [Request("a", "one"), Request("a", "two"), Request("b", "one")]
-    # An object that begins or ceases to be chosen has no other side, which ready-made predicates let through.
+    # An object that enters or leaves the selection has no old or new state; the built-in predicates pass it.
     assert keys(relabelled) == [Request("a", "one"), Request("b", "one")]
     eventually(lambda: len(heard) == 5)
     assert sorted(heard[:2]) == [("add", "one/a"), ("add", "two/a")]

@@ -1,4 +1,4 @@
-"""How a client logs in and whom it trusts, as its kubeconfig, the pod or a login program say."""
+"""Credentials and trust of a client, from its kubeconfig, the pod or an exec plugin."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_the_pods_token_is_read_again_when_the_server_refuses_it(tmp_path, serve
     valid.clear()
     with pytest.raises(Unauthorized):
         client.get("v1", "Pod", "a")
-    # The last one was not tried twice: the file holds nothing new.
+    # The last one was not retried: the file has no new token.
     assert len(server.requests) == 4
 
 

@@ -1,4 +1,4 @@
-"""Tokens that somebody else keeps fresh in a file."""
+"""Tokens that another program renews in a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_changed_token_is_sent_before_the_old_one_is_refused(tmp_path: Path) -
 
 
 def test_a_token_replaced_the_way_the_kubelet_does_is_found(tmp_path: Path) -> None:
-    # A link to a folder, which is exchanged for another: neither size nor name of the file need change.
+    # A symlink to a folder is replaced by another: size and name of the file may stay the same.
     for version, text in (("1", "aaaa"), ("2", "bbbb")):
         (tmp_path / version).mkdir()
         (tmp_path / version / "token").write_text(text)

@@ -1,4 +1,4 @@
-"""Where the client finds its kubeconfig, and what it says of one that is broken."""
+"""The search for the kubeconfig, and the errors of invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expectations: what a controller asked for and its cache has not shown yet."""
+"""Expectations: writes of a controller that its cache has not shown yet."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_creations_are_counted_for_each_owner(expectations: Expectations[Request
     assert expectations.open(WEB) == (1, frozenset())
     expectations.creation_observed(WEB)
     assert expectations.satisfied(WEB)
-    # Somebody else's creation does not count against what is expected next.
+    # A creation by another client does not count towards the next expectation.
     expectations.creation_observed(WEB)
     expectations.expect_creations(WEB, 1)
     assert not expectations.satisfied(WEB)
@@ -63,7 +63,7 @@ def test_an_expectation_that_is_never_met_expires(expectations: Expectations[Req
     expectations.expect_creations(WEB, 1)
     clock.advance(200)
     assert expectations.remaining(WEB) == 100
-    # A further expectation gives all of them their time anew.
+    # A further expectation restarts the timeout of all.
     expectations.expect_deletions(WEB, ["u1"])
     clock.advance(299)
     assert not expectations.satisfied(WEB)

@@ -1,4 +1,4 @@
-"""Reads that see the plugin's own writes: the overlay over an informer whose versions the test chooses."""
+"""Reads that see the plugin's own writes: the overlay on an informer with versions set by the test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pod(name: str, version: int, uid: str = "u1", namespace: str = "default", **
 
 
 class FedInformer:
-    """An informer's engine that the test feeds in place of a reflector."""
+    """An informer engine fed by the test instead of a reflector."""
 
     def __init__(self, **scope: Any) -> None:
         self.scope = Scope("v1", "Pod", **scope)
@@ -96,7 +96,7 @@ def test_a_write_is_shown_until_the_cache_has_it_or_a_newer_version(
 def test_a_later_deletion_hides_the_write(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister, uid: str, deleted_at: int, shown: int | None
 ) -> None:
-    # Upstream compares versions of the deleted object; here the informer's position tells which came first.
+    # Upstream compares versions of the deleted object; here the position of the informer shows which came first.
     informer.event("ADDED", pod("web", 1, uid))
     kind.wrote(pod("web", 3, uid))
     informer.event("DELETED", pod("web", deleted_at, uid))
@@ -108,7 +108,7 @@ def test_a_later_deletion_hides_the_write(
 def test_a_newer_list_without_the_object_hides_the_write(
     informer: FedInformer, kind: PendingWrites, lister: PluginLister, known: bool
 ) -> None:
-    # The tombstone then carries the state before the write, version 1 of the same uid.
+    # The tombstone then has the state before the write, version 1 of the same uid.
     if known:
         informer.event("ADDED", pod("web", 1))
     kind.wrote(pod("web", 3))

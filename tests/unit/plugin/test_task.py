@@ -1,4 +1,4 @@
-"""Tasks of plugins, and the event loop of a plugin."""
+"""Tasks and the event loop of a plugin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bench(manual_clock: ManualClock) -> Iterator[Bench]:
 
 
 class Calls:
-    """A task's function that does one step of a script per call."""
+    """The function of a task, which runs one step of a script per call."""
 
     def __init__(self, clock: ManualClock, *steps: Any) -> None:
         self.clock, self.steps, self.at = clock, list(steps), []

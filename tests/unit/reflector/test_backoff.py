@@ -51,7 +51,7 @@ def test_delays_are_reset_two_minutes_after_the_last_reset():
 @pytest.mark.behaviour("informers/RE16")
 @pytest.mark.parametrize(("window", "gap_at", "expected"), [(0, None, 0), (30, None, 31), (30, 9, 40)])
 def test_a_retry_window_allows_retries_for_its_length(window, gap_at, expected):
-    # With a gap of over a minute after the ninth failure a new window opens, so its 31 retries come on top of nine.
+    # A gap of over a minute after the ninth failure opens a new window, which adds 31 retries to the nine.
     clock = ManualClock()
     retries = RetryWindow(clock, window)
     allowed = 0

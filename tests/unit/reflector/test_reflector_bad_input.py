@@ -1,4 +1,4 @@
-"""What no server should send: said in the log once, counted, and got over."""
+"""Invalid data from the server: logged once, counted and survived."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.stub_api_server import Body, Failure, Frames, Json, bookmark,
 from tests.support.waiting import eventually
 
 FIRST = Json(pod_list(1, pod("foo", 1)))
-#: The core's bound for one object.
+#: The limit of the core for one object.
 CAP = 16 << 20
 
 
@@ -124,7 +124,7 @@ def test_frames_before_a_broken_one_are_applied_so_the_cache_never_goes_back(rig
     )
     frames = Frames()
     changes = [event("ADDED", pod("a", 5)), event("MODIFIED", pod("a", 6)), event("MODIFIED", pod("a", 7))]
-    # All in one piece, so that the broken frame is found while the good ones are in hand.
+    # In one chunk, so that the broken frame is found while the valid ones are pending.
     frames.send_bytes(b"".join(json.dumps(change).encode() + b"\n" for change in changes) + b"<html>\n")
     rig.serve([FIRST], [frames, Frames(event("ADDED", pod("b", 8)))]).start()
     rig.holds(foo=1, a=7, b=8)

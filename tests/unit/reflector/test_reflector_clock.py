@@ -1,4 +1,4 @@
-"""Clocks that jump: a reflector keeps to the monotonic one, and even a leap of that costs it nothing."""
+"""Clock jumps: a reflector uses the monotonic clock, and even a leap of that is harmless."""
 
 from __future__ import annotations
 

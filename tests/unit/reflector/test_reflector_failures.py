@@ -63,7 +63,7 @@ def test_after_any_failure_the_cache_becomes_equal_to_the_next_list(rig):
     ],
 )
 def test_a_failed_list_is_retried_and_its_failure_named(rig, bad):
-    # A connection that is closed without an answer is tried twice, since it may have been an old one.
+    # A request on a connection that closes without an answer is sent twice, since the connection may have been stale.
     times = 4 if isinstance(bad, Drop) else 2
     rig.serve([*[bad] * times, Json(pod_list(3, pod("a", 1)))]).synced()
     assert rig.held() == {"a": "1"}
@@ -165,7 +165,7 @@ def test_a_kind_that_is_not_served_is_found_when_it_appears(server):
     try:
         eventually(lambda: foos.state == "waiting")
         assert "does not serve kind Foo" in foos.reason
-        # It waits, and so does the watch of CRDs, which this server has not got either.
+        # It waits, and so does the watch of CRDs, which this server does not serve either.
         eventually(lambda: clock.waiters() == 2)
         kinds = [{"name": "foos", "kind": "Foo", "namespaced": True, "verbs": ["list", "watch"]}]
         server.on("GET", "/apis/example.com/v1", Json({"resources": kinds}))

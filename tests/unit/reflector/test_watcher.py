@@ -155,7 +155,7 @@ def test_a_silent_stream_is_closed_and_reopened(rig_with):
 
 
 def test_two_silent_watches_in_a_row_lead_to_a_list(rig_with):
-    # As a server does whose etcd was put back: it waits until it has counted up to the version that is asked for.
+    # Like a server with a restored etcd: it waits until it reaches the requested version.
     rig = rig_with(idle_timeout=0.1)
     lists = [
         *FIRST,
@@ -182,10 +182,10 @@ def test_the_watch_of_an_unreachable_server_is_retried_without_a_relist(server, 
     rig.start().holds(foo=1, bar=1, a=7)
     first.stop()
     for count, delay in ((1, 0.8), (2, 1.6), (3, None)):
-        # The first failure is the end of the stream that was open, which is no reason to wait.
+        # The first failure is the end of the open stream, which causes no pause.
         eventually(lambda count=count: refusals(rig) == count and clock.waiters() == 1)
         assert rig.pods.state == "reconnecting"
-        # And not why the stream ended that was open before.
+        # And not the end of the previous stream.
         assert "cannot connect" in rig.pods.reason
         if delay is not None:
             clock.advance(delay + 0.001)
@@ -246,7 +246,7 @@ def test_a_retry_window_applies_to_internal_errors_only(rig_with):
     again = Frames(error_event(500, "InternalError"))
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [internal, other, again, Frames()]).start()
     eventually(lambda: len(rig.watches) == 4)
-    # The first and the last were answered with a watch alone, the one between them with a list.
+    # The first and the last led only to a watch, the one between them to a list.
     assert rig.list_versions() == ["0", "1"]
     rig.holds(foo=4)
 

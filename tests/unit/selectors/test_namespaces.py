@@ -1,4 +1,4 @@
-"""Which namespaces a list of names, globs and label selectors chooses."""
+"""Namespaces selected by names, globs and label selectors."""
 
 from __future__ import annotations
 

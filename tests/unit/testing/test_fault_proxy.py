@@ -1,4 +1,4 @@
-"""The proxy that stands before an API server: what each fault looks like from the client's side."""
+"""The fault proxy of an API server: each fault from the view of the client."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_fault_that_needs_a_frame_does_not_harm_a_quiet_watch(proxy: FaultProx
     client.create(config_map("m0"))
     client.create(config_map("m1"))
     for watch in (first, second):
-        # A frame that comes before the time is over does come twice.
+        # A frame that arrives within the time is duplicated.
         seen = [watch.names(1)[0]]
         while seen[-1] != "m1":
             seen += watch.names(1)

@@ -1,4 +1,4 @@
-"""Storms of the fault proxy: what their seed decides, and what the log says of it."""
+"""Random faults of the fault proxy: their seed and their log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that plugin authors test with."""
+"""The test tools for plugin authors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ MINE = For("v1", "ConfigMap", label_selector="mine")
 
 def reconciling(reconcile, *sources, name: str = "demo"):
     return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *(sources or (MINE,))), name)
-
-
-# Faults.
 
 
 @pytest.mark.parametrize(
@@ -121,9 +118,6 @@ def test_a_host_lists_again_after_a_failed_list(ctrlhost_host, sandbox) -> None:
     client.close()
 
 
-# Waiting.
-
-
 def test_a_host_that_does_not_become_idle_reports_what_is_active(ctrlhost_host) -> None:
     def write(ctx, request) -> None:
         ctx.client.patch("v1", "ConfigMap", request.name, request.namespace, {"data": {"n": str(ctx.number)}})
@@ -191,9 +185,6 @@ def test_waiting_for_a_condition_returns_its_value_or_fails(ctrlhost_host) -> No
         host.wait_for(lambda: None, 0.01)
 
 
-# Hosts.
-
-
 def test_two_hosts_in_one_process_share_nothing(ctrlhost_host) -> None:
     seen: dict[str, list[str]] = {"one": [], "two": []}
     hosts = {
@@ -233,7 +224,7 @@ def test_plugins_and_the_host_receive_their_settings(ctrlhost_host) -> None:
 
 
 def test_loading_the_pytest_plugin_imports_nothing_heavy() -> None:
-    # It is loaded in every run of pytest wherever ctrlhost is installed.
+    # Every run of pytest loads it if ctrlhost is installed.
     source = (
         "import sys; import ctrlhost.testing.pytest_plugin; "
         "print([name for name in ('kubernetes', 'starlette', 'cryptography', 'ctrlhost.host.host', 'ctrlhost.client') "

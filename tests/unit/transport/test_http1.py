@@ -1,4 +1,4 @@
-"""Whole requests over connections of our own: what HTTP/1.1 allows a server to answer, and when a line is kept."""
+"""HTTP/1.1 requests over the connection pool: answers that a server may send, and reuse of connections."""
 
 from __future__ import annotations
 
