@@ -1,4 +1,4 @@
-"""Fixtures of work queues, and of informers on a stub API server."""
+"""Fixtures of work queues, controllers, and informers on a stub API server."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.workqueue import WorkQueue
+from tests.support.controllers import Bench
 from tests.support.informer_rig import QUICK, Rig
 from tests.support.stub_api_server import StubApiServer
 
@@ -28,6 +29,14 @@ def clock(manual_clock: ManualClock) -> ManualClock:
 def work_queue(clock: ManualClock, request: pytest.FixtureRequest) -> WorkQueue:
     """A queue with metrics, named after its test."""
     return WorkQueue(request.node.name, clock=clock)
+
+
+@pytest.fixture
+def bench(manual_clock: ManualClock) -> Iterator[Bench]:
+    """Controllers on a manual clock, without an API server."""
+    made = Bench(manual_clock)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,13 +10,6 @@ from ctrlhost import Conflict, Request, Result, RetryAfter, TerminalError, TooMa
 from ctrlhost.testing import ManualClock
 from tests.support.controllers import DB, WEB, Bench, Script, idle
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
 
 
 def settle(bench: Bench, controller) -> None:

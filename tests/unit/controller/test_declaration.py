@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,13 +14,6 @@ from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
 from tests.support.controllers import WEB, Bench, Script, idle
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
 
 
 @pytest.mark.parametrize(

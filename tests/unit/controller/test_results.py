@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import ctrlhost
@@ -12,13 +10,6 @@ from ctrlhost.controller.controller import Controller
 from ctrlhost.testing import ManualClock
 from tests.support.controllers import DB, WEB, Bench, Script, idle
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
 
 
 @pytest.mark.parametrize("step", [Result(requeue_after=1e-9), RetryAfter(0), RetryAfter(-3)])

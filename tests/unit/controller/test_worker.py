@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,13 +11,6 @@ from ctrlhost import Request, Result
 from ctrlhost.testing import ManualClock
 from tests.support.controllers import DB, WEB, Bench, Script, idle
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
 
 
 def test_a_key_is_never_reconciled_by_two_workers_at_once(bench: Bench) -> None:

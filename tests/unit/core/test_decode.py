@@ -31,11 +31,6 @@ def typed(obj: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", **obj}
 
 
-@pytest.fixture
-def informer() -> SharedInformer:
-    return SharedInformer("pods", "v1", "Pod")
-
-
 def content(informer: SharedInformer) -> dict[str, Any]:
     informer.process()
     return {obj.key: obj.to_dict() for obj in informer.indexer.list()}

@@ -22,11 +22,6 @@ from tests.support.shared_informers import named, pod, queued, relist, told, wat
 behaviour = pytest.mark.behaviour
 
 
-@pytest.fixture
-def informer() -> SharedInformer:
-    return SharedInformer("pods", "v1", "Pod", clock=ManualClock())
-
-
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [

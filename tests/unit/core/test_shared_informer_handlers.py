@@ -18,16 +18,6 @@ from tests.support.shared_informers import pod, queued, relist, told, watch
 behaviour = pytest.mark.behaviour
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def informer(clock: ManualClock) -> SharedInformer:
-    return SharedInformer("pods", "v1", "Pod", clock=clock)
-
-
 @behaviour("informers/SI1")
 @behaviour("informers/SI2")
 @pytest.mark.parametrize("late", [False, True])

@@ -14,16 +14,10 @@ from ctrlhost.cache import (
     Predicate,
     SharedInformer,
 )
-from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 from tests.support.shared_informers import pod, queued, relist, watch
 
 behaviour = pytest.mark.behaviour
-
-
-@pytest.fixture
-def informer() -> SharedInformer:
-    return SharedInformer("pods", "v1", "Pod", clock=ManualClock())
 
 
 def test_a_late_queue_gets_the_cached_objects_at_low_priority(informer: SharedInformer) -> None:

@@ -17,11 +17,6 @@ from tests.support.workqueue_threads import Background, asleep
 behaviour = pytest.mark.behaviour
 
 
-@pytest.fixture
-def work_queue(clock: ManualClock) -> WorkQueue:
-    return WorkQueue(clock=clock)
-
-
 def run(work_queue: WorkQueue) -> list[object]:
     """Process all queued keys."""
     keys = []

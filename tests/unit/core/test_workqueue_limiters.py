@@ -23,22 +23,26 @@ from tests.support.workqueue_threads import Background
 behaviour = pytest.mark.behaviour
 
 
-def whens(limiter: Any, key: Any, times: int) -> list[float]:
+def delays(limiter: Any, key: Any, times: int) -> list[float]:
     return [limiter.when(key) for _ in range(times)]
+
+
+def check_keys(limiter: Any, expected: list[float]) -> None:
+    """Check the delays of one key, and that another key and a forgotten one start with the first delay."""
+    assert delays(limiter, "one", 5) == expected
+    assert limiter.num_requeues("one") == 5
+    assert delays(limiter, "two", 2) == expected[:2]
+    assert limiter.num_requeues("two") == 2
+    limiter.forget("one")
+    assert limiter.num_requeues("one") == 0
+    assert limiter.when("one") == expected[0]
 
 
 @behaviour("workqueue/RL1")
 @behaviour("workqueue/RL2")
 @behaviour("workqueue/RL3")
 def test_each_failure_doubles_the_delay_of_a_key() -> None:
-    limiter = ItemExponentialFailureRateLimiter(0.001, 1)
-    assert whens(limiter, "one", 5) == [0.001, 0.002, 0.004, 0.008, 0.016]
-    assert limiter.num_requeues("one") == 5
-    assert whens(limiter, "two", 2) == [0.001, 0.002]
-    assert limiter.num_requeues("two") == 2
-    limiter.forget("one")
-    assert limiter.num_requeues("one") == 0
-    assert limiter.when("one") == 0.001
+    check_keys(ItemExponentialFailureRateLimiter(0.001, 1), [0.001, 0.002, 0.004, 0.008, 0.016])
 
 
 @pytest.mark.parametrize(
@@ -55,38 +59,25 @@ def test_each_failure_doubles_the_delay_of_a_key() -> None:
 )
 def test_the_delay_grows_up_to_its_limit(base: float, highest: float, call: int, wait: float) -> None:
     limiter = ItemExponentialFailureRateLimiter(base, highest)
-    assert whens(limiter, "one", call)[-1] == wait
+    assert delays(limiter, "one", call)[-1] == wait
 
 
 def test_the_series_of_a_controller_reaches_its_cap_with_the_19th_failure() -> None:
-    series = whens(ItemExponentialFailureRateLimiter(0.005, 1000), "one", 20)
+    series = delays(ItemExponentialFailureRateLimiter(0.005, 1000), "one", 20)
     assert series[:8] == [0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64]
     assert series[17:] == [655.36, 1000, 1000]
 
 
 @behaviour("workqueue/RL7")
 def test_the_first_failures_are_retried_fast() -> None:
-    limiter = ItemFastSlowRateLimiter(0.005, 10, 3)
-    assert whens(limiter, "one", 5) == [0.005, 0.005, 0.005, 10, 10]
-    assert limiter.num_requeues("one") == 5
-    assert whens(limiter, "two", 2) == [0.005, 0.005]
-    assert limiter.num_requeues("two") == 2
-    limiter.forget("one")
-    assert limiter.num_requeues("one") == 0
-    assert limiter.when("one") == 0.005
+    check_keys(ItemFastSlowRateLimiter(0.005, 10, 3), [0.005, 0.005, 0.005, 10, 10])
 
 
 @behaviour("workqueue/RL8")
 @behaviour("workqueue/RL9")
 def test_the_longest_delay_of_all_limiters_wins() -> None:
     limiter = MaxOfRateLimiter(ItemFastSlowRateLimiter(0.005, 3, 3), ItemExponentialFailureRateLimiter(0.001, 1))
-    assert whens(limiter, "one", 5) == [0.005, 0.005, 0.005, 3, 3]
-    assert limiter.num_requeues("one") == 5
-    assert whens(limiter, "two", 2) == [0.005, 0.005]
-    assert limiter.num_requeues("two") == 2
-    limiter.forget("one")
-    assert limiter.num_requeues("one") == 0
-    assert limiter.when("one") == 0.005
+    check_keys(limiter, [0.005, 0.005, 0.005, 3, 3])
     assert MaxOfRateLimiter().when("one") == 0
 
 
@@ -95,11 +86,11 @@ class Scripted:
 
     def __init__(self, waits: list[Any]) -> None:
         self.waits = waits
-        self.asked: list[Any] = []
+        self.keys: list[Any] = []
         self.forgotten: list[Any] = []
 
     def when(self, key: Any) -> Any:
-        self.asked.append(key)
+        self.keys.append(key)
         wait = self.waits.pop(0)
         if isinstance(wait, BaseException):
             raise wait
@@ -109,7 +100,7 @@ class Scripted:
         self.forgotten.append(key)
 
     def num_requeues(self, key: Any) -> int:
-        return self.asked.count(key)
+        return self.keys.count(key)
 
 
 @behaviour("workqueue/RL10")
@@ -136,7 +127,7 @@ def test_a_bucket_uses_the_clock_of_its_first_queue() -> None:
     clock = ManualClock()
     limiter = BucketRateLimiter(1, 1)
     WorkQueue(clock=clock, rate_limiter=MaxOfRateLimiter(WithMaxWaitRateLimiter(limiter, 100)))
-    assert whens(limiter, "one", 2) == [0, 1]
+    assert delays(limiter, "one", 2) == [0, 1]
     clock.advance(2)
     assert limiter.when("one") == 0
     assert BucketRateLimiter(math.inf, 1).when("one") == 0
@@ -144,7 +135,7 @@ def test_a_bucket_uses_the_clock_of_its_first_queue() -> None:
 
 def test_the_default_limiter_matches_upstream() -> None:
     limiter = default_controller_rate_limiter(ManualClock())
-    assert whens(limiter, "one", 3) == [0.005, 0.01, 0.02]
+    assert delays(limiter, "one", 3) == [0.005, 0.01, 0.02]
     waits = [limiter.when(number) for number in range(98)]
     assert waits[:97] == [0.005] * 97
     assert waits[97] == pytest.approx(0.1)
@@ -219,7 +210,7 @@ def test_a_python_limiter_is_called_with_the_key_itself() -> None:
     work_queue = WorkQueue(clock=clock, rate_limiter=limiter)
     key = ("ns", "name")
     work_queue.add_rate_limited(key)
-    assert limiter.asked == [key]
+    assert limiter.keys == [key]
     assert work_queue.num_requeues(key) == 1
     assert [delayed.due_in for delayed in work_queue.snapshot().delayed] == [2.5]
     work_queue.forget(key)

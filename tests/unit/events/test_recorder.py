@@ -24,12 +24,6 @@ POD = {
 }
 
 
-@pytest.fixture
-def server() -> Iterator[StubApiServer]:
-    with StubApiServer() as server:
-        yield server
-
-
 class Recorded:
     """A recorder that writes to the stub."""
 

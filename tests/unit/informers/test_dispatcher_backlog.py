@@ -8,18 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.informer_rig import Rig
-from tests.support.stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list
+from tests.support.stub_api_server import Frames, Json, event, pod, pod_list
 from tests.support.waiting import eventually
 
 EVENTS = 5_000
-
-
-@pytest.fixture
-def rig():
-    with StubApiServer() as server:
-        rig = Rig(server)
-        yield rig
-        rig.stop()
 
 
 @pytest.mark.parametrize("every_change", [False, True])

@@ -4,18 +4,8 @@ import pytest
 
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.verify import Difference
-from tests.support.informer_rig import Rig
-from tests.support.stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list
+from tests.support.stub_api_server import Frames, Json, event, pod, pod_list
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def rig():
-    with StubApiServer() as server:
-        made = Rig(server)
-        yield made
-        made.stop()
-
 
 FIRST = Json(pod_list(5, pod("a", 1), pod("b", 2)))
 

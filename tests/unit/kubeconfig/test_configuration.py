@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import os
 import stat
@@ -17,9 +16,8 @@ import yaml
 from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError, TransportError, Unauthorized
 from ctrlhost.transport.connection_pool import bypasses_proxy
-from tests.support.kubeconfigs import find, kubeconfig, service_account, written
+from tests.support.kubeconfigs import find, kubeconfig, service_account
 from tests.support.stub_api_server import Answer, Asked, Computed, Failure, Json, StubApiServer, pod
-from tests.support.tls_files import Authority
 
 EXEC = "client.authentication.k8s.io/v1"
 
@@ -27,16 +25,10 @@ EXEC = "client.authentication.k8s.io/v1"
 POD = "/api/v1/namespaces/default/pods/a"
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
 @pytest.fixture
-def server():
-    with StubApiServer() as running:
-        running.on("GET", POD, Json(pod("a", 1)))
-        yield running
+def server(server):
+    server.on("GET", POD, Json(pod("a", 1)))
+    return server
 
 
 @pytest.fixture
@@ -44,11 +36,6 @@ def tls_server(authority):
     with StubApiServer(tls=authority.server_context()) as running:
         running.on("GET", POD, Json(pod("a", 1)))
         yield running
-
-
-@pytest.fixture
-def write(tmp_path):
-    return functools.partial(written, tmp_path)
 
 
 @pytest.mark.parametrize(

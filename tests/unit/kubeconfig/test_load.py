@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from typing import Any
 
@@ -10,19 +9,7 @@ import pytest
 import yaml
 
 from ctrlhost.errors import ConfigError
-from tests.support.kubeconfigs import find, kubeconfig, service_account, written
-from tests.support.tls_files import Authority
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture
-def write(tmp_path):
-    return functools.partial(written, tmp_path)
-
+from tests.support.kubeconfigs import find, kubeconfig, service_account
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

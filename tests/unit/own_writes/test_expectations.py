@@ -11,11 +11,6 @@ WEB, DB = Request("web", "default"), Request("db", "default")
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def expectations(clock: ManualClock) -> Expectations[Request]:
     return Expectations(clock)
 

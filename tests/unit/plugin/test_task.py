@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +12,6 @@ from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.testing import ManualClock
 from tests.support.controllers import Bench
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
 
 
 class Calls:

@@ -1,25 +1,18 @@
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from ctrlhost.informers import BackoffOptions
 from ctrlhost.testing import ManualClock
-from tests.support.informer_rig import Rig
 from tests.support.stub_api_server import Failure, Frames, Json, bookmark, error_event, event, pod, pod_list
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def rig_with(server):
-    made: list[Rig] = []
-
-    def make(**options):
-        made.append(Rig(server, **{"watch_list": True, **options}))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.stop()
+def rig_with(rig_with):
+    return functools.partial(rig_with, watch_list=True)
 
 
 NONE = [Failure(500, "InternalError", "nobody should list")]

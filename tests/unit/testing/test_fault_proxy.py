@@ -20,19 +20,6 @@ from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def proxy(faults: Any) -> FaultProxy:
-    made: FaultProxy = faults(seed=1)
-    return made
-
-
-@pytest.fixture
-def client(proxy: FaultProxy) -> Iterator[Client]:
-    made = Client.load(proxy.kubeconfig)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def direct(sandbox: Sandbox) -> Iterator[Client]:
     made = Client.load(sandbox.kubeconfig)
     yield made

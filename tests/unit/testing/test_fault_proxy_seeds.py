@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,19 +11,6 @@ from ctrlhost import Client, ServerError
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import Fault, FaultProxy
 from tests.support.proxied import MAPS, list_maps
-
-
-@pytest.fixture
-def proxy(faults: Any) -> FaultProxy:
-    made: FaultProxy = faults(seed=1)
-    return made
-
-
-@pytest.fixture
-def client(proxy: FaultProxy) -> Iterator[Client]:
-    made = Client.load(proxy.kubeconfig)
-    yield made
-    made.close()
 
 
 def outcomes(proxy: FaultProxy, kinds: dict[str, float]) -> list[str]:

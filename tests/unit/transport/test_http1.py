@@ -8,16 +8,10 @@ import pytest
 
 from ctrlhost.client import Client
 from ctrlhost.errors import TransportError
-from tests.support.stub_api_server import Computed, Json, Raw, StubApiServer
+from tests.support.stub_api_server import Computed, Json, Raw
 
 CLOSE = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
 TWO = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 500 Huh\r\n\r\n"
-
-
-@pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
 
 
 @pytest.fixture
