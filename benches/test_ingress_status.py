@@ -166,12 +166,12 @@ def test_a_changed_address_on_every_ingress(benchmark: BenchmarkFixture, ratios:
             time.sleep(1.0)
 
     with start(server) as host:
-        host.wait_for_log("plugin ingress-status running")
+        host.line("plugin ingress-status running")
         settle(host, count)
         benchmark.pedantic(measure, rounds=1)
     before = len(cluster.writes())
     with start(server) as host:
-        host.wait_for_log("enqueued 0 statuses to write")
+        host.line("enqueued 0 statuses to write")
         settle(host, count)
         host.signal(signal.SIGTERM)
         assert host.wait() == 0

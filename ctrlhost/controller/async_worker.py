@@ -12,9 +12,9 @@ from ctrlhost.controller.context import Context, current
 from ctrlhost.workqueue import ShutDown
 
 if TYPE_CHECKING:
-    from ctrlhost.controller.context import ControllerScope
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.watchdog import Watched
+    from ctrlhost.controller.worker import WorkerScope
     from ctrlhost.request import Request, Result
 
 
@@ -32,12 +32,12 @@ class AsyncRun:
 class AsyncWorkers:
     """Runs up to `workers` reconciles at once on the plugin's loop, until the queue is shut down and empty."""
 
-    def __init__(self, workers: int, scope: ControllerScope, counts: WorkerCounts) -> None:
+    def __init__(self, workers: int, scope: WorkerScope, counts: WorkerCounts) -> None:
         """Prepare the slots; `run` is the body of the feeding thread."""
-        self.runs = [AsyncRun(Context(scope, index)) for index in range(workers)]
+        self.runs = [AsyncRun(Context(scope.contexts, index)) for index in range(workers)]
         self._scope = scope
         self._counts = counts
-        self._loop = scope.plugin.loop
+        self._loop = scope.contexts.plugin.loop
         self._slots = threading.Semaphore(workers)
         self._free = deque(self.runs)
         scope.watchdog.on_overrun = self._cancel

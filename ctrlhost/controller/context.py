@@ -12,14 +12,11 @@ from ctrlhost.errors import UndeclaredRead
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
-    from ctrlhost.controller.results import Results
     from ctrlhost.controller.services import PluginScope
-    from ctrlhost.controller.watchdog import Watchdog
-    from ctrlhost.controller.worker import LeaderGate
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.own_writes.overlay import PluginLister
     from ctrlhost.request import Request
@@ -28,16 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class ControllerScope:
-    """What all runs of one controller share; created once, when the workers start."""
+    """What the contexts of one controller share; created once, when the workers start."""
 
     plugin: PluginScope
     controller: str
-    reconcile: Callable[..., Any]
     queue: WorkQueue
-    results: Results
-    watchdog: Watchdog
-    #: Pauses the workers while another replica leads; None if leadership cannot change or does not matter.
-    gate: LeaderGate | None
     client: Client
     async_client: AsyncClient
     events: PluginEvents

@@ -15,7 +15,7 @@ from ctrlhost.controller.metrics import WorkerCounts
 from ctrlhost.controller.results import Results
 from ctrlhost.controller.sources import Source
 from ctrlhost.controller.watchdog import Watchdog
-from ctrlhost.controller.worker import LeaderGate, Worker
+from ctrlhost.controller.worker import LeaderGate, Worker, WorkerScope
 from ctrlhost.errors import NotLeading, NotSynced, PluginLoadError
 from ctrlhost.own_writes.self_events import SelfEvents
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, WorkQueue
@@ -245,19 +245,15 @@ class Controller:
         limit = self.options.namespaces
         return self._plugin.services.namespaces if limit is None else limit
 
-    def _scope(self, queue: WorkQueue, results: Results, watchdog: Watchdog) -> ControllerScope:
+    def _scope(self, queue: WorkQueue, results: Results, watchdog: Watchdog) -> WorkerScope:
         plugin = self._plugin
         listers = self._attached.listers if self._attached is not None else {}
         primary = self._attached.primary if self._attached is not None else None
         client = plugin.writing_client(self._forbid_writes, self._self_events)
-        return ControllerScope(
+        contexts = ControllerScope(
             plugin=plugin,
             controller=self.name,
-            reconcile=self._reconcile,
             queue=queue,
-            results=results,
-            watchdog=watchdog,
-            gate=self._gate,
             client=client,
             async_client=plugin.async_client(client),
             events=plugin.events,
@@ -265,6 +261,7 @@ class Controller:
             primary=listers[primary.api_version, primary.kind] if primary is not None else None,
             listers=listers,
         )
+        return WorkerScope(contexts, self._reconcile, queue, results, watchdog, self._gate)
 
     def _forbid_writes(self) -> None:
         """Raise NotLeading for a write of a controller that must lead and does not."""
@@ -274,7 +271,7 @@ class Controller:
     def _may_work(self) -> bool:
         return not self.options.needs_leader or self._plugin.services.leading()
 
-    def _make_threads(self, scope: ControllerScope, counts: ControllerCounts) -> list[threading.Thread]:
+    def _make_threads(self, scope: WorkerScope, counts: ControllerCounts) -> list[threading.Thread]:
         if self.is_async:
             pool = AsyncWorkers(self.options.workers, scope, counts.worker())
             scope.watchdog.watch(pool.runs)

@@ -350,7 +350,7 @@ class Every(Source):
 
     def attach(self, scope: AttachScope) -> Attachment:
         """Make the timer; the workers' start starts it."""
-        return Ticker(scope, self)
+        return Ticker(scope, self.seconds, self.requests, priority=self.priority, at_start=self.at_start)
 
     def describe(self) -> str:
         """Return the period."""

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from ctrlhost.controller.attachment import AttachScope
-    from ctrlhost.controller.sources import Every
+    from ctrlhost.request import Request
 
 log = logging.getLogger("ctrlhost.controller")
 
@@ -18,22 +20,31 @@ log = logging.getLogger("ctrlhost.controller")
 class Ticker(Attachment):
     """A timer on its own thread, since `requests` may take long."""
 
-    def __init__(self, scope: AttachScope, source: Every) -> None:
-        """Prepare; the period begins with `start`."""
+    def __init__(
+        self,
+        scope: AttachScope,
+        seconds: float,
+        requests: Callable[[], Iterable[Request]] | None,
+        *,
+        priority: int | None,
+        at_start: bool,
+    ) -> None:
+        """Prepare; the period begins with `start`. Without `requests` a round is over all objects of `For`'s kind."""
         super().__init__()
         self._scope = scope
-        self._source = source
+        self._seconds = seconds
+        self._at_start = at_start
         self._clock = scope.plugin.services.clock
-        self._requests = source.requests or scope.primary_requests
+        self._requests = requests or scope.primary_requests
         # A round over all objects is a resync, which must not overtake real changes.
-        self._priority = LOW_PRIORITY if source.requests is None and source.priority is None else source.priority
+        self._priority = LOW_PRIORITY if requests is None and priority is None else priority
         self._stop = threading.Event()
         self._next = float("inf")
         self._thread = threading.Thread(target=self._run, name=f"{scope.controller} timer", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._next = self._clock.now() + (0.0 if self._source.at_start else self._source.seconds)
+        self._next = self._clock.now() + (0.0 if self._at_start else self._seconds)
         self._thread.start()
 
     def detach(self) -> None:
@@ -56,4 +67,4 @@ class Ticker(Attachment):
                 log.exception("controller %s: the requests of its timer failed", self._scope.controller)
             # Missed rounds, for example while the machine slept, are skipped.
             behind = self._clock.now() - self._next
-            self._next += self._source.seconds * max(1, 1 + int(behind // self._source.seconds))
+            self._next += self._seconds * max(1, 1 + int(behind // self._seconds))

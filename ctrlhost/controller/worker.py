@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import Context, current
 from ctrlhost.controller.metrics import BUCKETS
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
     from ctrlhost.controller.context import ControllerScope
     from ctrlhost.controller.metrics import WorkerCounts
+    from ctrlhost.controller.results import Results
+    from ctrlhost.controller.watchdog import Watchdog
     from ctrlhost.request import Request
+    from ctrlhost.workqueue import WorkQueue
 
 _FIRST_BUCKET = BUCKETS[0]
 _MAX_BATCH = 64
@@ -63,12 +67,26 @@ class LeaderGate:
             self._open.set()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkerScope:
+    """What the workers of one controller share."""
+
+    #: What the contexts of their runs share.
+    contexts: ControllerScope
+    reconcile: Callable[..., Any]
+    queue: WorkQueue
+    results: Results
+    watchdog: Watchdog
+    #: Pauses the workers while another replica leads; None if leadership cannot change or does not matter.
+    gate: LeaderGate | None
+
+
 class Worker:
     """Runs reconciles one after the other until its queue is shut down and empty."""
 
-    def __init__(self, index: int, scope: ControllerScope, counts: WorkerCounts) -> None:
+    def __init__(self, index: int, scope: WorkerScope, counts: WorkerCounts) -> None:
         """Prepare; `run` is the body of the thread."""
-        self.context = Context(scope, index)
+        self.context = Context(scope.contexts, index)
         self.counts = counts
         #: Keys taken from the queue and not begun yet. The watchdog takes from here too.
         self.waiting: deque[tuple[Request, int]] = deque()

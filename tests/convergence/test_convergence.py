@@ -1,7 +1,6 @@
-"""Whatever the network does: once it is quiet, every cache equals the server and nothing was missed.
+"""After any network faults every cache equals the server, and no event was missed.
 
-A failure names its seed: `CTRLHOST_SEED=… CTRLHOST_FAULTS=200` runs that storm again. `make soak` lets a million faults
-strike.
+A failure names its seed: `CTRLHOST_SEED=… CTRLHOST_FAULTS=200` repeats it. `make soak` injects a million faults.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import World
+from tests.support.cluster import Cluster
 from tests.support.control_plane import ControlPlane
 
-#: Per server. With two of them a run of all tests has twenty thousand.
+#: Per server; the two servers together have twenty thousand.
 FAULTS = int(os.environ.get("CTRLHOST_FAULTS", "10000"))
 A_ROUND = 200
 
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Let no log keep what a million faults make the reflectors say."""
+    """Disable the logs, which a million faults would fill."""
     loggers = [logging.getLogger(name) for name in ("ctrlhost.informers", "ctrlhost.client", "urllib3")]
     for each in loggers:
         each.setLevel(logging.CRITICAL)
@@ -35,10 +34,10 @@ def _quiet() -> Iterator[None]:
 @pytest.mark.timeout(60 + FAULTS // 20)
 def test_informers_agree_with_the_server_after_every_storm(control_plane: ControlPlane, faults: Any) -> None:
     proxy = faults(control_plane)
-    with World(control_plane, proxy) as world:
+    with Cluster(control_plane, proxy) as cluster:
         number = 0
         while proxy.total < FAULTS:
-            world.round(proxy.seed + number, A_ROUND)
+            cluster.round(proxy.seed + number, A_ROUND)
             number += 1
-        assert world.writes > 0
-        assert all(each.story.words and each.reconciler.runs for each in world.watching)
+        assert cluster.writes > 0
+        assert all(each.handler.events and each.reconciler.runs for each in cluster.informers)

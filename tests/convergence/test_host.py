@@ -1,4 +1,4 @@
-"""A whole host behind a bad network: what its controller is to make is there once the network is quiet."""
+"""A host behind a bad network: its controller has created all objects once the network is quiet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LABELS = {"storm": "source"}
 def mirror(ctx: Any, request: ctrlhost.Request) -> None:
     source = ctx.get(request)
     if source is None:
-        # Without an owner's collector at work the copy is the controller's to delete.
+        # No garbage collector runs, so the controller deletes the copy.
         if ctx.client.find("v1", "ConfigMap", f"copy-{request.name}", request.namespace):
             ctx.client.delete("v1", "ConfigMap", f"copy-{request.name}", request.namespace)
         return
@@ -61,11 +61,11 @@ def test_no_reconcile_is_lost_in_a_storm(control_plane: ControlPlane, namespace:
         assert host.wait_ready(30)
         proxy.storm(0.4, within=0.02, silence=0.05)
 
-        def going() -> bool:
+        def write_until_enough() -> bool:
             write(rng, control_plane.client, namespace)
             return proxy.total >= FAULTS
 
-        eventually(going, 60 + FAULTS / 10, "the storm's faults", pause=0.005)
+        eventually(write_until_enough, 60 + FAULTS / 10, "the storm's faults", pause=0.005)
         proxy.calm()
         proxy.drop()
         wanted = sources(control_plane.client, namespace)

@@ -1,4 +1,4 @@
-"""The pages of docs/behaviour/ and the tests speak of the same rows."""
+"""The pages of docs/behaviour/ and the tests have the same rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "behaviour").glob("*.md"))
 SOURCES = ("tests", "plugins", "rust", "ctrlhost", "examples")
-#: The first column of a table; a row may speak for several ids.
+#: The first column of a table; a row may have several ids.
 FIRST = re.compile(r"^\|([^|]+)\|", re.MULTILINE)
 IDS = re.compile(r"\s*`?[A-Za-z]{0,3}-?\d+[a-z]?`?\s*(?:,\s*`?[A-Za-z]{0,3}-?\d+[a-z]?`?\s*)*")
 LEFT_OUT = {"target", ".venv", "node_modules", "bin"}
@@ -48,5 +48,5 @@ def test_each_row_that_a_test_names_is_documented() -> None:
     assert sorted(rows_of_tests() - documented()) == []
 
 
-def test_a_row_that_does_not_apply_says_why() -> None:
+def test_each_row_that_does_not_apply_has_a_reason() -> None:
     assert [row for row, reason in not_applicable().items() if len(reason) <= 10] == []

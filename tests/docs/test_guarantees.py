@@ -1,4 +1,4 @@
-"""The page of guarantees names tests that there are."""
+"""Each test named on the page of guarantees exists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "informer-guarantees.md").read_text(encoding="utf-8")
 
 
-def test_each_test_that_the_page_names_exists() -> None:
+def test_each_test_on_the_page_exists() -> None:
     python = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     rust = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "rust").rglob("*.rs"))
     defined = set(re.findall(r"def (test_\w+)", python)) | set(re.findall(r"fn (\w+)\(\)", rust))

@@ -1,4 +1,4 @@
-"""The image recipe, as far as it can be checked without building it."""
+"""The image recipe, without building it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Each instruction with its arguments on one line."""
+    """Return each instruction with its arguments on one line."""
     plain = "\n".join(line for line in TEXT.splitlines() if not line.startswith("#"))
     lines = re.sub(r"\\\n", " ", plain).splitlines()
     return [(line.split()[0], line.partition(" ")[2].strip()) for line in lines if line.strip()]
@@ -37,7 +37,7 @@ def stages() -> list[list[tuple[str, str]]]:
     return found
 
 
-def test_everything_that_is_copied_is_there_and_not_left_out() -> None:
+def test_all_copied_files_exist_and_are_not_ignored() -> None:
     copied = [words.split()[:-1] for name, words in instructions() if name == "COPY" and "--from" not in words]
     names = {name for group in copied for name in group}
     assert all((ROOT / name).exists() for name in names)
@@ -67,7 +67,7 @@ def test_bases_are_pinned_slim_and_new_enough() -> None:
         assert tuple(map(int, release.split("."))) >= tuple(map(int, least.split(".")))
 
 
-def test_it_runs_as_nobody_and_without_a_shell() -> None:
+def test_the_image_runs_as_nobody_without_a_shell() -> None:
     final = stages()[-1]
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last("USER"))
     assert final.index(("USER", last("USER"))) < [name for name, _ in final].index("ENTRYPOINT")
@@ -78,7 +78,7 @@ def test_it_runs_as_nobody_and_without_a_shell() -> None:
     assert program.startswith(next(words.split()[-1] for name, words in final if name == "COPY"))
 
 
-def test_the_deployment_that_is_printed_fits_it() -> None:
+def test_the_printed_deployment_fits_the_image() -> None:
     names = sorted(path.name for path in (ROOT / "plugins").iterdir() if (path / "pyproject.toml").exists())
     assert names == ["bitcoin", "hostname", "ingress-status", "naming"]
     command = [sys.executable, "-m", "ctrlhost", "manifests", f"--plugins={','.join(names)}"]
@@ -95,7 +95,7 @@ def test_the_deployment_that_is_printed_fits_it() -> None:
 
 
 def test_the_versions_are_those_of_the_lock_file() -> None:
-    """What the recipe makes of the lock file is a line for each package, and names what ctrlhost needs."""
+    """Check that the recipe turns the lock file into a line per package, with all that ctrlhost needs."""
     lock = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8")
     kept = [line for line in lock.splitlines() if not re.match(r"^ +--hash", line)]
     lines = [re.sub(r" \\$", "", line) for line in kept]

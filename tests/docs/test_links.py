@@ -1,4 +1,4 @@
-"""A link in the documentation leads to a file that is there."""
+"""Links in the documentation lead to existing files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINK = re.compile(r"\]\((?!https?://)(?P<target>[^)#\s]+)(?:#[^)]*)?\)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     targets = [match["target"] for match in LINK.finditer(page.read_text(encoding="utf-8"))]
     assert [target for target in targets if not (page.parent / target).exists()] == []
 

@@ -1,4 +1,4 @@
-"""The page on the plugin API and the page on testing say what the code does."""
+"""The pages on the plugin API and on testing agree with the code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 API = (ROOT / "docs" / "reference" / "plugin-api.md").read_text(encoding="utf-8")
 TESTING = (ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
 
-#: For the host, or for whoever looks into a plugin from outside.
+#: For the host, or for inspection of a plugin from outside.
 INNER = {
     "services",
     "scope",
@@ -32,7 +32,7 @@ INNER = {
     "informers",
     "close",
 }
-#: What the worker keeps in a context, and what log lines are made of.
+#: Internals of the worker, and fields of log lines.
 OF_THE_WORKER = {"clock", "number", "started", "worker", "request", "reconcile_id", "controller"}
 
 
@@ -42,8 +42,8 @@ def public(kind: type) -> set[str]:
 
 def mentioned(names: set[str], page: str) -> None:
     prose = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
-    spoken = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`[^`]+`", prose))))
-    assert sorted(names - spoken) == []
+    words = set(re.findall(r"[A-Za-z_]+", " ".join(re.findall(r"`[^`]+`", prose))))
+    assert sorted(names - words) == []
 
 
 def test_everything_that_a_plugin_gets_is_described() -> None:
@@ -82,7 +82,7 @@ def test_everything_that_a_test_gets_is_described() -> None:
     mentioned(public(Faults) - {"take", "let_through"}, TESTING)
 
 
-def test_the_example_of_the_testing_page_is_a_test_that_runs() -> None:
+def test_the_example_of_the_testing_page_equals_a_test() -> None:
     (example,) = re.findall(r"```python\n(.*?)```", TESTING, re.DOTALL)
     runs = (ROOT / "tests" / "host" / "test_greeter.py").read_text(encoding="utf-8")
     shown = [line.strip() for line in example.partition("def ")[2].splitlines()[1:] if line.strip()]

@@ -1,4 +1,4 @@
-"""The public names are one sorted list, and each can be had."""
+"""The public names are one sorted list, and each can be imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ctrlhost
 from ctrlhost import cache, errors, workqueue
 
 
-def test_the_list_is_sorted_and_without_doubles():
+def test_the_list_is_sorted_and_without_duplicates():
     assert ctrlhost.__all__ == sorted(set(ctrlhost.__all__))
 
 
@@ -20,7 +20,7 @@ def test_every_public_name_can_be_imported(name):
     assert getattr(ctrlhost, name) is not None
 
 
-def test_nothing_else_is_promised_and_nothing_promised_is_missing():
+def test_the_public_names_are_complete():
     named_errors = {name for name in ctrlhost.__all__ if isinstance(getattr(errors, name, None), type)}
     assert set(ctrlhost.__all__) == {*ctrlhost._HOMES, *named_errors, "__version__"}
     assert set(ctrlhost.__all__) <= set(dir(ctrlhost))
@@ -53,7 +53,7 @@ def test_importing_ctrlhost_imports_no_library():
         workqueue.WorkQueue,
     ],
 )
-def test_help_says_what_each_method_of_the_core_does(kind):
+def test_each_method_of_the_core_has_a_docstring(kind):
     public = {name: member for name, member in vars(kind).items() if not name.startswith("_")}
     assert public
     assert [name for name, member in public.items() if not (member.__doc__ or "").strip()] == []

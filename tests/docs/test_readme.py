@@ -1,4 +1,4 @@
-"""The figures of the README are those that `make bench` measured."""
+"""The figures of the README are those from `make bench`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 
 
-def test_the_figures_are_those_of_the_page_of_benchmarks() -> None:
+def test_the_figures_equal_those_of_the_benchmarks_page() -> None:
     assert BEGIN + headline(PAGE) + END in README
 
 
-def test_other_figures_replace_them() -> None:
+def test_new_figures_replace_them() -> None:
     other = PAGE.replace("| informer | memory per pod | 5,", "| informer | memory per pod | 6,")
     assert other != PAGE
     assert with_headline(README, other) != README

@@ -1,4 +1,4 @@
-"""The reference pages say what the code does. `python tests/docs/test_reference.py` writes the generated parts."""
+"""The reference pages agree with the code. `python tests/docs/test_reference.py` writes the generated parts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ctrlhost.supervisor.loader import hook_names
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 110
-#: What the exposition adds to the name of a family.
+#: Suffixes that the exposition adds to the name of a family.
 SUFFIXES = {"counter": "_total", "info": "_info"}
 
 
@@ -133,7 +133,7 @@ def with_generated(text: str, label: str, content: str) -> str:
 
 
 @pytest.mark.parametrize("page", GENERATED)
-def test_the_page_says_what_the_code_does(page):
+def test_the_page_agrees_with_the_code(page):
     label, make = GENERATED[page]
     text = (PAGES / f"{page}.md").read_text()
     assert text == with_generated(text, label, make()), "run `python tests/docs/test_reference.py`"

@@ -1,4 +1,4 @@
-"""The code in the documentation is code that runs: each marked block stands in the file that it names."""
+"""Each marked code block of the documentation is part of the file that it names."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def test_the_tutorial_has_code() -> None:
 
 
 @pytest.mark.parametrize(("page", "path", "code"), BLOCKS, ids=[f"{page}:{path}" for page, path, _ in BLOCKS])
-def test_the_code_stands_in_the_file_that_it_is_cut_from(page: str, path: str, code: str) -> None:
+def test_quoted_code_equals_its_file(page: str, path: str, code: str) -> None:
     assert code in (ROOT / path).read_text(encoding="utf-8"), f"{page} shows other code than {path}"

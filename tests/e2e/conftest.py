@@ -1,48 +1,61 @@
-"""Fixtures of the scenarios with real bitcoin daemons."""
+"""Fixtures for informers and for the scenarios with real bitcoin daemons."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
 from examples.bitcoind.daemon import Addresses, Bitcoind, find_bitcoind
 from examples.bitcoind.kubelet import ToyKubelet
 from tests.support.bitcoin_cluster import Cluster
-from tests.support.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver
+from tests.support.control_plane import KubeApiserver, SandboxControlPlane, require_kube_apiserver, skip_or_fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from ctrlhost.client import Client
     from tests.support.control_plane import ControlPlane
 
 _namespaces = itertools.count(1)
 
 
+@pytest.fixture
+def client(control_plane: ControlPlane) -> Client:
+    return control_plane.client
+
+
+@pytest.fixture
+def factory(client: Client) -> Iterator[InformerFactory]:
+    """Return an informer factory with short back-offs."""
+    options = ReflectorOptions(backoff=BackoffOptions(base=0.01, cap=0.2), waiting_cap=0.2)
+    made = InformerFactory(client, options=options)
+    yield made
+    made.stop()
+
+
 @pytest.fixture(scope="session")
 def bitcoind() -> Path:
-    """The program; without it tests are skipped, except in CI."""
+    """Return the path of bitcoind; skip if it is missing, fail in CI."""
     try:
         return find_bitcoind()
     except FileNotFoundError as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        skip_or_fail(str(error))
 
 
 @pytest.fixture(scope="session")
 def addresses() -> Addresses:
-    """Loopback addresses for daemons."""
+    """Return loopback addresses for daemons."""
     return Addresses()
 
 
 @pytest.fixture
 def start_daemon(bitcoind: Path, addresses: Addresses) -> Iterator[Callable[..., Bitcoind]]:
-    """Start daemons that nobody looks after, each at an address of its own; all end with the test."""
+    """Return a function that starts an unmanaged daemon at its own address; all end with the test."""
     started: list[Bitcoind] = []
 
     def start(**options: str) -> Bitcoind:
@@ -57,7 +70,7 @@ def start_daemon(bitcoind: Path, addresses: Addresses) -> Iterator[Callable[...,
 
 @pytest.fixture(scope="session")
 def workload_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxControlPlane]:
-    """A sandbox whose own controller makes the pods of StatefulSets."""
+    """Run a sandbox whose controller creates the pods of StatefulSets."""
     server = SandboxControlPlane(tmp_path_factory.mktemp("workload-sandbox"), "statefulset")
     yield server
     server.stop()
@@ -65,7 +78,7 @@ def workload_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandb
 
 @pytest.fixture(scope="session")
 def workload_kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
-    """A kube-apiserver with kube-controller-manager; of its own, since other tests do without the controllers."""
+    """Run a kube-apiserver with kube-controller-manager, which other tests do not need."""
     require_kube_apiserver()
     with KubeApiserver(tmp_path_factory.mktemp("workload-kube-apiserver")) as server:
         server.start_controllers()
@@ -74,7 +87,7 @@ def workload_kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(params=["sandbox", "kube-apiserver"])
 def workload_plane(request: pytest.FixtureRequest) -> ControlPlane:
-    """Each API server whose StatefulSets get pods, in turn."""
+    """Return each API server whose StatefulSets get pods, in turn."""
     name = "workload_sandbox" if request.param == "sandbox" else "workload_kube_apiserver"
     server: ControlPlane = request.getfixturevalue(name)
     return server
@@ -82,7 +95,7 @@ def workload_plane(request: pytest.FixtureRequest) -> ControlPlane:
 
 @pytest.fixture
 def cluster(workload_plane: ControlPlane, bitcoind: Path, addresses: Addresses) -> Iterator[Cluster]:
-    """A namespace where pods become daemons."""
+    """Return a namespace whose pods become daemons."""
     namespace = f"bitcoin-{next(_namespaces)}"
     client = workload_plane.client
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})

@@ -25,7 +25,7 @@ def refusals(pod: ToyPod) -> list[float]:
 
 
 @behaviour("bitcoin/E12")
-def test_changed_credentials_roll_through_the_nodes_and_none_refuses_us(cluster: Cluster) -> None:
+def test_changed_credentials_roll_through_the_nodes_without_refused_calls(cluster: Cluster) -> None:
     host = cluster.start()
     cluster.secret("rpc", "old-pass")
     before = cluster.up("net", 3, "rpc")
@@ -89,7 +89,7 @@ def test_daemons_with_another_password_are_reported_once_and_rarely_called(
 
 
 @behaviour("bitcoin/E15")
-def test_what_users_delete_or_scale_manually_is_restored(cluster: Cluster) -> None:
+def test_manual_deletions_and_scaling_are_reverted(cluster: Cluster) -> None:
     cluster.start()
     cluster.up("net", 2)
 

@@ -16,7 +16,7 @@ behaviour = pytest.mark.behaviour
 
 
 @behaviour("bitcoin/E3", "bitcoin/E4")
-def test_a_node_that_dies_is_removed_and_added_again_when_it_is_back(cluster: Cluster) -> None:
+def test_a_dead_node_is_removed_and_added_again_after_its_restart(cluster: Cluster) -> None:
     host = cluster.start()
     pods = first, second, third = cluster.up("net", 3)
     second.kill(stays_down=True)
@@ -39,7 +39,7 @@ def test_a_node_that_dies_is_removed_and_added_again_when_it_is_back(cluster: Cl
 
 
 @behaviour("bitcoin/E5")
-def test_a_pod_that_is_replaced_is_known_by_its_new_address_only(cluster: Cluster) -> None:
+def test_a_replaced_pod_is_known_only_by_its_new_address(cluster: Cluster) -> None:
     cluster.start()
     first, second, third = cluster.up("net", 3)
     cluster.client.delete(*POD, second.name, cluster.namespace)
@@ -53,7 +53,7 @@ def test_a_pod_that_is_replaced_is_known_by_its_new_address_only(cluster: Cluste
 
 
 @behaviour("bitcoin/E6")
-def test_a_restart_without_a_change_of_readiness_is_noticed_by_its_count(cluster: Cluster) -> None:
+def test_a_restart_without_a_change_of_readiness_is_detected_by_its_count(cluster: Cluster) -> None:
     cluster.start()
     _, second, _ = cluster.up("net", 3)
     second.frozen = True
@@ -114,7 +114,7 @@ def test_an_address_that_moves_to_another_network_does_not_link_the_two(cluster:
 
 
 @behaviour("bitcoin/E11")
-def test_a_list_that_a_node_lost_while_no_host_ran_is_restored_by_the_next(cluster: Cluster) -> None:
+def test_the_next_host_restores_a_list_that_a_node_lost_meanwhile(cluster: Cluster) -> None:
     host = cluster.start()
     first, second, third = cluster.up("net", 3)
     eventually(lambda: cluster.is_ready("net"))

@@ -1,4 +1,4 @@
-"""Networks of real daemons: start, rest, scaling and deletion."""
+"""Networks of real daemons: start, idle state, scaling and deletion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_network_comes_up_and_one_mined_block_reaches_all_its_nodes(cluster: C
 
 @behaviour("bitcoin/E2", "bitcoin/E17")
 @pytest.mark.timeout(600 if SOAK else 120)
-def test_a_network_at_rest_costs_one_call_per_node_and_keeps_entries_of_users(cluster: Cluster) -> None:
+def test_an_idle_network_costs_one_call_per_node_and_keeps_entries_of_users(cluster: Cluster) -> None:
     host = cluster.start(resync=RESYNC)
     pods = cluster.up("net", 3)
     eventually(lambda: cluster.is_ready("net"))

@@ -50,7 +50,7 @@ def test_a_host_process_brings_a_network_up_and_leaves_it_running_when_it_stops(
         eventually(lambda: pods[1].address not in cluster.added(pods[0]), 30)
         host.signal(signal.SIGTERM)
         assert host.wait() == 0
-        assert "Traceback" not in host.log
+        assert "Traceback" not in str(host.lines)
     assert len(cluster.nodes("net")) == 3
     assert set(cluster.conditions("net")) == {"Reconciled", "CredentialsReady", "NodesReady", "MeshConverged", "Ready"}
     pods[2].resume()

@@ -49,7 +49,7 @@ def answering(daemon: Bitcoind) -> Bitcoind:
 
 
 @behaviour("bitcoin/U18", "bitcoin/U19", "bitcoin/U21", "bitcoin/U22")
-def test_a_method_gives_its_result_and_an_unknown_one_its_error(client: RpcClient) -> None:
+def test_a_method_returns_its_result_and_an_unknown_one_its_error(client: RpcClient) -> None:
     network = client.call(None, "getnetworkinfo")
     assert network["networkactive"] is True
     assert network["connections"] == 0
@@ -74,7 +74,7 @@ def test_the_target_of_a_call_is_called_and_not_the_default(daemon: Bitcoind) ->
 
 
 @behaviour("bitcoin/U24")
-def test_an_entry_that_was_added_already_is_an_error_of_its_own(client: RpcClient) -> None:
+def test_adding_an_entry_again_has_its_own_error(client: RpcClient) -> None:
     client.add_node(None, "127.0.0.3")
     with pytest.raises(RpcError) as twice:
         client.add_node(None, "127.0.0.3")

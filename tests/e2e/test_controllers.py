@@ -1,4 +1,4 @@
-"""What the controller runtime relies on a server for, on both: answers of writes, events, finalizers, echoes."""
+"""Server behaviour that the controller runtime needs, on both servers: writes, events, finalizers, self-events."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import ctrlhost
 from ctrlhost import For, Owns, Request
 from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
-from tests.support.plugin_modules import config_map, plugin_of
-from tests.support.waiting import eventually
+from tests.support.plugin_modules import config_map
+from tests.support.reconcilers import controller
+from tests.support.waiting import create_eventually, eventually
 
 Start = Callable[..., Host]
 
@@ -36,16 +37,12 @@ def start(control_plane) -> Iterator[Start]:
         host.client.close()
 
 
-def controller(reconcile: Any, *sources: Any, **options: Any) -> Any:
-    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *sources, **options))
-
-
 def mine(namespace: str) -> For:
     return For("v1", "ConfigMap", namespaces=[namespace], label_selector="mine")
 
 
 @pytest.mark.behaviour("informers/CR10")
-def test_a_pod_that_a_plugin_evicts_is_no_write_to_wait_for(control_plane, namespace: str, start: Start) -> None:
+def test_reads_do_not_wait_for_an_evicted_pod(control_plane, namespace: str, start: Start) -> None:
     seen: list[Any] = []
 
     def evict(ctx: ctrlhost.Context, request: Request) -> None:
@@ -57,29 +54,20 @@ def test_a_pod_that_a_plugin_evicts_is_no_write_to_wait_for(control_plane, names
             "metadata": {"name": request.name, "namespace": namespace},
         }
         answer = ctx.client.create(body, subresource="eviction")
-        # The answer is no pod; taken for one, it would be what the plugin reads.
+        # The answer is a Status, which must not enter the cache as a pod.
         seen.append((answer["kind"], answer["status"], [obj.name for obj in ctx.lister("v1", "Pod").list()]))
 
     start(controller(evict, For("v1", "Pod", namespaces=[namespace])))
     containers = [{"name": "main", "image": "nginx"}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": namespace}}
-    eventually(lambda: created(control_plane.client, {**pod, "spec": {"containers": containers}}), 30)
+    create_eventually(control_plane.client, {**pod, "spec": {"containers": containers}})
     eventually(lambda: seen, 30)
     assert seen[0][:2] == ("Status", "Success")
     assert seen[0][2] in ([], ["web"])
     eventually(lambda: control_plane.client.find("v1", "Pod", "web", namespace) is None, 30)
 
 
-def created(client: ctrlhost.Client, obj: dict[str, Any]) -> bool:
-    """Create the object once its namespace has its ServiceAccount."""
-    try:
-        client.create(obj)
-    except ctrlhost.ApiError:
-        return False
-    return True
-
-
-def test_reads_see_every_kind_of_write_of_ones_own(control_plane, namespace: str, start: Start) -> None:
+def test_reads_include_every_kind_of_own_write(control_plane, namespace: str, start: Start) -> None:
     seen: list[Any] = []
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:
@@ -105,7 +93,7 @@ def test_reads_see_every_kind_of_write_of_ones_own(control_plane, namespace: str
     assert seen == ["1", "2", "3", "4", ["ann", "copy"], None, ["ann"]]
 
 
-def test_a_list_does_not_wait_for_what_its_selector_leaves_out(control_plane, namespace: str, start: Start) -> None:
+def test_a_list_does_not_wait_for_writes_outside_its_selector(control_plane, namespace: str, start: Start) -> None:
     seen: list[Any] = []
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:
@@ -137,12 +125,12 @@ def test_events_are_accepted_and_become_series(control_plane, namespace: str, st
     assert event["series"]["count"] == 2
     assert (event["reason"], event["action"], event["note"]) == ("Seen", "Look", "have seen it")
     assert event["regarding"]["name"] == "ann"
-    # The end writes the final count.
+    # The shutdown writes the final count.
     assert host.stop(10)
     assert events()[0]["series"]["count"] == 3
 
 
-def test_a_finalizer_holds_the_object_until_it_is_taken_off(control_plane, namespace: str, start: Start) -> None:
+def test_a_finalizer_keeps_the_object_until_it_is_removed(control_plane, namespace: str, start: Start) -> None:
     cleaned: list[str] = []
 
     def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
@@ -164,7 +152,7 @@ def test_a_finalizer_holds_the_object_until_it_is_taken_off(control_plane, names
     assert cleaned
 
 
-def test_the_echo_of_a_status_like_write_does_not_wake_its_writer(control_plane, namespace: str, start: Start) -> None:
+def test_the_self_event_of_a_status_like_write_is_suppressed(control_plane, namespace: str, start: Start) -> None:
     runs: list[str] = []
 
     def count_up(ctx: ctrlhost.Context, request: Request) -> None:
@@ -180,13 +168,13 @@ def test_the_echo_of_a_status_like_write_does_not_wake_its_writer(control_plane,
     eventually(
         lambda: "seen" in (client.get("v1", "ConfigMap", "ann", namespace)["metadata"].get("annotations") or {}), 30
     )
-    # Whatever the echo did is done when a later change has been seen.
+    # The self-event is processed before a later change.
     client.create(config_map("bob", namespace, labels={"mine": "1"}))
     eventually(lambda: runs.count("bob") == 1, 30)
     assert runs == ["ann", "bob"]
 
 
-def test_the_owner_of_what_changed_is_reconciled(control_plane, namespace: str, start: Start) -> None:
+def test_the_owner_of_a_changed_object_is_reconciled(control_plane, namespace: str, start: Start) -> None:
     runs: list[Request] = []
     start(
         controller(

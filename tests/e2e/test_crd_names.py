@@ -1,4 +1,4 @@
-"""Which names an API server takes in a CustomResourceDefinition at all, before anybody judges them."""
+"""The names that an API server accepts in a CustomResourceDefinition, before the naming controller decides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _groups = itertools.count(1)
 
 
 class Definitions:
-    """CRDs in a group of the test's own."""
+    """CRDs in the test's own group."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -51,13 +51,13 @@ class Definitions:
         return self.client.create(self.crd(**names))
 
     def refused(self, write: Callable[[], Any]) -> list[str]:
-        """Give the fields that the server complains about."""
+        """Return the fields that the server rejects."""
         with pytest.raises(Invalid) as caught:
             write()
         return sorted({str(cause.get("field")) for cause in caught.value.causes})
 
     def patch(self, plural: str, patch: dict[str, Any], subresource: str | None = None) -> dict[str, Any]:
-        """Patch, again after a moment where the server's own controllers were faster or its storage starts anew."""
+        """Patch, with retries on conflicts with the server's controllers and while its storage restarts."""
 
         def patched() -> dict[str, Any] | None:
             try:
@@ -78,7 +78,7 @@ class Definitions:
 
 @pytest.fixture
 def definitions(control_plane: ControlPlane) -> Iterator[Definitions]:
-    """A group of the test's own on each server; its CRDs are deleted afterwards."""
+    """Return the test's own group on each server; its CRDs are deleted afterwards."""
     made = Definitions(control_plane.client)
     yield made
     for crd in list(made.client.list(API, KIND)):
@@ -125,7 +125,7 @@ def test_the_object_is_named_after_plural_and_group_and_the_group_has_a_dot(defi
 
 @behaviour("naming/V6")
 @behaviour("naming/V7")
-def test_plural_group_kind_and_scope_of_an_established_crd_stay(definitions: Definitions) -> None:
+def test_plural_group_kind_and_scope_of_an_established_crd_cannot_change(definitions: Definitions) -> None:
     definitions.create()
     definitions.wait_for("as", "Established", "True")
     changes: list[tuple[dict[str, Any], str]] = [
@@ -171,7 +171,7 @@ def test_short_names_may_repeat_and_labels_may_have_63_characters(definitions: D
 
 
 @behaviour("naming/I2")
-def test_the_status_is_read_and_patched_on_its_own(definitions: Definitions, control_plane: ControlPlane) -> None:
+def test_the_status_is_read_and_patched_separately(definitions: Definitions, control_plane: ControlPlane) -> None:
     definitions.create()
     definitions.wait_for("as", "Established", "True")
     path = f"/apis/{API}/customresourcedefinitions/as.{definitions.group}/status"

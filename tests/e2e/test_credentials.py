@@ -1,4 +1,4 @@
-"""Credentials that are replaced while an informer runs, on a real kube-apiserver that refuses the old ones."""
+"""Changed credentials of a running informer, on a real kube-apiserver that refuses the old ones."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from tests.support.control_plane import KubeApiserver
 
-#: For how long a kube-apiserver may go on to take a token that it has looked at, and some.
+#: Longer than a kube-apiserver caches a valid token.
 REFUSED = 60.0
 
 
 class Account:
-    """A service account whose tokens live as long as a Secret of their own."""
+    """A service account whose tokens are each bound to a Secret."""
 
     def __init__(self, admin: Client, namespace: str) -> None:
         self.admin, self.namespace = admin, namespace
@@ -40,14 +40,14 @@ class Account:
         return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": self.namespace}}
 
     def token(self, secret: str) -> str:
-        """Have a token made that is good while this Secret is there."""
+        """Return a token that is valid while this Secret exists."""
         made = self.admin.create(self._meta("v1", "Secret", secret))
         bound = {"apiVersion": "v1", "kind": "Secret", "name": secret, "uid": made["metadata"]["uid"]}
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}}
         answer = self.admin.transport.request(
             "POST",
             f"/api/v1/namespaces/{self.namespace}/serviceaccounts/reader/token",
-            body=json.dumps(asked).encode(),
+            body=json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
         assert answer.status == 201, answer.body
@@ -62,7 +62,7 @@ class Account:
 
 
 def kubeconfig(server: KubeApiserver, user: dict[str, Any], file: Path) -> Path:
-    """Write the server's kubeconfig with another user."""
+    """Write a kubeconfig for the server with another user."""
     import yaml
 
     config = yaml.safe_load(server.kubeconfig.read_text())
@@ -81,7 +81,7 @@ printf '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredenti
 
 
 @pytest.mark.parametrize("kept_by", ["file", "program"])
-def test_an_informer_goes_on_with_a_new_token_when_its_old_one_is_revoked(
+def test_an_informer_continues_with_a_new_token_when_its_old_one_is_revoked(
     kube_apiserver: KubeApiserver, tmp_path: Path, kept_by: str
 ) -> None:
     account = Account(kube_apiserver.client, f"credentials-{kept_by}")
@@ -116,7 +116,7 @@ def test_an_informer_goes_on_with_a_new_token_when_its_old_one_is_revoked(
             return False
 
         eventually(refused, REFUSED)
-        # A new watch, and the list before it, need a token that the server takes.
+        # A new watch and its list need a valid token.
         informer.parts[0].reflector.relist()
         account.config_map("after")
         eventually(lambda: informer.lister.get("after", account.namespace) is not None, 30)

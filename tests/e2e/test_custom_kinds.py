@@ -1,4 +1,4 @@
-"""Informers of custom kinds: they wake when their CRD appears, and let go of what they hold when it is removed."""
+"""Informers of custom kinds: they start when their CRD appears, and empty their cache when it is removed."""
 
 from __future__ import annotations
 
@@ -7,27 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ctrlhost.errors import NotFound
 from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
-from tests.support.waiting import eventually
+from tests.support.objects import crd
+from tests.support.waiting import create_eventually, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ctrlhost.client import Client
     from ctrlhost.informers import Informer
-    from tests.support.control_plane import ControlPlane
 
-#: Whoever waits looks again after ten minutes at the soonest, unless something wakes it.
+#: Waiting informers retry after ten minutes at the earliest, unless an event wakes them.
 SELDOM = ReflectorOptions(backoff=BackoffOptions(base=600, cap=600), waiting_cap=600)
 _numbers = itertools.count(1)
-
-
-@pytest.fixture
-def client(control_plane: ControlPlane) -> Client:
-    return control_plane.client
 
 
 @pytest.fixture
@@ -42,22 +36,6 @@ def group() -> str:
     return f"g{next(_numbers)}.kinds.test"
 
 
-def crd(group: str, scope: str = "Namespaced") -> dict[str, Any]:
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    names = {"kind": "Gear", "plural": "gears", "singular": "gear", "listKind": "GearList"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"gears.{group}"},
-        "spec": {
-            "group": group,
-            "scope": scope,
-            "names": names,
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-        },
-    }
-
-
 def gear(group: str, namespace: str, name: str) -> dict[str, Any]:
     return {"apiVersion": f"{group}/v1", "kind": "Gear", "metadata": {"name": name, "namespace": namespace}}
 
@@ -66,20 +44,7 @@ def held(informer: Informer) -> list[str]:
     return sorted(obj.name for obj in informer.lister.list())
 
 
-def create(client: Client, obj: dict[str, Any]) -> None:
-    """Create an object of a kind that the server has only just learnt."""
-
-    def created() -> bool:
-        try:
-            client.create(obj)
-        except NotFound:
-            return False
-        return True
-
-    eventually(created, 20)
-
-
-def test_an_informer_wakes_when_its_kind_appears_and_lets_go_when_it_is_removed(
+def test_an_informer_starts_when_its_kind_appears_and_empties_its_cache_when_it_is_removed(
     client: Client, factory: InformerFactory, group: str, namespace: str
 ) -> None:
     informer = factory.informer(f"{group}/v1", "Gear")
@@ -89,13 +54,13 @@ def test_an_informer_wakes_when_its_kind_appears_and_lets_go_when_it_is_removed(
     informer.add_handler(on_delete=lambda obj: deleted.append(obj.key))
     factory.start()
     eventually(lambda: informer.state == "waiting")
-    # The shared watch of CRDs has begun before any is made; that of others is nobody's business.
+    # Wait for the shared watch of CRDs before creating one; other tests' CRDs do not matter.
     eventually(lambda: any(each.kind == "CustomResourceDefinition" and each.has_synced for each in factory.informers()))
     for round_ in ("first", "second"):
-        client.create(crd(group))
+        client.create(crd(group, "Gear"))
         eventually(lambda: informer.state == "watching", 30)
         assert informer.has_synced
-        create(client, gear(group, namespace, round_))
+        create_eventually(client, gear(group, namespace, round_))
         eventually(lambda round_=round_: held(informer) == [round_])
         assert queue.get(10) == Request(round_, namespace)
         queue.done(Request(round_, namespace))
@@ -110,15 +75,15 @@ def test_an_informer_wakes_when_its_kind_appears_and_lets_go_when_it_is_removed(
     assert factory.informers() == []
 
 
-def test_a_kind_that_is_replaced_by_one_without_namespaces_is_followed_as_that(
+def test_an_informer_follows_a_kind_that_becomes_cluster_scoped(
     client: Client, factory: InformerFactory, group: str, namespace: str
 ) -> None:
     informer = factory.informer(f"{group}/v1", "Gear", namespaces=[namespace, "default"])
     factory.start()
     eventually(lambda: informer.state == "waiting")
     eventually(lambda: any(each.kind == "CustomResourceDefinition" and each.has_synced for each in factory.informers()))
-    client.create(crd(group, "Cluster"))
-    create(client, {"apiVersion": f"{group}/v1", "kind": "Gear", "metadata": {"name": "wide"}})
+    client.create(crd(group, "Gear", "Cluster"))
+    create_eventually(client, {"apiVersion": f"{group}/v1", "kind": "Gear", "metadata": {"name": "wide"}})
     eventually(lambda: held(informer) == ["wide"], 30)
     eventually(lambda: len(informer.parts) == 1 and informer.state == "watching")
     assert informer.covers("")

@@ -1,4 +1,4 @@
-"""What `make demo` shows."""
+"""The output of `make demo`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_demo_shows_what_each_plugin_did_and_which_daemons_it_had() -> None:
+def test_the_demo_prints_the_work_of_each_plugin_and_its_daemons() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "examples.demo"], cwd=ROOT, capture_output=True, text=True, timeout=110
     )

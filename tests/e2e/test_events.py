@@ -1,4 +1,4 @@
-"""Events of a host as people see them: through kubectl, on both servers."""
+"""Events of a host in the output of kubectl, on both servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kubectl = Callable[..., str]
 
 @pytest.fixture
 def kubectl(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Kubectl:
-    """The kubectl that was built beside the real control plane, in the test's namespace."""
+    """Return the kubectl built with the real control plane, in the test's namespace."""
     require_kube_apiserver()
     environment = {**os.environ, "KUBECONFIG": str(control_plane.kubeconfig), "HOME": str(tmp_path)}
 
@@ -40,7 +40,7 @@ def kubectl(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Kube
 def test_kubectl_shows_events_with_their_counts_once_a_host_has_stopped(
     control_plane: ControlPlane, namespace: str, kubectl: Kubectl
 ) -> None:
-    told: list[str] = []
+    reconciled: list[str] = []
 
     def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> None:
         found = ctx.get(request)
@@ -50,7 +50,7 @@ def test_kubectl_shows_events_with_their_counts_once_a_host_has_stopped(
         ctx.events.normal(found, "Placed", "the rest was placed")
         for number in range(BURST):
             ctx.events.normal(found, f"Chatter{number:02}", "nobody needs to know")
-        told.append(request.name)
+        reconciled.append(request.name)
 
     source = For("v1", "ConfigMap", namespaces=[namespace], label_selector="mine")
     module = plugin_of(lambda plugin: plugin.add_controller("teller", reconcile, source))
@@ -58,7 +58,7 @@ def test_kubectl_shows_events_with_their_counts_once_a_host_has_stopped(
     host = Host(HostSettings(listen=""), [module], client=client)
     host.start()
     control_plane.client.create(config_map("web", namespace, labels={"mine": "1"}))
-    eventually(lambda: told, LIMIT)
+    eventually(lambda: reconciled, LIMIT)
     assert host.stop(10)
     client.close()
 
@@ -66,7 +66,7 @@ def test_kubectl_shows_events_with_their_counts_once_a_host_has_stopped(
     lines = [line.split() for line in described.partition("Events:")[2].splitlines()]
     (no_room,) = [line for line in lines if "NoRoom" in line]
     assert no_room[0] == "Warning"
-    assert "(x5" in no_room, "five were told, and the last three were counted until the end"
+    assert "(x5" in no_room, "five events, and the last three counted until the shutdown"
     assert " ".join(no_room).endswith("there is no room for part 0")
     (placed,) = [line for line in lines if "Placed" in line]
     assert placed[0] == "Normal"
@@ -74,7 +74,7 @@ def test_kubectl_shows_events_with_their_counts_once_a_host_has_stopped(
     listed = [line.split() for line in kubectl("events", "--for", "configmap/web").splitlines()[1:]]
     assert {"NoRoom", "Placed"} <= {word for line in listed for word in line}
     assert all("ConfigMap/web" in line for line in listed)
-    # A series takes a second write, and each object has so many of one source.
+    # A series needs a second write, and the number of events of an object per source is limited.
     assert len(listed) == BURST - 1
     (warning,) = kubectl("events", "--types", "Warning").splitlines()[1:]
     assert "NoRoom" in warning

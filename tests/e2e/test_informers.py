@@ -1,7 +1,8 @@
-"""The client and informers on the sandbox and on a real kube-apiserver, and through the worst of the latter."""
+"""The client and informers on the sandbox and on a real kube-apiserver, and during failures of the latter."""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,9 @@ from ctrlhost.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ctrlhost.informers import BackoffOptions, InformerFactory, Owner, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
+from tests.support import plugin_modules
+from tests.support.informer_rig import synced
+from tests.support.objects import crd
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -18,35 +22,7 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane, KubeApiserver
 
 QUICK = BackoffOptions(base=0.01, cap=0.2)
-PLURAL = {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
-
-
-def config_map(name: str, namespace: str, **data: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace, "labels": {"part": "test"}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-def crd(group: str) -> dict[str, Any]:
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": PLURAL, "versions": [version]},
-    }
-
-
-@pytest.fixture
-def factory(control_plane: ControlPlane) -> Iterator[InformerFactory]:
-    made = InformerFactory(control_plane.client, options=ReflectorOptions(backoff=QUICK, waiting_cap=0.2))
-    yield made
-    made.stop()
-
-
-def synced(factory: InformerFactory) -> None:
-    factory.start()
-    assert factory.wait_for_sync(60)
+config_map = functools.partial(plugin_modules.config_map, labels={"part": "test"})
 
 
 def versions(found: Any) -> dict[str, str]:
@@ -60,7 +36,7 @@ def cached(informer: Any) -> dict[str, str]:
     return {each.key: each.resource_version for each in informer.lister.list()}
 
 
-def test_an_object_lives_its_life_through_the_client(control_plane: ControlPlane, namespace: str) -> None:
+def test_the_client_creates_reads_changes_and_deletes_an_object(control_plane: ControlPlane, namespace: str) -> None:
     client = control_plane.client
     created = client.create(config_map("a", namespace, x="1"))
     with pytest.raises(AlreadyExists):
@@ -93,7 +69,7 @@ def test_an_object_lives_its_life_through_the_client(control_plane: ControlPlane
         client.get("v1", "Nothing", "a", namespace)
 
 
-def test_server_side_apply_owns_what_it_names(control_plane: ControlPlane, namespace: str) -> None:
+def test_server_side_apply_owns_the_applied_fields(control_plane: ControlPlane, namespace: str) -> None:
     client = control_plane.client
     client.apply(config_map("a", namespace, x="1", y="1"), field_manager="one")
     client.apply(config_map("a", namespace, z="1"), field_manager="two")
@@ -115,11 +91,11 @@ def test_an_informer_equals_the_server_once_it_is_quiet(
     queue, owners = WorkQueue(), WorkQueue()
     maps.enqueue_to(queue)
     maps.enqueue_to(owners, Owner("v1", "ConfigMap"))
-    heard: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     maps.add_handler(
-        lambda obj, initial: heard.append(("add", obj.name)),
-        lambda old, new: heard.append(("update", new.name)),
-        lambda obj: heard.append(("delete", obj.name)),
+        lambda obj, initial: events.append(("add", obj.name)),
+        lambda old, new: events.append(("update", new.name)),
+        lambda obj: events.append(("delete", obj.name)),
     )
     with factory:
         assert factory.wait_for_sync(60)
@@ -131,36 +107,34 @@ def test_an_informer_equals_the_server_once_it_is_quiet(
         for number in range(1, 30, 3):
             client.delete("v1", "ConfigMap", f"first-{number}", namespace)
         eventually(lambda: cached(maps) == versions(client.list("v1", "ConfigMap", namespace)), 30)
-        eventually(lambda: heard.count(("delete", "first-28")) == 1)
+        eventually(lambda: events.count(("delete", "first-28")) == 1)
         assert maps.lister.get("first-3", namespace)["data"] == {"n": "changed"}
-        assert {kind for kind, _ in heard} == {"add", "update", "delete"}
-        assert len(queue) == len({name for _, name in heard})
+        assert {kind for kind, _ in events} == {"add", "update", "delete"}
+        assert len(queue) == len({name for _, name in events})
         assert owners.get(timeout=0) == Request("owner", namespace)
         assert maps.status().errors == 0
 
 
-def test_an_informer_waits_for_its_kind_and_finds_it(
-    control_plane: ControlPlane, namespace: str, factory: InformerFactory
-) -> None:
+def test_an_informer_waits_for_its_kind(control_plane: ControlPlane, namespace: str, factory: InformerFactory) -> None:
     client, group = control_plane.client, f"{namespace}.example.com"
     widgets = factory.informer(f"{group}/v1", "Widget")
     factory.start()
     eventually(lambda: widgets.state == "waiting")
     assert "does not serve kind Widget" in widgets.reason
-    client.create(crd(group))
+    client.create(crd(group, "Widget"))
     assert factory.wait_for_sync(60)
     made = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
     client.create(made)
     eventually(lambda: widgets.lister.get("w", namespace), 30)
 
 
-def test_an_informer_whose_kind_is_removed_is_empty_and_waits_for_it(
+def test_an_informer_empties_its_cache_when_its_kind_is_removed_and_waits_for_it(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     client, group = control_plane.client, f"removed-{namespace}.example.com"
     options = ReflectorOptions(backoff=QUICK, waiting_cap=0.2)
     with InformerFactory(client, options=options) as factory:
-        client.create(crd(group))
+        client.create(crd(group, "Widget"))
         widgets = factory.informer(f"{group}/v1", "Widget")
         synced(factory)
         client.create(
@@ -172,11 +146,13 @@ def test_an_informer_whose_kind_is_removed_is_empty_and_waits_for_it(
         eventually(
             lambda: client.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"widgets.{group}") is None, 30
         )
-        client.create(crd(group))
+        client.create(crd(group, "Widget"))
         eventually(lambda: widgets.state == "watching", 60)
 
 
-def test_metadata_alone_can_be_watched(control_plane: ControlPlane, namespace: str, factory: InformerFactory) -> None:
+def test_an_informer_can_watch_only_metadata(
+    control_plane: ControlPlane, namespace: str, factory: InformerFactory
+) -> None:
     client = control_plane.client
     client.create(config_map("a", namespace, big="x" * 1000))
     maps = factory.informer("v1", "ConfigMap", namespaces=[namespace], reads="metadata")
@@ -195,7 +171,7 @@ def own_factory(own_kube_apiserver: KubeApiserver) -> Iterator[InformerFactory]:
     made.stop()
 
 
-def test_a_killed_server_that_comes_back_is_followed_again(
+def test_an_informer_recovers_when_a_killed_server_restarts(
     own_kube_apiserver: KubeApiserver, own_factory: InformerFactory
 ) -> None:
     client = own_kube_apiserver.client
@@ -213,7 +189,7 @@ def test_a_killed_server_that_comes_back_is_followed_again(
     assert cached(maps) == versions(client.list("v1", "ConfigMap", "default"))
 
 
-def test_a_version_that_was_compacted_away_leads_to_a_list_that_misses_no_deletion(
+def test_a_compacted_version_causes_a_list_that_misses_no_deletion(
     own_kube_apiserver: KubeApiserver, own_factory: InformerFactory
 ) -> None:
     client = own_kube_apiserver.client
@@ -223,7 +199,7 @@ def test_a_version_that_was_compacted_away_leads_to_a_list_that_misses_no_deleti
     synced(own_factory)
     client.create(config_map("doomed", "default"))
     eventually(lambda: maps.lister.get("doomed", "default"))
-    # The informer hears nothing of what follows: its server is replaced by one that has forgotten the way there.
+    # The informer misses the next changes: after a restart the server has compacted their versions.
     own_kube_apiserver.pause()
     eventually(lambda: maps.state == "reconnecting", 30)
     own_kube_apiserver.resume()
@@ -237,7 +213,7 @@ def test_a_version_that_was_compacted_away_leads_to_a_list_that_misses_no_deleti
     eventually(lambda: deleted == ["default/doomed"])
 
 
-def test_a_server_that_stops_without_closing_is_noticed(
+def test_a_server_that_hangs_without_closing_is_detected(
     own_kube_apiserver: KubeApiserver, own_factory: InformerFactory
 ) -> None:
     maps = own_factory.informer("v1", "ConfigMap")

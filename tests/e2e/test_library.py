@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_example_prints_what_is_there(control_plane: ControlPlane, namespace: str) -> None:
+def test_the_example_prints_the_cached_objects(control_plane: ControlPlane, namespace: str) -> None:
     for name in ("ann", "bob"):
         control_plane.client.create(
             {
@@ -25,7 +25,7 @@ def test_the_example_prints_what_is_there(control_plane: ControlPlane, namespace
                 "data": {"name": name.title()},
             }
         )
-    # kube-apiserver with its controllers puts a ConfigMap of its own into each namespace; nothing runs them here.
+    # Here no controller runs that adds a ConfigMap to each namespace.
     done = subprocess.run(
         [sys.executable, "-m", "examples.library", namespace, "2"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The main job through the command line, `ctrlhost run --plugins hostname,naming`, on both servers."""
+"""The main use, `ctrlhost run --plugins hostname,naming`, on both servers."""
 
 from __future__ import annotations
 
@@ -44,6 +44,13 @@ def namespaces_of_routes(client: ctrlhost.Client) -> dict[str, str]:
     return {one["metadata"]["name"]: one["metadata"]["namespace"] for one in routes}
 
 
+def connect(host: HostProcess, client: ctrlhost.Client) -> None:
+    host.line("plugin hostname running")
+    apply(client, "01-leases.yaml")
+    apply(client, "02-connect.yaml")
+    eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
+
+
 def release_everything(client: ctrlhost.Client) -> None:
     for one in client.list("akash.network/v2beta2", "ProviderHost", "lease"):
         client.delete("akash.network/v2beta2", "ProviderHost", one["metadata"]["name"], "lease")
@@ -52,10 +59,7 @@ def release_everything(client: ctrlhost.Client) -> None:
 def test_hostnames_are_connected_swapped_and_released(control_plane: ControlPlane) -> None:
     client = control_plane.client
     with HostProcess(f"--kubeconfig={control_plane.kubeconfig}", *OPTIONS) as host:
-        host.wait_for_log("plugin hostname running")
-        apply(client, "01-leases.yaml")
-        apply(client, "02-connect.yaml")
-        eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
+        connect(host, client)
         before = namespaces_of_routes(client)["shop.example.com"]
 
         apply(client, "03-swap.yaml")
@@ -77,35 +81,32 @@ def server(own_kube_apiserver: KubeApiserver) -> KubeApiserver:
     return own_kube_apiserver
 
 
-def test_a_host_that_starts_before_its_server_begins_when_the_server_comes(server: KubeApiserver) -> None:
+def test_a_host_that_starts_before_its_server_waits_for_it(server: KubeApiserver) -> None:
     server.kill()
     with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:
-        host.wait_for_log("refused")
+        host.line("refused")
         server.start()
-        host.wait_for_log("plugin hostname running")
+        host.line("plugin hostname running")
         host.signal(signal.SIGTERM)
         assert host.wait() == 0
 
 
-def test_a_host_outlives_its_server_and_hears_of_what_happened_meanwhile(server: KubeApiserver) -> None:
+def test_a_host_survives_an_outage_of_its_server_and_catches_up(server: KubeApiserver) -> None:
     client = server.client
     with HostProcess(f"--kubeconfig={server.kubeconfig}", *OPTIONS) as host:
-        host.wait_for_log("plugin hostname running")
-        apply(client, "01-leases.yaml")
-        apply(client, "02-connect.yaml")
-        eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
+        connect(host, client)
 
         server.kill()
-        eventually(lambda: host.get("/readyz")[0] == 503, LIMIT, "a host without its server says that it is not ready")
+        eventually(lambda: host.get("/readyz")[0] == 503, LIMIT, "the host without its server is not ready")
         server.start()
-        # The server is back before the host is: the host must hear of this from its next list.
+        # The server is back before the host reconnects, so the host must see these changes in its next list.
         release_everything(client)
         eventually(lambda: namespaces_of_routes(client) == {}, LIMIT, "the Ingresses of released hostnames are gone")
         eventually(lambda: host.get("/readyz")[0] == 200, LIMIT, "the host is ready again")
 
 
 def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeApiserver) -> None:
-    """The user `limited` has no rights at all, then exactly those that `ctrlhost manifests` prints."""
+    """Run as the user `limited`, first without rights, then with those that `ctrlhost manifests` prints."""
     client = server.client
     command = [sys.executable, "-m", "ctrlhost", "manifests", "--plugins=hostname"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -115,8 +116,8 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
             client.create(one)
     options = [option for option in OPTIONS if "--plugins" not in option and "--install" not in option]
     with HostProcess(f"--kubeconfig={server.kubeconfig}", "--context=limited", "--plugins=hostname", *options) as host:
-        host.wait_for_log("plugin hostname waiting: .*no permission to list ")
-        assert host.get("/readyz")[0] == 200, "a plugin that waits does not make the host unready"
+        host.line("plugin hostname waiting: ", "no permission to list ")
+        assert host.get("/readyz")[0] == 200, "a waiting plugin does not make the host unready"
 
         client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lease"}}, field_manager="test")
         for one in objects:
@@ -125,13 +126,10 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
             if one["kind"].endswith("Binding"):
                 one["subjects"] = [{"kind": "User", "name": "limited", "apiGroup": "rbac.authorization.k8s.io"}]
             client.apply(one, field_manager="test")
-        host.wait_for_log("plugin hostname running")
-        apply(client, "01-leases.yaml")
-        apply(client, "02-connect.yaml")
-        eventually(lambda: len(namespaces_of_routes(client)) == 2, LIMIT, "two hostnames have their Ingresses")
-        assert "forbidden" not in host.log.split("plugin hostname running")[-1].lower()
+        connect(host, client)
+        assert "forbidden" not in str(host.lines).rpartition("plugin hostname running")[2].lower()
 
 
-def test_an_object_that_is_gone_is_not_found(control_plane: ControlPlane, namespace: str) -> None:
+def test_a_deleted_object_is_not_found(control_plane: ControlPlane, namespace: str) -> None:
     with pytest.raises(NotFound, match="nobody"):
         control_plane.client.get("v1", "ConfigMap", "nobody", namespace)

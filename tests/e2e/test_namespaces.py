@@ -1,4 +1,4 @@
-"""Informers of namespaces that are chosen by glob or label: followed as they come, change and go."""
+"""Informers of namespaces selected by glob or label, which appear, change and disappear."""
 
 from __future__ import annotations
 
@@ -8,36 +8,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctrlhost.errors import CtrlhostError
-from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
+from ctrlhost.informers import InformerFactory
 from ctrlhost.workqueue import WorkQueue
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ctrlhost.client import Client
     from ctrlhost.informers import Informer
     from tests.support.control_plane import ControlPlane
 
-QUICK = BackoffOptions(base=0.01, cap=0.2)
 _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def client(control_plane: ControlPlane) -> Client:
-    return control_plane.client
-
-
-@pytest.fixture
-def factory(client: Client) -> Iterator[InformerFactory]:
-    made = InformerFactory(client, options=ReflectorOptions(backoff=QUICK, waiting_cap=0.2))
-    yield made
-    made.stop()
-
-
-@pytest.fixture
 def prefix() -> str:
-    """What the namespaces of this test begin with."""
+    """Return the prefix of the namespaces of this test."""
     return f"ns{next(_numbers)}"
 
 
@@ -56,7 +41,7 @@ def config_map(client: Client, namespace: str, name: str = "x") -> None:
 
 
 def end_namespace(control_plane: ControlPlane, name: str) -> None:
-    """Delete a namespace; beside the API server alone runs no controller that would do the rest of it."""
+    """Delete a namespace and its contents, since no namespace controller runs."""
     client = control_plane.client
     client.delete("v1", "Namespace", name)
     if control_plane.kind == "kube-apiserver":
@@ -72,16 +57,16 @@ def by_data(obj: Any) -> list[str]:
     return [obj["data"]["a"]]
 
 
-def test_a_namespace_that_gets_the_label_is_picked_up_and_one_that_loses_it_is_dropped_with_its_objects(
+def test_a_namespace_that_gets_the_label_is_added_and_one_that_loses_it_is_dropped_with_its_objects(
     client: Client, factory: InformerFactory, prefix: str
 ) -> None:
     here, later = make_namespace(client, f"{prefix}-a", mark=prefix), make_namespace(client, f"{prefix}-b")
     config_map(client, here)
     config_map(client, later)
     informer = factory.informer("v1", "ConfigMap", namespaces=[f"label:mark={prefix}"], label_selector="followed=1")
-    told: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     handle = informer.add_handler(
-        on_add=lambda obj, _: told.append(("add", obj.key)), on_delete=lambda obj: told.append(("delete", obj.key))
+        on_add=lambda obj, _: events.append(("add", obj.key)), on_delete=lambda obj: events.append(("delete", obj.key))
     )
     queue = WorkQueue()
     informer.enqueue_to(queue)
@@ -96,19 +81,19 @@ def test_a_namespace_that_gets_the_label_is_picked_up_and_one_that_loses_it_is_d
     label(client, later, mark=prefix)
     eventually(lambda: held(informer) == [f"{here}/x", f"{later}/x"])
     assert queue.get(10).namespace == later
-    # An index that was added before the namespace came finds its objects, too.
+    # An index added before the namespace appeared also finds its objects.
     assert [obj.key for obj in informer.indexer.by_index("data", later)] == [f"{later}/x"]
 
     label(client, here, mark=None)
     eventually(lambda: held(informer) == [f"{later}/x"])
-    eventually(lambda: told == [("add", f"{here}/x"), ("add", f"{later}/x"), ("delete", f"{here}/x")])
-    # A key that was deleted is reconciled, as any other that was deleted.
+    eventually(lambda: events == [("add", f"{here}/x"), ("add", f"{later}/x"), ("delete", f"{here}/x")])
+    # The keys of the dropped namespace are reconciled like deleted ones.
     queue.done_many([each.key for each in queue.snapshot().processing])
     assert queue.get(10).namespace == here
     assert informer.covers(later)
     assert not informer.covers(here)
 
-    # What happened meanwhile is caught up with once the namespace is back.
+    # The informer catches up once the namespace is labelled again.
     config_map(client, here, "y")
     label(client, here, mark=prefix)
     eventually(lambda: held(informer) == [f"{here}/x", f"{here}/y", f"{later}/x"])
@@ -116,7 +101,7 @@ def test_a_namespace_that_gets_the_label_is_picked_up_and_one_that_loses_it_is_d
     assert informer.status().namespaces == (here, later)
 
 
-def test_a_namespace_is_followed_by_its_name_from_its_creation_to_its_end(
+def test_a_namespace_is_followed_by_name_from_creation_to_deletion(
     control_plane: ControlPlane, client: Client, factory: InformerFactory, prefix: str
 ) -> None:
     informer = factory.informer("v1", "ConfigMap", namespaces=[f"{prefix}-*"], label_selector="followed=1")
@@ -138,7 +123,7 @@ def test_a_namespace_is_followed_by_its_name_from_its_creation_to_its_end(
     assert {request.namespace for request in requests} == {f"{prefix}-{number}" for number in range(3)}
 
 
-def test_informers_of_the_same_choice_share_one_watch_per_namespace(
+def test_informers_with_equal_namespace_selectors_share_one_watch_per_namespace(
     client: Client, factory: InformerFactory, prefix: str
 ) -> None:
     choice = [f"{prefix}-*"]

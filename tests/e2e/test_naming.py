@@ -1,4 +1,4 @@
-"""The naming plugin beside the controller that an API server has of its own: same rules, same outcome."""
+"""The naming plugin beside the server's own naming controller: same rules, same outcome."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ LIMIT = 60.0
 _groups = itertools.count(1)
 
 
-def names(spelled: str) -> dict[str, Any]:
+def names(short_form: str) -> dict[str, Any]:
     """Read `as/a/A/AList[x, y]`."""
-    single, _, short = spelled.partition("[")
+    single, _, short = short_form.partition("[")
     plural, singular, kind, list_kind = single.split("/")
     listed = [one.strip() for one in short.rstrip("]").split(",") if one.strip()]
     return {"plural": plural, "singular": singular, "kind": kind, "listKind": list_kind, "shortNames": listed}
 
 
-def spell(raw: dict[str, Any]) -> str:
+def shorten(raw: dict[str, Any]) -> str:
     text = "/".join(raw.get(key) or "" for key in ("plural", "singular", "kind", "listKind"))
     return text + (f"[{', '.join(raw['shortNames'])}]" if raw.get("shortNames") else "")
 
 
 class Group:
-    """An API group of the test's own on a server, and the plugin that watches over it."""
+    """The test's own API group on a server, and the plugin that checks it."""
 
     def __init__(self, client: Client, kubeconfig: Any, **settings: Any) -> None:
         self.client = client
@@ -67,9 +67,9 @@ class Group:
         assert context is not None
         return context.metrics.get_sample_value("ctrlhost_naming_syncs_total", {"result": "written"}) or 0.0
 
-    def create(self, *spelled: str) -> None:
-        """Create CRDs one after the other, each judged before the next."""
-        for one in spelled:
+    def create(self, *short_form: str) -> None:
+        """Create CRDs one by one; wait for the decision on each."""
+        for one in short_form:
             wanted = names(one)
             schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
             version = {"name": "v1", "served": True, "storage": True, "schema": schema}
@@ -81,18 +81,18 @@ class Group:
                     "spec": {"group": self.name, "scope": "Namespaced", "names": wanted, "versions": [version]},
                 }
             )
-            self.wait_until_judged(wanted["plural"])
+            self.wait_for_decision(wanted["plural"])
 
-    def wait_until_judged(self, plural: str) -> None:
+    def wait_for_decision(self, plural: str) -> None:
         eventually_equal(lambda: self.condition(plural, "NamesAccepted") is not None, True)
 
     def edit(self, plural: str, **changed: Any) -> None:
         self.client.patch(API, KIND, f"{plural}.{self.name}", None, {"spec": {"names": changed}})
 
     def delete(self, plural: str) -> None:
-        """Delete a CRD and wait until it is gone, which its names are only then."""
+        """Delete a CRD and wait until it is gone, which frees its names."""
         if (self.condition(plural, "Established") or {}).get("status") == "True":
-            # Where a kind is deleted before it can be listed, kube-apiserver tries again after ever longer waits.
+            # If a kind is deleted before it can be listed, kube-apiserver retries with growing delays.
             path = f"/apis/{self.name}/v1/{plural}"
             eventually_equal(lambda: self.client.transport.request("GET", path).status, 200)
         self.client.delete(API, KIND, f"{plural}.{self.name}")
@@ -106,21 +106,21 @@ class Group:
         return next((one for one in self.status(plural).get("conditions") or () if one["type"] == type_), None)
 
     def outcome(self, plural: str) -> tuple[str, str]:
-        """Give the accepted names, and reason and message of a conflict."""
+        """Return the accepted names, and reason and message of a conflict."""
         found = self.condition(plural, "NamesAccepted")
         conflict = "" if found is None or found["status"] == "True" else f"{found['reason']} {found['message']}"
-        return spell(self.status(plural).get("acceptedNames") or {}), conflict
+        return shorten(self.status(plural).get("acceptedNames") or {}), conflict
 
     def expect(self, plural: str, accepted: str, conflict: str = "") -> None:
         eventually_equal(lambda: self.outcome(plural), (accepted, conflict))
 
     def findings(self) -> dict[str, str]:
-        """Give what the plugin finds, by plural."""
+        """Return the plugin's findings by plural."""
         naming = self.naming
         return {one.crd.partition(".")[0]: one.kind.value for one in naming.ledger.report(naming._clock.now())}
 
     def expect_findings(self, **wanted: str) -> None:
-        """Wait until the plugin finds this and nothing else: it agrees with every judgement of the server."""
+        """Wait until the plugin has exactly these findings and agrees with every decision of the server."""
         eventually_equal(self.findings, wanted)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Group:
 
 @pytest.fixture
 def group(control_plane: ControlPlane) -> Iterator[Group]:
-    """A group on each server, which the plugin observes."""
+    """Return a group on each server that the plugin observes."""
     observed = Group(control_plane.client, control_plane.kubeconfig).start()
     yield observed
     observed.close()
@@ -140,7 +140,7 @@ def group(control_plane: ControlPlane) -> Iterator[Group]:
 
 @behaviour("naming/X2")
 @behaviour("naming/X3")
-def test_a_twin_waits_for_its_names(group: Group) -> None:
+def test_a_crd_waits_for_names_that_another_holds(group: Group) -> None:
     group.create("foos/foo/Foo/FooList[f]", "bars/foo/Foo/FooList[f]")
     group.expect("bars", "bars///", 'ListKindConflict "FooList" is already in use')
     group.expect_findings(bars="conflict")
@@ -153,7 +153,7 @@ def test_a_twin_waits_for_its_names(group: Group) -> None:
 @behaviour("naming/X7")
 @behaviour("naming/X8")
 @behaviour("naming/X9")
-def test_fields_of_one_name_space_conflict_and_of_two_do_not(group: Group) -> None:
+def test_names_conflict_only_within_one_name_space(group: Group) -> None:
     group.create("as/a/A/AList[ds]", "bs/b/B/BList[a]", "cs/c/a/aList", "ds/d/D/DList", "es/e/AList/EList")
     group.expect("bs", "bs/b/B/BList", 'ShortNamesConflict "a" is already in use')
     group.expect("cs", "cs/c/a/aList")
@@ -166,7 +166,7 @@ def test_fields_of_one_name_space_conflict_and_of_two_do_not(group: Group) -> No
 @behaviour("naming/X12")
 @behaviour("naming/X19")
 @behaviour("naming/I1")
-def test_short_names_are_judged_together_and_told_in_the_order_of_the_request(group: Group) -> None:
+def test_short_names_are_decided_together_and_reported_in_the_order_of_the_request(group: Group) -> None:
     group.create("as/a/A/AList[x]", "bs/b/B/BList[y, z, x]")
     group.expect("bs", "bs/b/B/BList", 'ShortNamesConflict "x" is already in use')
     group.create("cs/c/C/CList[y]")
@@ -178,7 +178,7 @@ def test_short_names_are_judged_together_and_told_in_the_order_of_the_request(gr
 @behaviour("naming/X13")
 @behaviour("naming/X15")
 @behaviour("naming/X16")
-def test_a_crd_may_be_in_its_own_way(group: Group) -> None:
+def test_a_crd_may_conflict_with_itself(group: Group) -> None:
     group.create("as/a/A/AList[a]", "bs/b/B/BList", "cs/c/C/CList[x]", "ds/d/D/DList")
     group.expect("as", "as/a/A/AList[a]")
     group.edit("bs", shortNames=["b", "bs"])
@@ -191,7 +191,7 @@ def test_a_crd_may_be_in_its_own_way(group: Group) -> None:
 
 
 @behaviour("naming/X18")
-def test_a_swap_between_two_is_a_cycle_until_one_steps_out(group: Group) -> None:
+def test_two_crds_that_swap_names_are_a_cycle_until_one_takes_another(group: Group) -> None:
     group.create("as/a/A/AList", "bs/b/B/BList")
     group.edit("as", singular="b")
     group.expect("as", "as/a/A/AList", 'SingularConflict "b" is already in use')
@@ -227,7 +227,7 @@ def test_observing_writes_nothing(group: Group) -> None:
 
 @behaviour("naming/X25")
 @behaviour("naming/F5")
-def test_repair_cures_what_kube_apiserver_leaves_and_the_server_goes_on_from_there(
+def test_repair_corrects_what_kube_apiserver_leaves_and_the_server_continues_from_there(
     kube_apiserver: KubeApiserver,
 ) -> None:
     observer = Group(kube_apiserver.client, kube_apiserver.kubeconfig).start()
@@ -280,16 +280,16 @@ def test_enforce_by_force_agrees_with_kube_apiserver_s_own_controller(kube_apise
                 group.delete(alive.pop(chance.randrange(len(alive))))
 
         def odd() -> dict[str, str]:
-            # Two that decide at the same time may each give a freed name to another CRD, as two kube-apiservers may.
+            # Two concurrent controllers may give a freed name to different CRDs, like two kube-apiservers.
             return {k: v for k, v in group.findings().items() if v in {"drift", "pending"}}
 
         eventually_equal(odd, {})
         assert not group.naming.guard.has_given_up(group.name)
-        # Whatever is not said to be in conflict has the names that it asks for.
+        # CRDs without a conflict have the requested names.
         in_conflict = {one.partition(".")[0] for one in group.findings()}
         for plural in alive:
             if plural not in in_conflict:
                 crd = group.client.get(API, KIND, f"{plural}.{group.name}")
-                assert spell(crd["status"]["acceptedNames"]) == spell(crd["spec"]["names"])
+                assert shorten(crd["status"]["acceptedNames"]) == shorten(crd["spec"]["names"])
     finally:
         group.close()

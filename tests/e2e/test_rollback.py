@@ -1,4 +1,4 @@
-"""A server whose etcd is put back to an earlier snapshot: the one case in which a cache has to go back in time."""
+"""A server whose etcd is restored from a snapshot: the only case in which a cache must go back in time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ import pytest
 
 from ctrlhost.informers import BackoffOptions, Informer, InformerFactory, ReflectorOptions
 from tests.support.control_plane import KubeApiserver
+from tests.support.plugin_modules import config_map
 from tests.support.waiting import eventually
-
-
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def served(server: KubeApiserver) -> dict[str, str]:
@@ -69,7 +65,7 @@ def test_an_informer_follows_a_server_that_was_rolled_back_to_a_snapshot(own_kub
         assert "deleted" in now
         assert not any(name.startswith("later") for name in now)
         agree(maps, known, own_kube_apiserver)
-        # And it goes on from there, with versions that were given out once before.
+        # The server then assigns versions a second time.
         client.create(config_map("afterwards"))
         agree(maps, known, own_kube_apiserver)
         assert "afterwards" in known

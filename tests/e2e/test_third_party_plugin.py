@@ -1,4 +1,4 @@
-"""Somebody else's plugin, installed with pip beside the host and its plugins."""
+"""A third-party plugin, installed with pip beside the host and its plugins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def build_wheels(into: Path) -> list[Path]:
-    """Build what would be published: the host in the profile that the tests were made with, and the three plugins."""
+    """Build the published wheels: the host, in the build profile of the tests, and the three plugins."""
     maturin = Path(sys.executable).with_name("maturin")
     profile = os.environ.get("PROFILE", "release")
     run(maturin, "build", "--quiet", "--locked", "--profile", profile, "--out", into)
@@ -46,7 +46,7 @@ def build_wheels(into: Path) -> list[Path]:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """A fresh environment with the four wheels and the locked versions of what they depend on, nothing else."""
+    """Return a new environment with only the four wheels and their locked dependencies."""
     wheels = build_wheels(tmp_path / "wheels")
     assert len(wheels) == 4
     home = tmp_path / "environment"
@@ -56,7 +56,7 @@ def environment(tmp_path: Path) -> Path:
     lines = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8").splitlines()
     locked.write_text("\n".join(line.rstrip(" \\") for line in lines if line[:1].isalpha()), encoding="utf-8")
     host = next(wheel for wheel in wheels if wheel.name.startswith("ctrlhost-0"))
-    # uv takes what it has in its cache, which is all of it once the development environment was made.
+    # uv uses its cache, which is complete once the development environment exists.
     if shutil.which("uv"):
         run("uv", "pip", "install", "-q", "--python", python, "-c", locked, host)
     else:
@@ -68,7 +68,7 @@ def environment(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sandbox_run(environment: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """The host with all three plugins on its sandbox, and the kubeconfig that it wrote."""
+    """Run the host with all three plugins on its sandbox, and return the process and its kubeconfig."""
     command = [environment / "bin" / "ctrlhost", "run", "--plugins", "hostname,naming,sample", "--sandbox"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CTRLHOST", "KUBE"))}
     with (tmp_path / "log").open("w", encoding="utf-8") as log:
@@ -92,19 +92,19 @@ def sandbox_run(environment: Path, tmp_path: Path) -> Iterator[tuple[subprocess.
 
 
 @pytest.mark.timeout(240)
-def test_a_plugin_installed_with_pip_does_its_work_beside_ours(
+def test_a_plugin_installed_with_pip_works_beside_ours(
     sandbox_run: tuple[subprocess.Popen[str], Path], tmp_path: Path
 ) -> None:
     process, kubeconfig = sandbox_run
     client = Client.load(kubeconfig)
 
-    def said() -> str:
+    def log() -> str:
         text: str = (tmp_path / "log").read_text(encoding="utf-8")
         return text
 
     def created() -> bool:
-        # The kind is served once its CRD is established.
-        assert process.poll() is None, said()
+        # The server serves the kind once its CRD is established.
+        assert process.poll() is None, log()
         try:
             client.create(FOO)
         except (NotFound, TransportError):
@@ -112,8 +112,8 @@ def test_a_plugin_installed_with_pip_does_its_work_beside_ours(
         return True
 
     def made() -> dict[str, Any] | None:
-        # The Deployment comes once the plugin has seen the Foo.
-        assert process.poll() is None, said()
+        # The plugin creates the Deployment once it has seen the Foo.
+        assert process.poll() is None, log()
         return client.find("apps/v1", "Deployment", "example-foo", "default")
 
     eventually(created, 60, "the kind Foo")
@@ -123,7 +123,7 @@ def test_a_plugin_installed_with_pip_does_its_work_beside_ours(
     assert deployment["spec"]["replicas"] == 2
     assert deployment["metadata"]["ownerReferences"][0]["kind"] == "Foo"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0, said()
+    assert process.wait(30) == 0, log()
 
 
 def test_the_sample_imports_only_public_names() -> None:

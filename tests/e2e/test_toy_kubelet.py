@@ -1,4 +1,4 @@
-"""The toy kubelet, so that the scenarios can rely on it."""
+"""The toy kubelet of the scenarios."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create_pod(client: Any, namespace: str, name: str, secret: str = "") -> None
 
 @pytest.fixture(params=["bitcoind", "fake"])
 def start(request: pytest.FixtureRequest) -> Iterator[Starter]:
-    """The processes of the kubelet: real daemons, and the fake ones of the demo."""
+    """Return the processes of the kubelet: real daemons, and the fake ones of the demo."""
     if request.param == "bitcoind":
         yield functools.partial(Bitcoind, request.getfixturevalue("bitcoind"))
         return
@@ -39,7 +39,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[Starter]:
         yield functools.partial(FakeProcess, daemons)
 
 
-def test_a_pod_becomes_a_daemon_that_is_restarted_probed_and_ended(
+def test_a_pod_is_a_daemon_that_is_restarted_probed_and_stopped(
     control_plane: ControlPlane, namespace: str, start: Starter, addresses: Addresses
 ) -> None:
     client = control_plane.client
@@ -70,7 +70,7 @@ def test_a_pod_becomes_a_daemon_that_is_restarted_probed_and_ended(
         assert ready()
 
         client.delete("v1", "Pod", "node-0", namespace)
-        # A fake daemon ends at once, and its pod with it.
+        # A fake daemon exits at once, and so does its pod.
         left = client.find("v1", "Pod", "node-0", namespace)
         assert left is None or left["metadata"]["deletionTimestamp"]
         eventually(lambda: client.find("v1", "Pod", "node-0", namespace) is None)

@@ -1,4 +1,4 @@
-"""Plugins as distributions in a folder of their own, so that the host finds them as it finds installed ones."""
+"""Plugins installed as distributions in a temporary folder, and the host process."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
-from tests.support.logged_host import HostProcess
+from tests.support.host_process import HostProcess
 
 
 class Distributions:
-    """A folder of installed distributions, for this process and for those that are started."""
+    """A folder of installed distributions, for this process and its children."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def add(self, name: str, source: str, *, distribution: str = "", module: str = "", version: str = "1.0") -> None:
-        """Install the plugin `name` whose module has this source."""
+        """Install the plugin `name` with this source."""
         distribution = distribution or f"test-{name}"
         module = module or distribution.replace("-", "_")
         (self.folder / f"{module}.py").write_text(textwrap.dedent(source))
@@ -32,7 +33,7 @@ class Distributions:
         (info / "entry_points.txt").write_text(f"[ctrlhost]\n{name} = {module}\n")
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Give the environment of a process that has these distributions."""
+        """Return the environment of a process with these distributions."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("CTRLHOST_", "KUBECONFIG"))}
         return kept | {"PYTHONPATH": str(self.folder), "HOME": str(self.folder)} | more
 
@@ -43,20 +44,15 @@ class StartHost(Protocol):
 
 @pytest.fixture
 def start_host(distributions: Distributions) -> Iterator[StartHost]:
-    """Start `ctrlhost run` with these plugins, on a free port; it is gone at the end of the test."""
-    running: list[HostProcess] = []
+    """Return a function that starts `ctrlhost run` with plugins; the processes end with the test."""
+    with ExitStack() as running:
 
-    def start(*arguments: str, plugins: str = "", **environment: str) -> HostProcess:
-        named = [f"--plugins={plugins}"] if plugins else []
-        process = HostProcess(
-            ["run", *named, "--listen=127.0.0.1:0", *arguments], distributions.environment(**environment)
-        )
-        running.append(process)
-        return process
+        def start(*arguments: str, plugins: str = "", **environment: str) -> HostProcess:
+            named = [f"--plugins={plugins}"] if plugins else []
+            complete = distributions.environment(**environment)
+            return running.enter_context(HostProcess(*named, *arguments, environment=complete))
 
-    yield start
-    for process in running:
-        process.end()
+        yield start
 
 
 @pytest.fixture
@@ -69,7 +65,7 @@ def distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Distributi
 
 @pytest.fixture
 def ctrlhost(distributions: Distributions) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command line as a process of its own, to its end."""
+    """Return a function that runs the command line in its own process."""
 
     def run(*arguments: str, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""The whole of a small plugin, as the design page and the docs show it."""
+"""A complete small plugin, quoted in the documentation."""
 
 from __future__ import annotations
 

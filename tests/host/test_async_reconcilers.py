@@ -1,4 +1,4 @@
-"""Reconcilers that are `async def`, on a real API server: what may wait, and what must not."""
+"""`async def` reconcilers on a real API server: which calls may block."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def names(ctx: ctrlhost.Context) -> list[str]:
     return sorted(obj.name for obj in ctx.lister("v1", "ConfigMap").list())
 
 
-def test_a_list_on_the_event_loop_does_not_wait_and_one_that_waited_before_sees_the_write(ctrlhost_host) -> None:
-    told: list[str] = []
+def test_a_list_on_the_event_loop_does_not_block_and_has_an_awaited_write(ctrlhost_host) -> None:
+    hints: list[str] = []
     seen: list[list[str]] = []
     ticks = 0
 
@@ -44,8 +44,8 @@ def test_a_list_on_the_event_loop_does_not_wait_and_one_that_waited_before_sees_
             await ctx.async_client.create(config_map("copy", labels={"mine": "1"}))
             with pytest.raises(Stale) as caught:
                 names(ctx)
-            told.append(caught.value.hint or "")
-        # Others of the loop go on while this one waits.
+            hints.append(caught.value.hint or "")
+        # Other tasks of the loop run during this wait.
         ticking = asyncio.ensure_future(tick())
         await ctx.lister("v1", "ConfigMap").caught_up("default")
         ticking.cancel()
@@ -54,12 +54,12 @@ def test_a_list_on_the_event_loop_does_not_wait_and_one_that_waited_before_sees_
     host = ctrlhost_host(controller(write))
     host.client.create(config_map("ann", labels={"mine": "1"}))
     host.run_until_idle()
-    assert "caught_up()" in told[0]
+    assert "caught_up()" in hints[0]
     assert seen == [["ann", "copy"]]
     assert host.controllers["demo/c"].status().last_error is None
 
 
-def test_waiting_for_a_cache_that_stays_behind_ends_as_stale_and_is_retried(
+def test_waiting_for_a_lagging_cache_raises_stale_and_is_retried(
     ctrlhost_host, manual_clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.05)

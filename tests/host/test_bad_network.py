@@ -1,4 +1,4 @@
-"""A plugin under a bad network, as docs/how-to/faults.md shows it."""
+"""A plugin on a bad network; docs/how-to/faults.md shows these tests."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def test_everyone_is_greeted_in_a_storm(ctrlhost_host, faults, sandbox):
         host.wait_for(lambda name=f"m{number}-greeting": host.client.find("v1", "ConfigMap", name, "default"))
 
 
-def test_a_network_that_goes_and_comes_back_is_survived(ctrlhost_host, faults, sandbox):
+def test_a_network_outage_is_survived(ctrlhost_host, faults, sandbox):
     proxy = faults(sandbox)
     host = ctrlhost_host(greeter, sandbox=sandbox, through=proxy, clock=HurriedClock())
     proxy.cut()
     host.client.create(config_map("ann", labels={"greet": "yes"}, data={"name": "Ann"}))
     proxy.restore()
-    proxy.next(Fault.cut_headers(), verb="apply")  # the write is done, but the plugin never hears so
+    proxy.next(Fault.cut_headers(), verb="apply")  # the write succeeds, but the plugin gets no answer
     host.wait_for(lambda: host.client.find("v1", "ConfigMap", "ann-greeting", "default"))
 
 

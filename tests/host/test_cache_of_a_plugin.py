@@ -1,4 +1,4 @@
-"""What plugins read: transforms, selectors, namespaces, indexes, and informers that come and go."""
+"""The cache of plugins: transforms, selectors, namespaces, indexes, and the life of informers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 
 class Cluster:
-    """A sandbox with config maps in two namespaces, and a factory on it."""
+    """A sandbox with ConfigMaps in two namespaces, and an informer factory."""
 
     def __init__(self, sandbox: Any) -> None:
         self.client = Client.load(sandbox.kubeconfig)
@@ -51,12 +51,12 @@ def without_data(obj: Object) -> dict[str, Any]:
 
 
 @pytest.mark.behaviour("informers/CR1")
-def test_a_transform_decides_what_is_kept(cluster: Cluster) -> None:
+def test_a_transform_selects_the_cached_fields(cluster: Cluster) -> None:
     informer = cluster.informer(namespaces=["one"], label_selector="color", transform=without_data)
     (red,) = informer.lister.list(label_selector="color=red")
     assert "data" not in red
     assert red.annotations == {"slim": "yes"}
-    # By default only what nobody reads is dropped.
+    # By default only managed fields are dropped.
     cluster.client.patch("v1", "ConfigMap", "red-one", "one", {"data": {"b": "1"}})
     plain = cluster.informer(namespaces=["one"], label_selector="color")
     assert plain.lister.get("red-one", "one")["data"] == {"a": "red", "b": "1"}
@@ -64,7 +64,7 @@ def test_a_transform_decides_what_is_kept(cluster: Cluster) -> None:
 
 
 @pytest.mark.behaviour("informers/CR2")
-def test_a_kind_that_is_not_watched_is_refused_and_one_that_is_works(ctrlhost_host) -> None:
+def test_only_watched_kinds_can_be_read(ctrlhost_host) -> None:
     errors: list[str] = []
 
     def read(ctx: Any, request: Any) -> None:
@@ -83,7 +83,7 @@ def test_a_kind_that_is_not_watched_is_refused_and_one_that_is_works(ctrlhost_ho
 
 
 @pytest.mark.behaviour("informers/CR2")
-def test_asking_for_an_informer_waits_for_nothing(sandbox) -> None:
+def test_requesting_an_informer_does_not_block(sandbox) -> None:
     client = Client.load(sandbox.kubeconfig)
     factory = InformerFactory(client)
     informer = factory.informer("v1", "ConfigMap")
@@ -94,7 +94,7 @@ def test_asking_for_an_informer_waits_for_nothing(sandbox) -> None:
 
 
 @pytest.mark.behaviour("informers/CR3")
-def test_what_is_read_can_not_change_the_cache_and_is_not_copied(cluster: Cluster) -> None:
+def test_cached_objects_cannot_be_changed_and_are_not_copied(cluster: Cluster) -> None:
     lister = cluster.informer(namespaces=["one"]).lister
     obj = lister.get("red-one", "one")
     with pytest.raises(TypeError):
@@ -108,8 +108,8 @@ def test_what_is_read_can_not_change_the_cache_and_is_not_copied(cluster: Cluste
 
 
 @pytest.mark.behaviour("informers/CR4")
-def test_what_is_not_there_or_not_watched_is_none(cluster: Cluster) -> None:
-    # Upstream raises errors; a lister says None for what its cache does not hold, whatever the reason.
+def test_missing_and_unwatched_objects_are_none(cluster: Cluster) -> None:
+    # Upstream raises errors; a lister returns None for every object outside its cache.
     lister = cluster.informer(namespaces=["one"]).lister
     assert lister.get("missing", "one") is None
     assert lister.get("red-two", "two") is None
@@ -117,7 +117,7 @@ def test_what_is_not_there_or_not_watched_is_none(cluster: Cluster) -> None:
 
 
 @pytest.mark.behaviour("informers/CR5")
-def test_a_list_honours_namespace_and_labels_and_its_objects_know_their_kind(cluster: Cluster) -> None:
+def test_a_list_filters_by_namespace_and_labels_and_its_objects_have_a_kind(cluster: Cluster) -> None:
     lister = cluster.informer().lister
     assert names(lister.list()) == ["blue-one", "blue-two", "red-one", "red-two"]
     assert names(lister.list("one")) == ["blue-one", "red-one"]
@@ -132,7 +132,7 @@ def test_a_list_honours_namespace_and_labels_and_its_objects_know_their_kind(clu
 @pytest.mark.parametrize("namespaces", [None, ["one"], ["one", "two"], ["none"]])
 @pytest.mark.parametrize("labels", [None, "color=red", "color", "color notin (red)", "!color"])
 @pytest.mark.parametrize("fields", [None, "metadata.name=red-one", "metadata.name!=red-one"])
-def test_an_informer_holds_what_all_of_its_selectors_choose(
+def test_an_informer_caches_what_all_its_selectors_match(
     shared_cluster: Cluster, namespaces: list[str] | None, labels: str | None, fields: str | None
 ) -> None:
     chosen = set()
@@ -166,8 +166,8 @@ def shared_cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.behaviour("informers/CR7")
-def test_starting_a_factory_again_starts_what_is_new_and_nothing_twice(cluster: Cluster) -> None:
-    # Upstream refuses a second start; here it is how informers that were asked for later begin.
+def test_starting_a_factory_again_starts_only_new_informers(cluster: Cluster) -> None:
+    # Upstream refuses a second start; here it starts the informers that were requested later.
     first = cluster.informer(namespaces=["one"])
     lists = first.parts[0].reflector.status.lists
     cluster.factory.start()
@@ -177,7 +177,7 @@ def test_starting_a_factory_again_starts_what_is_new_and_nothing_twice(cluster: 
 
 
 @pytest.mark.behaviour("informers/CR8")
-def test_an_informer_that_everybody_left_stops_and_a_new_one_fills_anew(cluster: Cluster) -> None:
+def test_an_unused_informer_stops_and_a_new_one_lists_again(cluster: Cluster) -> None:
     first = cluster.informer(namespaces=["one"])
     first.release()
     assert first.state == "stopped"
@@ -214,7 +214,7 @@ def test_an_index_finds_by_one_field_by_several_and_for_cluster_scoped_kinds(ctr
     host = ctrlhost_host(plugin_of(lambda plugin: plugin.add_controller("c", look, maps, spaces)))
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "shop"}}}
     host.client.create(space)
-    # Nobody is woken by a Namespace, so it has to be there before the rest.
+    # No source watches Namespaces, so create this one first.
     host.run_until_idle()
     host.client.create(config_map("a", labels={"mine": "1"}, color="red", shape="round"))
     host.client.create(config_map("b", labels={"mine": "1"}, color="red", shape="flat"))
@@ -224,9 +224,7 @@ def test_an_index_finds_by_one_field_by_several_and_for_cluster_scoped_kinds(ctr
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_two_plugins_that_read_different_parts_share_one_informer_that_keeps_both(
-    ctrlhost_host, order: tuple[int, int]
-) -> None:
+def test_two_plugins_that_read_different_parts_share_one_informer(ctrlhost_host, order: tuple[int, int]) -> None:
     seen: dict[str, Any] = {}
 
     def plugin(name: str, reads: Any) -> Any:
@@ -247,7 +245,7 @@ def test_two_plugins_that_read_different_parts_share_one_informer_that_keeps_bot
     assert len([one for one in host.host.factory.informers() if one.kind == "ConfigMap"]) == 1
 
 
-def test_a_part_of_an_object_can_not_be_written_back(ctrlhost_host) -> None:
+def test_a_partial_object_cannot_be_written_back(ctrlhost_host) -> None:
     errors: list[type[Exception]] = []
 
     def write(ctx: Any, request: Any) -> None:

@@ -1,4 +1,4 @@
-"""The commands that end by themselves, as processes."""
+"""Commands that exit by themselves, as processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_version_is_printed(ctrlhost):
         assert result.stdout.startswith("ctrlhost 0.")
 
 
-def test_the_version_costs_no_heavy_import():
+def test_printing_the_version_imports_nothing_heavy():
     heavy = ["kubernetes", "msgspec", "pluggy", "prometheus_client", "starlette", "structlog", "urllib3", "yaml"]
     code = f"""import sys, ctrlhost.cli
 ctrlhost.cli.run(["version"])
@@ -38,7 +38,7 @@ def test_installed_plugins_are_listed_without_importing_them(ctrlhost, distribut
     assert ["broken", "2.1", "test-broken", "not", "imported"] in rows
 
 
-def test_a_check_of_the_plugins_names_those_that_fail(ctrlhost, distributions):
+def test_checking_the_plugins_names_the_failing_ones(ctrlhost, distributions):
     distributions.add("greeter", GREETER)
     distributions.add("broken", "raise SystemExit('imported')")
     result = ctrlhost("plugins", "--check")
@@ -55,7 +55,7 @@ def test_crds_are_printed_as_yaml(ctrlhost, distributions):
     assert crd["metadata"]["name"] == "widgets.host.test"
 
 
-def test_manifests_have_the_rights_of_exactly_the_plugins(ctrlhost, distributions):
+def test_manifests_grant_exactly_the_rights_of_the_plugins(ctrlhost, distributions):
     distributions.add("widgets", WIDGETS)
     distributions.add("greeter", GREETER)
     result = ctrlhost(
@@ -94,14 +94,14 @@ def test_manifests_have_the_rights_of_exactly_the_plugins(ctrlhost, distribution
     ]
 
 
-def test_a_host_limited_to_namespaces_needs_roles_there_only(ctrlhost, distributions):
+def test_a_host_limited_to_namespaces_needs_roles_only_there(ctrlhost, distributions):
     distributions.add("greeter", GREETER)
     result = ctrlhost("manifests", "--plugins=greeter", "-n", "one,two")
     roles = [one for one in yaml.safe_load_all(result.stdout) if one["kind"] == "Role"]
     assert [role["metadata"]["namespace"] for role in roles] == ["one", "two"]
 
 
-def test_manifests_carry_the_settings_file(ctrlhost, distributions, tmp_path):
+def test_manifests_contain_the_settings_file(ctrlhost, distributions, tmp_path):
     distributions.add("greeter", GREETER)
     file = tmp_path / "settings.toml"
     file.write_text("[host]\nplugins = ['greeter']\nlisten = '127.0.0.1:9000'\n")
@@ -112,14 +112,14 @@ def test_manifests_carry_the_settings_file(ctrlhost, distributions, tmp_path):
     assert container["ports"] == [{"name": "http", "containerPort": 9000}]
 
 
-def test_a_set_up_that_wants_the_network_is_refused(ctrlhost, distributions):
+def test_a_setup_that_uses_the_network_is_refused(ctrlhost, distributions):
     distributions.add("nosy", hook("ctrlhost_setup", "plugin.client.get('v1', 'Pod', 'a', 'b')"))
     result = ctrlhost("manifests", "--plugins=nosy")
     assert result.returncode == 1
     assert "ctrlhost_setup must not use the network" in result.stderr
 
 
-def test_a_plugin_has_commands_of_its_own(ctrlhost, distributions):
+def test_a_plugin_can_add_commands(ctrlhost, distributions):
     command = "import click; group.add_command(click.Command('hello', callback=lambda: click.echo('hi')))"
     distributions.add("talker", hook("ctrlhost_commands", command, "group"))
     assert ctrlhost("talker", "hello").stdout == "hi\n"
@@ -127,7 +127,7 @@ def test_a_plugin_has_commands_of_its_own(ctrlhost, distributions):
     assert "talker" in ctrlhost("--help").stdout
 
 
-def test_a_command_that_fails_says_so_in_one_line(ctrlhost, distributions):
+def test_a_failing_command_prints_one_line(ctrlhost, distributions):
     command = "import click; group.add_command(click.Command('fail', callback=lambda: 1 / 0))"
     distributions.add("talker", hook("ctrlhost_commands", command, "group"))
     result = ctrlhost("talker", "fail")
@@ -141,7 +141,7 @@ def test_a_command_that_fails_says_so_in_one_line(ctrlhost, distributions):
         (["plugins", "extra"], "unexpected extra argument"),
         (["manifests"], "no plugins selected"),
         (["sandbox", "--sandbox-addr=here"], "--sandbox-addr: invalid address `here`"),
-        (["sandbox", "--sandbox-controllers=gc,proxy"], "--sandbox-controllers: there is no `proxy`"),
+        (["sandbox", "--sandbox-controllers=gc,proxy"], "--sandbox-controllers: unknown controller `proxy`"),
         (["sandbox", "--sandbox-data=/dev/null"], "/dev/null: File exists"),
         (["sandbox", "--sandbox-kubeconfig=/dev"], "/dev: "),
     ],
@@ -153,7 +153,7 @@ def test_usage_errors_are_one_line_and_code_2(ctrlhost, arguments, message):
     assert "Traceback" not in result.stderr
 
 
-def test_the_reader_of_the_output_may_leave(distributions):
+def test_the_reader_of_the_output_may_close_the_pipe(distributions):
     distributions.add("widgets", WIDGETS)
     command = f"{sys.executable} -m ctrlhost crds --plugins=widgets | head -1"
     result = subprocess.run(

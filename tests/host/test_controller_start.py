@@ -1,4 +1,4 @@
-"""From the declaration of a controller to its first reconcile, and to its end."""
+"""The start of a controller, from declaration to first reconcile, and its shutdown."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import pytest
 import ctrlhost
 from ctrlhost import For, InformerFactory, NotSynced, PluginLoadError, Request, Watches
 from tests.support.controllers import Bench, Script
+from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
-from tests.support.waiting import eventually
+from tests.support.waiting import create_eventually, eventually
 
 MINE = For("v1", "ConfigMap", label_selector="mine")
 MISSING = For("example.com/v1", "Widget")
 
 
 class ClusterBench(Bench):
-    """Controllers on informers of a sandbox, without a host around them."""
+    """Controllers on informers of a sandbox, without a host."""
 
     def __init__(self, sandbox: Any) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ def test_a_controller_syncs_once_its_informers_run(bench: ClusterBench, sources:
 @pytest.mark.behaviour("workqueue/K31")
 @pytest.mark.behaviour("workqueue/K34")
 @pytest.mark.parametrize("started", [False, True])
-def test_a_sync_that_takes_too_long_names_the_controller_and_the_kind(bench: ClusterBench, started: bool) -> None:
+def test_a_sync_timeout_names_the_controller_and_the_kind(bench: ClusterBench, started: bool) -> None:
     controller = bench.declared(MINE, Watches("example.com/v1", "Widget"))
     controller.attach()
     if started:
@@ -77,7 +78,7 @@ def test_a_sync_that_takes_too_long_names_the_controller_and_the_kind(bench: Clu
 @pytest.mark.behaviour("workqueue/K22")
 @pytest.mark.behaviour("workqueue/K31")
 @pytest.mark.behaviour("workqueue/K34")
-def test_a_sync_that_is_called_off_is_no_error(bench: ClusterBench) -> None:
+def test_a_cancelled_sync_is_not_an_error(bench: ClusterBench) -> None:
     controller = bench.declared(MISSING)
     controller.attach()
     stop = threading.Event()
@@ -88,7 +89,7 @@ def test_a_sync_that_is_called_off_is_no_error(bench: ClusterBench) -> None:
 @pytest.mark.behaviour("workqueue/K28")
 @pytest.mark.behaviour("workqueue/K31")
 @pytest.mark.behaviour("workqueue/K34")
-def test_a_source_that_can_not_be_attached_fails_with_its_own_error_and_holds_nothing(bench: ClusterBench) -> None:
+def test_a_source_that_cannot_be_attached_fails_with_its_own_error_and_holds_nothing(bench: ClusterBench) -> None:
     broken = For("v1", "ConfigMap", label_selector="mine", indexes={"who": "data..who"})
     controller = bench.declared(broken)
     for _ in range(2):
@@ -97,7 +98,7 @@ def test_a_source_that_can_not_be_attached_fails_with_its_own_error_and_holds_no
     assert bench.factory.informers() == []
 
 
-def test_one_name_for_two_different_indexes_is_refused(bench: ClusterBench) -> None:
+def test_two_different_indexes_of_one_name_are_refused(bench: ClusterBench) -> None:
     first = For("v1", "ConfigMap", label_selector="mine", indexes={"who": "data.first"})
     second = Watches("v1", "ConfigMap", label_selector="mine", indexes={"who": "data.last"})
     with pytest.raises(PluginLoadError, match="index ConfigMap by `who`"):
@@ -123,12 +124,12 @@ def test_attaching_from_many_threads_attaches_once(bench: ClusterBench) -> None:
         thread.join()
     (informer,) = bench.factory.informers()
     assert informer.users == 1
-    # Whoever comes second waits for the first.
+    # Later callers wait for the first one.
     assert attached == [(informer,)] * 5
 
 
 @pytest.mark.behaviour("workqueue/K30")
-def test_keys_of_another_make_than_requests_are_reconciled_too(bench: ClusterBench) -> None:
+def test_keys_other_than_requests_are_reconciled(bench: ClusterBench) -> None:
     reconcile = Script()
     plugin = bench.plugin()
     handle = plugin.add_controller("pods", reconcile, MINE)
@@ -143,7 +144,7 @@ def test_keys_of_another_make_than_requests_are_reconciled_too(bench: ClusterBen
 
 
 @pytest.mark.behaviour("workqueue/K35")
-def test_a_replica_that_does_not_lead_has_full_caches_and_idle_workers(ctrlhost_host) -> None:
+def test_a_standby_replica_has_full_caches_and_idle_workers(ctrlhost_host) -> None:
     led, followed = Script(), Script()
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
@@ -166,7 +167,7 @@ def test_a_replica_that_does_not_lead_has_full_caches_and_idle_workers(ctrlhost_
 
 @pytest.mark.behaviour("workqueue/K38")
 @pytest.mark.parametrize("leads", [False, True])
-def test_a_host_that_stopped_leaves_no_thread_behind(ctrlhost_host, sandbox, leads: bool) -> None:
+def test_a_stopped_host_leaves_no_thread(ctrlhost_host, sandbox, leads: bool) -> None:
     before = set(threading.enumerate())
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
@@ -182,7 +183,7 @@ def test_a_host_that_stopped_leaves_no_thread_behind(ctrlhost_host, sandbox, lea
     eventually(lambda: set(threading.enumerate()) <= before)
 
 
-def test_a_plugin_whose_declaration_is_wrong_fails_by_name_and_alone(ctrlhost_host) -> None:
+def test_a_plugin_with_an_invalid_declaration_fails_alone(ctrlhost_host) -> None:
     seen = Script()
     good = plugin_of(lambda plugin: plugin.add_controller("c", seen, MINE), "good")
     bad = plugin_of(lambda plugin: plugin.add_controller("c", seen, MINE, MINE), "bad")
@@ -196,7 +197,7 @@ def test_a_plugin_whose_declaration_is_wrong_fails_by_name_and_alone(ctrlhost_ho
     assert isinstance(states["bad"][1], PluginLoadError)
 
 
-def test_a_controller_whose_crd_comes_later_starts_then_and_the_others_do_not_wait(ctrlhost_host) -> None:
+def test_a_controller_waits_for_its_crd_and_others_start_without_it(ctrlhost_host) -> None:
     widgets, others = Script(), Script()
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
@@ -210,41 +211,10 @@ def test_a_controller_whose_crd_comes_later_starts_then_and_the_others_do_not_wa
     host.client.create(config_map("ann", labels={"mine": "1"}))
     host.run_until_idle()
     assert others.calls == [Request("ann", "default")]
-    host.client.create(WIDGETS)
+    host.client.create(crd("example.com", "Widget"))
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "default"}}
-    eventually(lambda: created(host.client, widget))
+    create_eventually(host.client, widget)
     for informer in host.controllers["demo/widgets"].informers:
         informer.wake()
     eventually(lambda: widgets.calls == [Request("w", "default")])
     eventually(lambda: plugin.state == "running")
-
-
-def created(client: ctrlhost.Client, obj: dict[str, Any]) -> bool:
-    """Create the object once its CRD is served."""
-    try:
-        client.create(obj)
-    except ctrlhost.ApiError:
-        return False
-    return True
-
-
-WIDGETS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
-        ],
-    },
-}

@@ -1,4 +1,4 @@
-"""Controllers of plugins on a real API server: what wakes them, what they see, what they may do."""
+"""Controllers of plugins on a real API server: their triggers, reads and writes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import Seen, controller
 
 
-# What wakes a controller.
+# Triggers of a controller.
 @pytest.mark.behaviour("workqueue/K52")
 @pytest.mark.behaviour("workqueue/K27")
-def test_changes_of_the_object_and_of_what_it_owns_wake_its_controller(ctrlhost_host) -> None:
+def test_changes_of_an_object_and_its_children_are_reconciled(ctrlhost_host) -> None:
     seen = Seen()
     host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="own=er"), Owns("v1", "Secret")))
     host.client.create(config_map("ann", labels={"own": "er"}))
@@ -42,7 +42,7 @@ def test_changes_of_the_object_and_of_what_it_owns_wake_its_controller(ctrlhost_
 
 
 @pytest.mark.behaviour("workqueue/K25")
-def test_no_worker_runs_before_the_first_list_was_handed_over(ctrlhost_host, sandbox) -> None:
+def test_no_worker_runs_before_the_first_list_is_delivered(ctrlhost_host, sandbox) -> None:
     client = ctrlhost.Client.load(sandbox.kubeconfig)
     for number in range(20):
         client.create(config_map(f"cm-{number}", labels={"mine": "yes"}))
@@ -56,7 +56,7 @@ def test_no_worker_runs_before_the_first_list_was_handed_over(ctrlhost_host, san
     assert found == [20] * 20
 
 
-def test_what_is_there_at_the_start_comes_after_what_changes(ctrlhost_host, sandbox) -> None:
+def test_initial_objects_are_reconciled_after_changes(ctrlhost_host, sandbox) -> None:
     client = ctrlhost.Client.load(sandbox.kubeconfig)
     client.create(config_map("old", labels={"mine": "yes"}))
     seen = Seen()
@@ -67,7 +67,7 @@ def test_what_is_there_at_the_start_comes_after_what_changes(ctrlhost_host, sand
     assert dict(zip(seen.names(), seen.priorities, strict=True)) == {"old": -100, "new": 0}
 
 
-def test_a_map_is_asked_for_the_old_and_the_new_object(ctrlhost_host) -> None:
+def test_a_map_function_gets_the_old_and_the_new_object(ctrlhost_host) -> None:
     seen = Seen()
 
     def by_team(obj: Any) -> list[Request]:
@@ -83,7 +83,7 @@ def test_a_map_is_asked_for_the_old_and_the_new_object(ctrlhost_host) -> None:
     assert sorted(seen.names()) == ["blue", "red"]
 
 
-def test_a_predicate_keeps_a_change_from_waking_but_not_from_being_seen(ctrlhost_host) -> None:
+def test_a_filtered_change_is_not_reconciled_but_cached(ctrlhost_host) -> None:
     seen = Seen(lambda ctx, request: labels.append(dict(ctx.get(request).labels)))
     labels: list[dict[str, str]] = []
     source = For("v1", "ConfigMap", label_selector="mine", predicates=[predicates.labels_changed])
@@ -110,7 +110,7 @@ def test_a_predicate_may_be_a_function(ctrlhost_host) -> None:
     assert seen.names() == ["bob"]
 
 
-def test_a_timer_goes_through_all_objects_at_low_priority(ctrlhost_host, manual_clock: ManualClock) -> None:
+def test_a_timer_enqueues_all_objects_at_low_priority(ctrlhost_host, manual_clock: ManualClock) -> None:
     seen = Seen()
     host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="mine"), Every(60)), clock=manual_clock)
     for name in ("ann", "bob"):
@@ -127,7 +127,7 @@ def test_a_timer_goes_through_all_objects_at_low_priority(ctrlhost_host, manual_
 
 
 @pytest.mark.parametrize("at_start", [False, True])
-def test_a_timer_ticks_at_its_period_and_at_the_start_where_it_is_told_to(
+def test_a_timer_ticks_each_period_and_at_the_start_if_requested(
     ctrlhost_host, manual_clock: ManualClock, at_start: bool
 ) -> None:
     seen = Seen()
@@ -140,7 +140,7 @@ def test_a_timer_ticks_at_its_period_and_at_the_start_where_it_is_told_to(
         assert seen.names() == ["all"] * (count + at_start)
 
 
-def test_only_the_declared_namespaces_count(ctrlhost_host) -> None:
+def test_only_the_declared_namespaces_are_watched(ctrlhost_host) -> None:
     seen = Seen()
     host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", namespaces=["one"], label_selector="mine")))
     for namespace in ("one", "two"):
@@ -164,8 +164,8 @@ def test_the_operator_can_narrow_the_namespaces(ctrlhost_host) -> None:
     assert host.controllers["demo/c"].status().workers == 3
 
 
-# What a controller sees.
-def test_an_undeclared_kind_can_not_be_read(ctrlhost_host) -> None:
+# Reads of a controller.
+def test_an_undeclared_kind_cannot_be_read(ctrlhost_host) -> None:
     errors: list[Exception] = []
 
     def read(ctx: ctrlhost.Context, request: Request) -> None:
@@ -201,7 +201,7 @@ def test_an_index_finds_objects_and_is_private_to_its_plugin(ctrlhost_host) -> N
     assert found == {"one": ["a", "c"], "two": ["b", "c"]}
 
 
-def test_a_source_that_reads_metadata_gets_no_more(ctrlhost_host) -> None:
+def test_a_source_that_reads_metadata_gets_only_metadata(ctrlhost_host) -> None:
     got: list[Any] = []
     source = For("v1", "ConfigMap", label_selector="mine", reads="metadata")
     host = ctrlhost_host(controller(lambda ctx, request: got.append(ctx.get(request)), source))
@@ -213,10 +213,8 @@ def test_a_source_that_reads_metadata_gets_no_more(ctrlhost_host) -> None:
         got[0].to_dict()
 
 
-# Failures stay where they are.
-def test_a_plugin_that_fails_in_every_reconcile_leaves_the_others_running(
-    ctrlhost_host, manual_clock: ManualClock
-) -> None:
+# Failures are isolated.
+def test_a_plugin_that_fails_every_reconcile_does_not_affect_others(ctrlhost_host, manual_clock: ManualClock) -> None:
     seen = Seen()
 
     def fail(ctx: ctrlhost.Context, request: Request) -> None:
@@ -231,7 +229,7 @@ def test_a_plugin_that_fails_in_every_reconcile_leaves_the_others_running(
     assert host.controllers["broken/c"].status().last_error == "RuntimeError: never"
 
 
-def test_a_reconciler_that_blocks_for_ever_holds_up_neither_others_nor_the_end(ctrlhost_host) -> None:
+def test_a_reconciler_that_blocks_forever_delays_neither_others_nor_shutdown(ctrlhost_host) -> None:
     begun, never, seen = threading.Event(), threading.Event(), Seen()
 
     def block(ctx: ctrlhost.Context, request: Request) -> None:
@@ -251,7 +249,7 @@ def test_a_reconciler_that_blocks_for_ever_holds_up_neither_others_nor_the_end(c
 
 
 # Events, async, tasks.
-def test_events_of_a_reconcile_are_in_the_cluster(ctrlhost_host) -> None:
+def test_events_of_a_reconcile_are_written_to_the_server(ctrlhost_host) -> None:
     def tell(ctx: ctrlhost.Context, request: Request) -> None:
         obj = ctx.get(request)
         ctx.events.normal(obj, "Seen", "have seen it", action="Look")
@@ -269,7 +267,7 @@ def test_events_of_a_reconcile_are_in_the_cluster(ctrlhost_host) -> None:
     assert {event["reportingController"] for event in events} == {"ctrlhost-demo"}
 
 
-def test_an_event_that_occurs_again_becomes_a_series(ctrlhost_host) -> None:
+def test_a_repeated_event_becomes_a_series(ctrlhost_host) -> None:
     def tell(ctx: ctrlhost.Context, request: Request) -> None:
         ctx.events.normal(ctx.get(request), "Seen", "have seen it")
 
@@ -320,7 +318,7 @@ def test_a_task_runs_at_its_period_and_is_retried_when_it_fails(ctrlhost_host, m
 
 
 # Finalizers.
-def test_a_finalizer_is_added_once_and_removed_before_the_end(ctrlhost_host) -> None:
+def test_a_finalizer_is_added_once_and_removed_before_deletion(ctrlhost_host) -> None:
     name, cleaned = "example.com/demo", []
 
     def reconcile(ctx: ctrlhost.Context, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""A controller that counts what it owns, on a real API server whose watches lag behind."""
+"""A controller that counts its objects, on a real API server with delayed watches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def owner_of(obj: ctrlhost.Object) -> Request | None:
 
 
 class Replicas:
-    """Keeps as many Secrets as the ConfigMap says, with names that the server makes up."""
+    """A reconciler that keeps the number of Secrets in the ConfigMap, with generated names."""
 
     def __init__(self, counts: Expectations[Request] | None, before_writes: Callable[[], Any]) -> None:
         self.counts = counts
@@ -31,7 +31,7 @@ class Replicas:
         owner = ctx.get(request)
         if owner is None or (self.counts is not None and not self.counts.satisfied(request)):
             return
-        # The bare cache, without what a plugin's own listers know of its writes.
+        # The plain cache, without the own writes that a plugin's listers add.
         mine = [one for one in self.secrets.lister.list(request.namespace) if owner_of(one) == request]
         wanted = int(owner["data"]["replicas"])
         if self.counts is not None:
@@ -59,7 +59,7 @@ class Replicas:
 
 
 @pytest.mark.parametrize(("expecting", "created"), [(True, 3), (False, 9)])
-def test_a_cache_that_lags_makes_nobody_create_twice_who_expects_what_he_created(
+def test_expectations_prevent_double_creation_while_the_cache_lags(
     ctrlhost_host, manual_clock: ManualClock, expecting: bool, created: int
 ) -> None:
     lag = ExitStack()
@@ -83,7 +83,7 @@ def test_a_cache_that_lags_makes_nobody_create_twice_who_expects_what_he_created
         return
     host.run_until_idle()
     assert len(list(host.client.list("v1", "Secret", "default"))) == 3
-    # All that was expected was seen, so that the next change is acted upon: fewer, and then more.
+    # All expectations are met, so the next changes are reconciled: fewer, then more.
     for wanted in (1, 2):
         host.client.patch("v1", "ConfigMap", "web", "default", {"data": {"replicas": str(wanted)}})
         host.run_until_idle()
@@ -91,7 +91,7 @@ def test_a_cache_that_lags_makes_nobody_create_twice_who_expects_what_he_created
     assert replicas.created == 4
 
 
-def test_what_never_comes_is_given_up(ctrlhost_host, manual_clock: ManualClock) -> None:
+def test_expectations_expire(ctrlhost_host, manual_clock: ManualClock) -> None:
     counts: Expectations[Request] = Expectations(manual_clock)
     replicas = Replicas(counts, lambda: None)
     host = ctrlhost_host(plugin_of(replicas.setup), clock=manual_clock)

@@ -1,4 +1,4 @@
-"""What goes wrong with one plugin, or around the host: it is named, the exit code is right, the others run on."""
+"""Failures of a plugin or around the host: the message, the exit code, and the other plugins."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import socket
 import pytest
 
 import ctrlhost
-from tests.host.test_run import config_map
-from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS, hook
+from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS, hook, to_greet
 
 
 @pytest.mark.parametrize(
@@ -39,7 +38,7 @@ from tests.support.plugin_sources import ALWAYS_RAISES, BLOCKS, GREETER, WIDGETS
         (hook("ctrlhost_setup", "plugin.add_listener('127.0.0.1:70000', None)"), "invalid address"),
     ],
 )
-def test_a_plugin_that_fails_is_named_and_the_others_run_on(distributions, start_host, source, reason):
+def test_a_failing_plugin_is_named_and_the_others_continue(distributions, start_host, source, reason):
     distributions.add("bad", source)
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="bad,greeter")
@@ -48,7 +47,7 @@ def test_a_plugin_that_fails_is_named_and_the_others_run_on(distributions, start
     assert line["level"] == "error"
     assert line["plugin"] == "bad"
     host.line("plugin greeter running")
-    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("greeting ann")
     assert host.metric("ctrlhost_plugin_state", plugin="bad", state="failed") == 1
     for endpoint in ("/healthz", "/readyz"):
@@ -65,7 +64,7 @@ def test_a_plugin_that_fails_is_named_and_the_others_run_on(distributions, start
 @pytest.mark.parametrize(
     "source", ["import nowhere_at_all", hook("ctrlhost_setup", "1 / 0"), hook("ctrlhost_synced", "1 / 0")]
 )
-def test_when_the_only_plugin_fails_the_host_ends_with_code_1(distributions, start_host, source):
+def test_the_host_exits_with_code_1_when_its_only_plugin_fails(distributions, start_host, source):
     distributions.add("bad", source)
     host = start_host("--sandbox", plugins="bad")
     assert host.wait() == 1
@@ -73,7 +72,7 @@ def test_when_the_only_plugin_fails_the_host_ends_with_code_1(distributions, sta
     assert "every plugin has failed" in host.text
 
 
-def test_two_distributions_with_one_plugin_name_are_a_failure_of_that_name(distributions, start_host):
+def test_two_distributions_with_one_plugin_name_fail_that_plugin(distributions, start_host):
     distributions.add("twin", GREETER, distribution="twin-one")
     distributions.add("twin", GREETER, distribution="twin-two")
     distributions.add("greeter", GREETER)
@@ -83,32 +82,32 @@ def test_two_distributions_with_one_plugin_name_are_a_failure_of_that_name(distr
     assert host.stop() == 0
 
 
-def test_a_reconciler_that_always_raises_is_retried_counted_and_alone_in_it(distributions, start_host):
+def test_a_reconciler_that_always_raises_is_retried_counted_and_isolated(distributions, start_host):
     distributions.add("bad", ALWAYS_RAISES)
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="bad,greeter")
-    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("greeting ann")
     host.wait_for(lambda: sum("a bug in the reconciler" in str(line) for line in host.lines) >= 2, "two reports")
-    host.counts(2, "controller_runtime_reconcile_errors_total", controller="bad/bad")
+    host.wait_for_metric(2, "controller_runtime_reconcile_errors_total", controller="bad/bad")
     assert "last error: RuntimeError: a bug in the reconciler" in host.get("/readyz?verbose")[1]
     assert host.stop() == 0
 
 
-def test_a_reconciler_that_blocks_for_ever_holds_up_no_other(distributions, start_host):
+def test_a_reconciler_that_blocks_forever_delays_no_other(distributions, start_host):
     distributions.add("stuck", BLOCKS)
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", "--set=host.drain_timeout=200ms", plugins="stuck,greeter")
     client = ctrlhost.Client.load(host.kubeconfig)
-    client.create(config_map("ann"))
+    client.create(to_greet("ann"))
     host.line("blocking")
-    client.create(config_map("bob"))
+    client.create(to_greet("bob"))
     host.line("greeting bob")
     assert host.get("/livez")[0] == 200
     assert host.stop() == 0
 
 
-def test_a_hook_that_blocks_for_ever_holds_up_no_other(distributions, start_host):
+def test_a_hook_that_blocks_forever_delays_no_other(distributions, start_host):
     distributions.add("stuck", hook("ctrlhost_synced", "__import__('threading').Event().wait()"))
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", "--set=host.drain_timeout=200ms", plugins="stuck,greeter")
@@ -119,7 +118,7 @@ def test_a_hook_that_blocks_for_ever_holds_up_no_other(distributions, start_host
     assert host.stop() == 0
 
 
-def test_a_plugin_whose_crd_is_missing_waits_and_starts_when_it_is_installed(distributions, start_host, tmp_path):
+def test_a_plugin_waits_for_a_missing_crd_and_starts_when_it_is_installed(distributions, start_host, tmp_path):
     distributions.add("widgets", WIDGETS)
     distributions.add("greeter", GREETER)
     from ctrlhost.sandbox import Sandbox
@@ -143,7 +142,7 @@ def test_a_plugin_whose_crd_is_missing_waits_and_starts_when_it_is_installed(dis
         assert host.stop() == 0
 
 
-def test_crds_are_installed_on_any_server_where_that_is_asked_for(distributions, start_host):
+def test_crds_are_installed_on_any_server_if_requested(distributions, start_host):
     distributions.add("widgets", WIDGETS)
     from ctrlhost.sandbox import Sandbox
 
@@ -154,7 +153,7 @@ def test_crds_are_installed_on_any_server_where_that_is_asked_for(distributions,
             assert host.stop() == 0
 
 
-def test_an_api_server_that_is_down_at_the_start_is_waited_for(distributions, start_host):
+def test_the_host_waits_for_an_api_server_that_is_down_at_startup(distributions, start_host):
     distributions.add("greeter", GREETER)
     from ctrlhost.sandbox import Sandbox
 
@@ -170,12 +169,12 @@ def test_an_api_server_that_is_down_at_the_start_is_waited_for(distributions, st
     with Sandbox(insecure_http=True, port=port) as sandbox:
         host.line("plugin greeter running")
         assert host.get("/readyz")[0] == 200
-        ctrlhost.Client(sandbox.url).create(config_map("ann"))
+        ctrlhost.Client(sandbox.url).create(to_greet("ann"))
         host.line("greeting ann")
         assert host.stop() == 0
 
 
-def test_a_port_of_a_plugin_that_is_in_use_costs_that_plugin_only(distributions, start_host):
+def test_a_port_in_use_fails_only_its_plugin(distributions, start_host):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -188,7 +187,7 @@ def test_a_port_of_a_plugin_that_is_in_use_costs_that_plugin_only(distributions,
         assert host.stop() == 0
 
 
-# What the operator got wrong: one line, a hint, exit code 2, and nothing is started.
+# Invalid options: one line, a hint, exit code 2, and nothing starts.
 
 
 def refused(run, *messages: str, hint: str | None = None) -> None:
@@ -207,7 +206,7 @@ def refused(run, *messages: str, hint: str | None = None) -> None:
     assert run.stdout == ""
 
 
-def test_no_plugin_at_all_is_refused(ctrlhost):
+def test_a_run_without_plugins_is_refused(ctrlhost):
     refused(ctrlhost("run"), "no plugins selected", hint="--help")
 
 
@@ -281,7 +280,7 @@ def test_a_port_in_use_is_refused(ctrlhost, distributions):
     refused(result, f"host.listen: port {port} is in use", hint="port 0")
 
 
-def test_an_error_is_not_hidden_by_the_style_where_one_wants_to_see_all(ctrlhost, distributions):
+def test_the_debug_setting_prints_the_traceback(ctrlhost, distributions):
     distributions.add("greeter", GREETER)
     result = ctrlhost("run", "--plugins=greeter", "--listen=here", CTRLHOST_DEBUG="1")
     assert result.returncode == 2

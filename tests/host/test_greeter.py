@@ -1,4 +1,4 @@
-"""The plugin of the design page, and its test as that page has it."""
+"""The plugin of the documentation and its tests, quoted there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_everyone_is_greeted(ctrlhost_host, manual_clock: ManualClock) -> None:
     assert host.client.get("v1", "ConfigMap", "ann-greeting", "default")["data"] == {"greeting": "hello Ann"}
 
 
-def test_the_greeting_belongs_to_the_one_who_is_greeted(ctrlhost_host) -> None:
+def test_the_greeting_is_owned_by_the_greeted_object(ctrlhost_host) -> None:
     host = ctrlhost_host(greeter)
     ann = host.client.create(config_map("ann", labels={"greet": "yes"}, data={"name": "Ann"}))
     host.run_until_idle()
@@ -30,14 +30,14 @@ def test_the_greeting_belongs_to_the_one_who_is_greeted(ctrlhost_host) -> None:
     assert [one["uid"] for one in greeting["metadata"]["ownerReferences"]] == [ann["metadata"]["uid"]]
 
 
-def test_who_does_not_want_to_be_greeted_is_not(ctrlhost_host) -> None:
+def test_objects_without_the_label_are_not_greeted(ctrlhost_host) -> None:
     host = ctrlhost_host(greeter)
     host.client.create(config_map("bob", labels={"greet": "no"}, data={"name": "Bob"}))
     host.run_until_idle()
     assert host.client.find("v1", "ConfigMap", "bob-greeting", "default") is None
 
 
-def test_a_greeting_that_can_not_be_made_is_retried_and_counted(ctrlhost_host, manual_clock: ManualClock) -> None:
+def test_a_failed_greeting_is_retried_and_counted(ctrlhost_host, manual_clock: ManualClock) -> None:
     host = ctrlhost_host(greeter, clock=manual_clock)
     host.client.create(config_map("eve", labels={"greet": "yes"}, data={"nick": "Eve"}))
     host.run_until_idle()

@@ -1,7 +1,8 @@
-"""Hosts that elect a leader: one at a time acts, the others stand by."""
+"""Leader election: one host acts, the others are on standby."""
 
 from __future__ import annotations
 
+import functools
 import threading
 import types
 
@@ -11,9 +12,12 @@ import ctrlhost
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.errors import NotLeading, ServerError
 from ctrlhost.sandbox import Sandbox
+from tests.support.plugin_modules import config_map
 from tests.support.waiting import eventually
 
 LIMIT = 60.0
+
+stamped = functools.partial(config_map, labels={"stamp": "yes"})
 
 STAMPER = """
     import ctrlhost
@@ -25,13 +29,8 @@ STAMPER = """
 """
 
 
-def config_map(name: str, namespace: str = "default") -> dict:
-    metadata = {"name": name, "namespace": namespace, "labels": {"stamp": "yes"}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-
-
 def stamper(seen: list[str], name: str = "stamper", during=lambda _: None) -> types.ModuleType:
-    """Give a plugin that notes in `seen` what it reconciles, after `during(ctx)`."""
+    """Return a plugin that appends reconciled names to `seen`, after `during(ctx)`."""
 
     def reconcile(ctx, request):
         during(ctx)
@@ -45,20 +44,20 @@ def stamper(seen: list[str], name: str = "stamper", during=lambda _: None) -> ty
     return made
 
 
-def test_nothing_is_written_or_begun_after_the_renew_deadline(ctrlhost_host, manual_clock):
+def test_nothing_is_written_or_started_after_the_renew_deadline(ctrlhost_host, manual_clock):
     seen, refused, going, go_on = [], [], threading.Event(), threading.Event()
 
     def during(ctx):
         going.set()
         assert go_on.wait(LIMIT)
         try:
-            ctx.client.create(config_map("late"))
+            ctx.client.create(stamped("late"))
         except NotLeading as error:
             refused.append(str(error))
 
     host = ctrlhost_host(stamper(seen, during=during), clock=manual_clock, leader_elect=True)
-    host.client.create(config_map("one"))
-    host.client.create(config_map("two"))
+    host.client.create(stamped("one"))
+    host.client.create(stamped("two"))
     assert going.wait(LIMIT)
     for verb in ("get", "replace"):
         host.faults.next(verb, ServerError("down"), resource="leases", times=1000)
@@ -79,7 +78,7 @@ def test_nothing_is_written_or_begun_after_the_renew_deadline(ctrlhost_host, man
     assert sorted(set(seen) - {"late"}) == ["one", "two"]
 
 
-def test_a_task_of_the_leader_writes_nothing_after_the_renew_deadline_and_runs_again_after_the_next_election(
+def test_a_leader_task_writes_nothing_after_the_renew_deadline_and_restarts_after_the_next_election(
     ctrlhost_host, manual_clock
 ):
     results, go_on = [], threading.Event()
@@ -89,7 +88,7 @@ def test_a_task_of_the_leader_writes_nothing_after_the_renew_deadline_and_runs_a
             results.append("begun")
             assert go_on.wait(LIMIT)
             try:
-                plugin.client.create(config_map(f"by-task-{len(results)}"))
+                plugin.client.create(stamped(f"by-task-{len(results)}"))
             except NotLeading:
                 results.append("refused")
 
@@ -126,12 +125,12 @@ def test_a_task_may_have_the_name_of_a_controller(ctrlhost_host):
 
     module.ctrlhost_setup = ctrlhost.hookimpl(ctrlhost_setup)
     host = ctrlhost_host(module, leader_elect=True)
-    host.client.create(config_map("one"))
+    host.client.create(stamped("one"))
     host.wait_for(lambda: seen)
     assert ran.wait(LIMIT)
 
 
-def test_a_plugin_with_a_lease_of_its_own_stands_by_alone(ctrlhost_host, manual_clock, sandbox):
+def test_a_plugin_with_its_own_lease_loses_only_that(ctrlhost_host, manual_clock, sandbox):
     client = ctrlhost.Client.load(sandbox.kubeconfig)
     spec = {"holderIdentity": "a pod that is gone", "leaseDurationSeconds": 15}
     metadata = {"name": "ctrlhost-two", "namespace": "default"}
@@ -145,7 +144,7 @@ def test_a_plugin_with_a_lease_of_its_own_stands_by_alone(ctrlhost_host, manual_
         leader_elect=True,
         leader_elect_plugins=["two"],
     )
-    client.create(config_map("x"))
+    client.create(stamped("x"))
     host.wait_for(lambda: one)
     eventually(lambda: client.find(API_VERSION, "Lease", "ctrlhost", "default"), LIMIT)
     assert two == []
@@ -166,7 +165,7 @@ def test_a_plugin_with_a_lease_of_its_own_stands_by_alone(ctrlhost_host, manual_
     client.close()
 
 
-def test_a_lease_is_not_released_while_a_reconcile_goes_on(ctrlhost_host, manual_clock, sandbox):
+def test_a_lease_is_not_released_while_a_reconcile_runs(ctrlhost_host, manual_clock, sandbox):
     going, go_on = threading.Event(), threading.Event()
     host = ctrlhost_host(
         stamper([], during=lambda _: (going.set(), go_on.wait(LIMIT))),
@@ -175,7 +174,7 @@ def test_a_lease_is_not_released_while_a_reconcile_goes_on(ctrlhost_host, manual
         leader_elect=True,
     )
     client = ctrlhost.Client.load(sandbox.kubeconfig)
-    client.create(config_map("x"))
+    client.create(stamped("x"))
     assert going.wait(LIMIT)
     assert not host.stop(0.2)
     holder = client.get(API_VERSION, "Lease", "ctrlhost", "default")["spec"]["holderIdentity"]

@@ -1,4 +1,4 @@
-"""Hosts that may do only what `ctrlhost manifests` would let them do."""
+"""Hosts with only the permissions from `ctrlhost manifests`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CREATE = Permission("", ["configmaps"], ["create", "delete"])
 
 
 def copier(caught: list[str], *permissions: Permission) -> Any:
-    """A plugin that copies each of its ConfigMaps, and keeps what the server says if it may not."""
+    """Return a plugin that copies each of its ConfigMaps, and records the error if that is forbidden."""
 
     def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> None:
         try:
@@ -29,7 +29,7 @@ def copier(caught: list[str], *permissions: Permission) -> Any:
     )
 
 
-def test_a_right_that_a_plugin_does_not_ask_for_is_missing(ctrlhost_host) -> None:
+def test_an_undeclared_permission_is_not_granted(ctrlhost_host) -> None:
     caught: list[str] = []
     host = ctrlhost_host(copier(caught), least_privilege=True)
     host.client.create(config_map("ann", labels={"mine": "1"}))
@@ -40,7 +40,7 @@ def test_a_right_that_a_plugin_does_not_ask_for_is_missing(ctrlhost_host) -> Non
     assert host.client.find("v1", "ConfigMap", "copy-of-ann", "default") is None
 
 
-def test_what_it_asks_for_is_enough_and_what_it_does_not_use_is_told(ctrlhost_host) -> None:
+def test_declared_permissions_are_enough_and_unused_ones_are_reported(ctrlhost_host) -> None:
     caught: list[str] = []
     host = ctrlhost_host(copier(caught, CREATE), least_privilege=True)
     host.client.create(config_map("ann", labels={"mine": "1"}))
@@ -53,7 +53,7 @@ def test_what_it_asks_for_is_enough_and_what_it_does_not_use_is_told(ctrlhost_ho
     assert ("", "configmaps", "watch") not in unused
 
 
-def test_limits_hold_behind_a_proxy_too(ctrlhost_host, faults) -> None:
+def test_limits_apply_behind_a_proxy(ctrlhost_host, faults) -> None:
     caught: list[str] = []
     with Sandbox(rbac=True) as server:
         host = ctrlhost_host(copier(caught), sandbox=server, through=faults(server), least_privilege=True)
@@ -63,31 +63,31 @@ def test_limits_hold_behind_a_proxy_too(ctrlhost_host, faults) -> None:
         assert host.stop()
 
 
-def test_a_sandbox_without_rbac_can_not_limit_anybody(ctrlhost_host, sandbox) -> None:
+def test_a_sandbox_without_rbac_cannot_limit_a_host(ctrlhost_host, sandbox) -> None:
     with pytest.raises(ValueError, match="needs a sandbox with `rbac=True`"):
         ctrlhost_host(copier([]), sandbox=sandbox, least_privilege=True)
     host = ctrlhost_host(copier([]), sandbox=sandbox)
     with pytest.raises(RuntimeError, match="was not started with `least_privilege=True`"):
         host.unused_rights()
-    with pytest.raises(RuntimeError, match="was made without RBAC"):
+    with pytest.raises(RuntimeError, match="has no RBAC"):
         sandbox.rights_used("ann")
 
 
 class TestWithTheFixtureOverridden:
-    """As a conftest.py of an author would."""
+    """Override the fixture as in an author's conftest.py."""
 
     @pytest.fixture
     def ctrlhost_least_privilege(self) -> bool:
         return True
 
-    def test_every_host_is_limited_and_every_sandbox_asks_its_roles(self, ctrlhost_host, sandbox) -> None:
+    def test_every_host_is_limited_and_every_sandbox_checks_roles(self, ctrlhost_host, sandbox) -> None:
         caught: list[str] = []
         for host in (ctrlhost_host(copier(caught)), ctrlhost_host(copier(caught), sandbox=sandbox)):
             host.client.create(config_map("ann", labels={"mine": "1"}))
             host.run_until_idle()
         assert len(caught) == 2
 
-    def test_a_host_may_be_left_out(self, ctrlhost_host) -> None:
+    def test_a_host_can_be_excluded(self, ctrlhost_host) -> None:
         caught: list[str] = []
         host = ctrlhost_host(copier(caught), least_privilege=False)
         host.client.create(config_map("ann", labels={"mine": "1"}))

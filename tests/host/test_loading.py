@@ -1,4 +1,4 @@
-"""Plugins that are installed as distributions: which are imported, and what is said of those that can not be."""
+"""Plugins installed as distributions: imports, and errors of those that cannot be imported."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_only_the_named_plugin_is_imported(distributions):
     assert "test_two" not in sys.modules
 
 
-def test_an_unknown_plugin_is_named_with_the_nearest_that_is_installed(distributions):
+def test_an_unknown_plugin_is_named_with_the_nearest_installed_one(distributions):
     distributions.add("greeter", PLUGIN)
     with pytest.raises(PluginNotFound, match="plugin `greter` is not installed") as caught:
         PluginManager().load("greter")
     assert "did you mean `greeter`?" in str(caught.value.hint)
 
 
-def test_an_unknown_plugin_that_resembles_none_is_to_be_installed():
+def test_an_unknown_plugin_without_a_similar_name_gets_an_install_hint():
     with pytest.raises(PluginNotFound) as caught:
         PluginManager().load("zzzzzz")
     assert "pip install ctrlhost-zzzzzz" in str(caught.value.hint)

@@ -1,4 +1,4 @@
-"""What wakes a controller by label and by index, and what functions in Python cost, on a real API server."""
+"""Triggers by label and by index, and the cost of Python functions, on a real API server."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ import pytest
 
 import ctrlhost
 from ctrlhost import ByIndex, ByLabel, For, Request, Watches, _core
-from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.plugin_modules import config_map
+from tests.support.reconcilers import controller
 
 LABEL = "demo.test/of"
 
 
 class Seen(list[str]):
-    """A reconciler that notes the keys it gets."""
+    """A reconciler that records its keys."""
 
     def __call__(self, ctx: ctrlhost.Context, request: Request) -> None:
         self.append(f"{request.namespace}/{request.name}")
-
-
-def controller(reconcile: Any, *sources: Any) -> Any:
-    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *sources))
 
 
 def secret(name: str, namespace: str = "default", **labels: str) -> dict[str, Any]:
@@ -29,7 +26,7 @@ def secret(name: str, namespace: str = "default", **labels: str) -> dict[str, An
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
 
 
-def test_a_label_names_what_is_woken_before_and_after_it_changes(ctrlhost_host) -> None:
+def test_a_label_names_the_reconciled_object_before_and_after_a_change(ctrlhost_host) -> None:
     seen = Seen()
     host = ctrlhost_host(controller(seen, Watches("v1", "Secret", map=ByLabel(LABEL))))
     host.client.create(secret("a", **{LABEL: "one"}))
@@ -41,7 +38,7 @@ def test_a_label_names_what_is_woken_before_and_after_it_changes(ctrlhost_host) 
     assert sorted(seen[1:]) == ["default/one", "default/two"]
 
 
-def test_a_label_may_name_the_namespace_too_or_an_object_that_has_none(ctrlhost_host) -> None:
+def test_a_label_may_include_the_namespace_or_name_a_cluster_scoped_object(ctrlhost_host) -> None:
     seen = Seen()
     by = ByLabel(LABEL, namespace="demo.test/in"), ByLabel(LABEL, cluster_scoped=True)
     host = ctrlhost_host(controller(seen, *(Watches("v1", "Secret", map=each) for each in by)))
@@ -53,7 +50,7 @@ def test_a_label_may_name_the_namespace_too_or_an_object_that_has_none(ctrlhost_
 @pytest.mark.parametrize(
     "namespaces", [None, ["default"], ["defau*"]], ids=["one-cache", "a-namespace", "followed-namespaces"]
 )
-def test_an_index_finds_those_that_use_what_changed(ctrlhost_host, namespaces: list[str] | None) -> None:
+def test_an_index_finds_the_users_of_a_changed_object(ctrlhost_host, namespaces: list[str] | None) -> None:
     seen = Seen()
     users = For(
         "v1",
@@ -62,7 +59,7 @@ def test_an_index_finds_those_that_use_what_changed(ctrlhost_host, namespaces: l
         label_selector="mine",
         indexes={"secret": lambda obj: [f"{obj.namespace}/{obj['data']['secret']}"]},
     )
-    # The source that looks into the index may stand before the one that has it.
+    # The source that uses the index may precede the one that declares it.
     host = ctrlhost_host(controller(seen, Watches("v1", "Secret", map=ByIndex("secret")), users))
     for name, used in (("ann", "x"), ("bob", "x"), ("eve", "y")):
         host.client.create(config_map(name, labels={"mine": "1"}, secret=used))
@@ -73,7 +70,7 @@ def test_an_index_finds_those_that_use_what_changed(ctrlhost_host, namespaces: l
     assert sorted(seen) == ["default/ann", "default/bob"]
 
 
-def test_an_index_that_is_not_declared_is_refused(ctrlhost_host) -> None:
+def test_an_undeclared_index_is_refused(ctrlhost_host) -> None:
     host = ctrlhost_host(controller(Seen(), For("v1", "Pod"), Watches("v1", "Secret", map=ByIndex("none"))))
     (plugin,) = host.host.plugins
     assert plugin.failed
@@ -92,7 +89,7 @@ def fails(_old: Any, _new: Any) -> bool:
     raise ValueError("broken")
 
 
-def test_what_functions_cost_is_in_the_metrics_and_ready_made_ones_are_not(ctrlhost_host) -> None:
+def test_the_cost_of_functions_is_in_the_metrics_and_that_of_built_in_ones_is_not(ctrlhost_host) -> None:
     sources = (
         For("v1", "ConfigMap", label_selector="mine", predicates=[ctrlhost.predicates.generation_changed]),
         Watches("v1", "Secret", label_selector="mine", map=to_all, predicates=[passes, fails]),
@@ -118,7 +115,7 @@ def test_what_functions_cost_is_in_the_metrics_and_ready_made_ones_are_not(ctrlh
     assert all(cost["seconds"] > 0 for cost in counted.values())
 
 
-def test_a_function_that_is_measured_can_be_had_back() -> None:
+def test_a_measured_function_is_available() -> None:
     measured = _core.CallbackMetrics(passes)
     assert measured.function is passes
     assert (measured.calls, measured.seconds, measured.errors) == (0, 0.0, 0)

@@ -1,4 +1,4 @@
-"""Hosts and controllers that are limited to namespaces, on a real API server."""
+"""Hosts and controllers limited to namespaces, on a real API server."""
 
 from __future__ import annotations
 
@@ -8,27 +8,12 @@ import pytest
 
 import ctrlhost
 from ctrlhost import For, Owns, Request, Watches
+from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
+from tests.support.reconcilers import controller
 from tests.support.waiting import eventually
 
-CRD: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "zones.host.test"},
-    "spec": {
-        "group": "host.test",
-        "scope": "Cluster",
-        "names": {"kind": "Zone", "plural": "zones", "singular": "zone", "listKind": "ZoneList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+CRD = crd("host.test", "Zone", "Cluster")
 
 
 def zone(name: str) -> dict[str, Any]:
@@ -40,15 +25,11 @@ def namespace(name: str, **labels: str) -> dict[str, Any]:
 
 
 class Seen(list[str]):
-    """A reconciler that notes the keys it gets, and whether the object is there."""
+    """A reconciler that records its keys, and whether the object exists."""
 
     def __call__(self, ctx: ctrlhost.Context, request: Request) -> None:
         sign = "" if ctx.get(request) is not None else "no "
         self.append(f"{sign}{request.namespace}/{request.name}")
-
-
-def controller(reconcile: Any, *sources: Any) -> Any:
-    return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *sources))
 
 
 @pytest.mark.parametrize("where", ["host", "controller", "source"])
@@ -68,13 +49,13 @@ def test_a_controller_follows_the_namespaces_that_have_the_label(ctrlhost_host, 
     host.client.patch("v1", "Namespace", "one", None, {"metadata": {"labels": {"team": None}}})
     host.run_until_idle()
     assert seen == ["one/x", "two/x", "no one/x"]
-    # The controller does not hear of a namespace that is not its own.
+    # The controller gets no events of other namespaces.
     host.client.create(config_map("y", "one", labels={"mine": "1"}))
     host.run_until_idle()
     assert len(seen) == 3
 
 
-def test_a_controllers_own_write_in_a_namespace_that_is_not_followed_does_not_hold_up_its_lists(ctrlhost_host) -> None:
+def test_an_own_write_to_an_unwatched_namespace_does_not_block_lists(ctrlhost_host) -> None:
     lists: list[list[str]] = []
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:
@@ -92,7 +73,7 @@ def test_a_controllers_own_write_in_a_namespace_that_is_not_followed_does_not_ho
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_limit_to_namespaces_makes_no_second_informer_of_a_cluster_scoped_custom_kind(
+def test_a_namespace_limit_adds_no_informer_of_a_cluster_scoped_custom_kind(
     ctrlhost_host, sandbox, known: bool
 ) -> None:
     seen = Seen()
@@ -107,7 +88,7 @@ def test_a_limit_to_namespaces_makes_no_second_informer_of_a_cluster_scoped_cust
 
     host = ctrlhost_host(plugin_of(setup, **hooks), namespaces=("default", "kube-system"))
     if not known:
-        # Nobody can tell beforehand that a kind of somebody else's has no namespaces.
+        # The host cannot know in advance that another vendor's kind is cluster-scoped.
         host.client.create(CRD)
     eventually(lambda: all(one.has_synced() for one in host.controllers.values()))
     host.client.create(zone("a"))

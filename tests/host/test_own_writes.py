@@ -1,4 +1,4 @@
-"""What a reconciler wrote itself: it sees it before its cache does, and need not be woken by it."""
+"""A reconciler's own writes: reads before the cache has them, and suppressed self-events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.reconcilers import Seen, controller
 
 
 @pytest.mark.behaviour("informers/CR10")
-def test_get_sees_a_write_of_its_own_before_the_cache_does(ctrlhost_host) -> None:
+def test_get_returns_an_own_write_before_the_cache_has_it(ctrlhost_host) -> None:
     seen: list[Any] = []
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:
@@ -42,7 +42,7 @@ def test_get_sees_a_write_of_its_own_before_the_cache_does(ctrlhost_host) -> Non
 
 
 @pytest.mark.behaviour("informers/CR10")
-def test_an_object_that_its_finalizer_keeps_is_seen_as_being_deleted(ctrlhost_host) -> None:
+def test_an_object_kept_by_its_finalizer_is_read_as_being_deleted(ctrlhost_host) -> None:
     seen: list[Any] = []
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:
@@ -61,7 +61,7 @@ def test_an_object_that_its_finalizer_keeps_is_seen_as_being_deleted(ctrlhost_ho
 
 
 @pytest.mark.behaviour("informers/CR10")
-def test_a_list_waits_for_a_write_of_its_own_and_is_retried_when_that_takes_too_long(
+def test_a_list_waits_for_own_writes_and_is_retried_after_a_timeout(
     ctrlhost_host, manual_clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.05)
@@ -86,7 +86,7 @@ def test_a_list_waits_for_a_write_of_its_own_and_is_retried_when_that_takes_too_
 
 
 def count_up(ctx: ctrlhost.Context, request: Request) -> None:
-    """Write something into the object itself, once."""
+    """Annotate the reconciled object once."""
     obj = ctx.get(request)
     if obj is not None and "seen" not in obj.annotations:
         ctx.client.patch(
@@ -95,9 +95,7 @@ def count_up(ctx: ctrlhost.Context, request: Request) -> None:
 
 
 @pytest.mark.parametrize(("suppress", "runs"), [(False, 2), (True, 1)])
-def test_the_echo_of_a_write_of_its_own_can_be_kept_from_waking_a_controller(
-    ctrlhost_host, suppress: bool, runs: int
-) -> None:
+def test_self_events_can_be_suppressed(ctrlhost_host, suppress: bool, runs: int) -> None:
     seen = Seen(count_up)
     host = ctrlhost_host(controller(seen, For("v1", "ConfigMap", label_selector="mine"), suppress_echo=suppress))
     host.client.create(config_map("ann", labels={"mine": "1"}))
@@ -108,7 +106,7 @@ def test_the_echo_of_a_write_of_its_own_can_be_kept_from_waking_a_controller(
     assert seen.names() == ["ann"] * (runs + 1)
 
 
-def test_an_echo_that_brings_another_ones_change_wakes(ctrlhost_host) -> None:
+def test_a_self_event_with_a_foreign_change_is_reconciled(ctrlhost_host) -> None:
     def act(ctx: ctrlhost.Context, request: Request) -> None:
         if len(seen.requests) == 1:
             with host.faults.hold_watches():
@@ -122,7 +120,7 @@ def test_an_echo_that_brings_another_ones_change_wakes(ctrlhost_host) -> None:
     assert len(seen.requests) > 1
 
 
-def test_writes_are_refused_when_the_replica_does_not_lead(ctrlhost_host, manual_clock: ManualClock) -> None:
+def test_writes_are_refused_when_the_replica_is_not_the_leader(ctrlhost_host, manual_clock: ManualClock) -> None:
     leading = [True]
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Rights on a real kube-apiserver: a plugin that lacks one waits, and what `ctrlhost manifests` grants is enough."""
+"""Permissions on a real kube-apiserver: plugins wait for missing ones, and `ctrlhost manifests` grants enough."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.host.test_run import config_map
-from tests.support.plugin_sources import GREETER, WIDGETS
+from tests.support.plugin_sources import GREETER, WIDGETS, to_greet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +20,7 @@ _accounts = itertools.count(1)
 
 
 class Account:
-    """A service account without rights, and a kubeconfig that uses it."""
+    """A service account without permissions, and its kubeconfig."""
 
     def __init__(self, server: KubeApiserver, folder: Path) -> None:
         self.client = server.client
@@ -61,7 +60,9 @@ def rights(ctrlhost, account: Account, plugins: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(result.stdout))
 
 
-def test_a_plugin_that_lacks_a_right_waits_and_starts_when_it_is_granted(ctrlhost, distributions, start_host, account):
+def test_a_plugin_waits_for_a_missing_permission_and_starts_when_it_is_granted(
+    ctrlhost, distributions, start_host, account
+):
     distributions.add("greeter", GREETER)
     host = start_host(f"--kubeconfig={account.kubeconfig}", plugins="greeter")
     line = host.line("plugin greeter waiting")["msg"]
@@ -74,7 +75,7 @@ def test_a_plugin_that_lacks_a_right_waits_and_starts_when_it_is_granted(ctrlhos
     assert host.stop() == 0
 
 
-def test_the_rights_in_the_manifests_are_enough_and_one_plugins_lack_is_its_own(
+def test_manifests_grant_enough_and_a_missing_permission_affects_one_plugin(
     ctrlhost, distributions, start_host, account
 ):
     distributions.add("greeter", GREETER)
@@ -83,15 +84,15 @@ def test_the_rights_in_the_manifests_are_enough_and_one_plugins_lack_is_its_own(
     host = start_host(f"--kubeconfig={account.kubeconfig}", plugins="greeter,widgets")
     host.line("plugin greeter running")
     host.line("plugin widgets waiting")
-    account.client.create(config_map("cleared"))
+    account.client.create(to_greet("cleared"))
     host.line("greeting cleared")
-    host.counts(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
+    host.wait_for_metric(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
     account.grant(rights(ctrlhost, account, "greeter,widgets"))
     host.line("plugin widgets running")
     assert host.stop() == 0
 
 
-def test_crds_that_may_not_be_installed_are_waited_for(ctrlhost, distributions, start_host, account):
+def test_a_plugin_waits_for_crds_that_it_may_not_install(ctrlhost, distributions, start_host, account):
     distributions.add("widgets", WIDGETS.replace("host.test", "forbidden.test"))
     distributions.add("greeter", GREETER)
     account.grant(rights(ctrlhost, account, "greeter"))

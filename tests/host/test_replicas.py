@@ -1,4 +1,4 @@
-"""Two replicas of which one leads, whatever happens to it: told from the audit logs of both servers."""
+"""Two replicas with one leader through all failures, checked with the audit logs of both servers."""
 
 from __future__ import annotations
 
@@ -18,26 +18,31 @@ def replicas(control_plane, namespace, start_host, distributions):
     return Replicas(control_plane, namespace, start_host)
 
 
-def stands_by(host, leader):
+def wait_for_standby(host, leader):
     eventually(lambda: f"standing by for {leader}_" in host.get("/healthz?verbose")[1], LIMIT)
 
 
-def test_a_standby_takes_over_from_a_leader_that_was_killed(replicas):
-    first = replicas.start("a", SHORT)
-    replicas.writing("a")
-    second = replicas.start("b", SHORT)
-    second.line("plugin hammer running")
-    stands_by(second, "a")
+def leader_and_standby(replicas, times):
+    leader = replicas.start("a", times)
+    replicas.wait_for_writes("a")
+    standby = replicas.start("b", times)
+    standby.line("plugin hammer running")
+    wait_for_standby(standby, "a")
+    return leader, standby
+
+
+def test_a_standby_takes_over_from_a_killed_leader(replicas):
+    first, second = leader_and_standby(replicas, SHORT)
     assert second.metric("leader_election_master_status", name="ctrlhost") == 0
     assert first.metric("leader_election_master_status", name="ctrlhost") == 1
     killed = time.time()
     first.signal(signal.SIGKILL)
     first.wait()
-    replicas.writing("b")
+    replicas.wait_for_writes("b")
     assert replicas.lease()["leaseTransitions"] == 1
     taken = replicas.acquired("b", killed)
     last = max(at for at, holder in replicas.terms() if holder == "a")
-    assert taken - last >= SHORT.lease_duration - ON_THE_WAY, "not before the lease had run out"
+    assert taken - last >= SHORT.lease_duration - ON_THE_WAY, "took over before the lease expired"
     assert taken - killed <= SHORT.lease_duration + ON_THE_WAY
     assert second.metric("leader_election_master_status", name="ctrlhost") == 1
     assert second.stop() == 0
@@ -45,37 +50,29 @@ def test_a_standby_takes_over_from_a_leader_that_was_killed(replicas):
     replicas.check(SHORT)
 
 
-def test_a_leader_that_was_paused_finds_itself_deposed_and_begins_no_write(replicas):
-    first = replicas.start("a", SHORT)
-    replicas.writing("a")
-    second = replicas.start("b", SHORT)
-    second.line("plugin hammer running")
-    stands_by(second, "a")
-    told = len(first.lines)
+def test_a_paused_leader_detects_that_it_is_deposed_and_starts_no_write(replicas):
+    first, second = leader_and_standby(replicas, SHORT)
+    logged = len(first.lines)
     first.signal(signal.SIGSTOP)
-    replicas.writing("b")
+    replicas.wait_for_writes("b")
     first.signal(signal.SIGCONT)
-    first.line("stopped leading", after=told)
-    first.line("deposed", after=told)
-    replicas.writing("b")
+    first.line("stopped leading", after=logged)
+    first.line("deposed", after=logged)
+    replicas.wait_for_writes("b")
     assert replicas.holder() == "b"
     assert second.stop() == 0
-    replicas.writing("a")
+    replicas.wait_for_writes("a")
     assert first.stop() == 0
     replicas.check(SHORT, paused=["a"])
 
 
-def test_a_leader_that_is_asked_to_stop_hands_over_at_once(replicas):
-    first = replicas.start("a", LONG)
-    replicas.writing("a")
-    second = replicas.start("b", LONG)
-    second.line("plugin hammer running")
-    stands_by(second, "a")
-    asked = time.time()
+def test_a_leader_that_shuts_down_hands_over_at_once(replicas):
+    first, second = leader_and_standby(replicas, LONG)
+    sent_at = time.time()
     assert first.stop() == 0
     assert "released lease" in first.text
-    replicas.writing("b")
-    released, taken = replicas.released(asked), replicas.acquired("b", asked)
+    replicas.wait_for_writes("b")
+    released, taken = replicas.released(sent_at), replicas.acquired("b", sent_at)
     assert 0 <= taken - released <= 1.0
     assert not [one for one in replicas.writes() if one.body["data"]["by"] == "a" and one.at > released]
     assert second.stop() == 0
@@ -83,54 +80,50 @@ def test_a_leader_that_is_asked_to_stop_hands_over_at_once(replicas):
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
-def test_a_leader_that_is_cut_off_stops_before_another_begins(replicas, control_plane, silent):
+def test_a_disconnected_leader_stops_before_another_starts(replicas, control_plane, silent):
     with FaultProxy(control_plane) as network:
         first = replicas.start("a", SHORT, kubeconfig=network.kubeconfig)
-        replicas.writing("a")
+        replicas.wait_for_writes("a")
         second = replicas.start("b", SHORT)
         second.line("plugin hammer running")
-        stands_by(second, "a")
-        # On a busy machine it may have lost the lease before, and got it back.
-        told = len(first.lines)
+        wait_for_standby(second, "a")
+        # On a busy machine it may have lost and regained the lease before.
+        logged = len(first.lines)
         network.cut(silent=silent)
         cut = time.time()
-        first.line("stopped leading", after=told)
+        first.line("stopped leading", after=logged)
         assert first.metric("leader_election_master_status", name="ctrlhost") == 0
-        replicas.writing("b")
+        replicas.wait_for_writes("b")
         network.restore()
-        stands_by(first, "b")
+        wait_for_standby(first, "b")
         assert replicas.acquired("b", cut) - cut <= SHORT.lease_duration + ON_THE_WAY
         assert second.stop() == 0
-        replicas.writing("a")
+        replicas.wait_for_writes("a")
         assert first.stop() == 0
-    # What was on its way when nothing arrived any more arrives in the end.
+    # Requests in flight during the cut arrive at the end.
     replicas.check(SHORT, paused=["a"] if silent else [])
 
 
-def test_a_lease_that_is_deleted_stays_with_its_holder_and_one_that_a_hand_took_is_waited_out(replicas):
-    first = replicas.start("a", SHORT)
-    replicas.writing("a")
-    second = replicas.start("b", SHORT)
-    second.line("plugin hammer running")
-    stands_by(second, "a")
+def test_a_deleted_lease_stays_with_its_holder_and_a_manually_taken_one_must_expire(replicas):
+    first, second = leader_and_standby(replicas, SHORT)
 
     replicas.client.delete("coordination.k8s.io/v1", "Lease", "ctrlhost", replicas.namespace)
-    eventually(lambda: replicas.holder() == "a", LIMIT, "its holder makes it anew")
+    eventually(lambda: replicas.holder() == "a", LIMIT, "its holder creates it again")
     assert second.metric("leader_election_master_status", name="ctrlhost") == 0
 
-    stolen, told = time.time(), len(first.lines)
+    stolen, logged = time.time(), len(first.lines)
     replicas.edit(holderIdentity="gone_pod", leaseDurationSeconds=3, renewTime="2099-01-01T00:00:00.000000Z")
-    first.line("stopped leading", after=told)
-    eventually(lambda: replicas.holder() in ("a", "b"), LIMIT, "a lease of nobody's is taken when it has run out")
+    first.line("stopped leading", after=logged)
+    eventually(lambda: replicas.holder() in ("a", "b"), LIMIT, "an expired lease without a living holder is taken")
     taken = min(at for at, holder in replicas.terms() if holder in ("a", "b") and at > stolen)
     assert taken - stolen >= 3 - ON_THE_WAY
-    replicas.writing(replicas.holder())
+    replicas.wait_for_writes(replicas.holder())
     for host in (first, second):
         assert host.stop() == 0
-    replicas.check(SHORT, hand="gone")
+    replicas.check(SHORT, manual_holder="gone")
 
 
-def test_each_of_two_plugins_may_be_led_by_another_replica(control_plane, namespace, start_host, distributions):
+def test_two_plugins_may_have_their_leaders_in_different_replicas(control_plane, namespace, start_host, distributions):
     for plugin in ("left", "right"):
         distributions.add(plugin, HAMMER)
     replicas = Replicas(control_plane, namespace, start_host, "left", "right")
@@ -140,18 +133,18 @@ def test_each_of_two_plugins_may_be_led_by_another_replica(control_plane, namesp
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
     replicas.client.create(lease)
     first = replicas.start("a", SHORT, own)
-    replicas.writing("a", "left")
-    stands_by(first, "b")
+    replicas.wait_for_writes("a", "left")
+    wait_for_standby(first, "b")
     second = replicas.start("b", SHORT, own)
-    stands_by(second, "a")
+    wait_for_standby(second, "a")
     replicas.client.delete("coordination.k8s.io/v1", "Lease", "ctrlhost-right", namespace)
     replicas.client.create({**lease, "spec": {}})
     eventually(lambda: replicas.holder("ctrlhost-right") in ("a", "b"), LIMIT)
     leader = replicas.holder("ctrlhost-right")
-    replicas.writing(leader, "right")
+    replicas.wait_for_writes(leader, "right")
     assert first.stop() == 0
     for plugin in ("left", "right"):
-        replicas.writing("b", plugin)
+        replicas.wait_for_writes("b", plugin)
         assert replicas.holder(f"ctrlhost-{plugin}") == "b"
     assert second.stop() == 0
     for plugin in ("left", "right"):

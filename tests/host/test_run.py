@@ -1,4 +1,4 @@
-"""`ctrlhost run` as a process: what it does, and how it ends."""
+"""`ctrlhost run` as a process: its work and its shutdown."""
 
 from __future__ import annotations
 
@@ -6,23 +6,14 @@ import json
 import signal
 
 import ctrlhost
-from tests.support.plugin_sources import BLOCKS, GREETER, WIDGETS, hook
+from tests.support.plugin_sources import BLOCKS, GREETER, WIDGETS, hook, to_greet
 
 
-def config_map(name: str) -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default", "labels": {"greet": "yes"}},
-        "data": {"name": name.title()},
-    }
-
-
-def test_a_plugin_does_its_job_on_the_sandbox_and_the_host_stops_when_asked(distributions, start_host):
+def test_a_plugin_works_on_the_sandbox_and_the_host_stops_on_a_signal(distributions, start_host):
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="greeter")
     client = ctrlhost.Client.load(host.kubeconfig)
-    client.create(config_map("ann"))
+    client.create(to_greet("ann"))
     line = host.line("greeting ann")
     assert line["controller"] == "greeter/greeter"
     assert line["name"] == "ann"
@@ -34,10 +25,10 @@ def test_a_plugin_does_its_job_on_the_sandbox_and_the_host_stops_when_asked(dist
     assert "[+]plugin/greeter ok: running" in body
     assert "[+]informer/" in body
     assert host.metric("ctrlhost_plugin_state", plugin="greeter", state="running") == 1
-    host.counts(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
-    host.counts(1, "workqueue_adds_total", name="greeter/greeter")
-    host.counts(1, "rest_client_requests_total", code="200")
-    host.counts(1, "informer_store_resource_version", resource="configmaps")
+    host.wait_for_metric(1, "controller_runtime_reconcile_total", controller="greeter/greeter", result="success")
+    host.wait_for_metric(1, "workqueue_adds_total", name="greeter/greeter")
+    host.wait_for_metric(1, "rest_client_requests_total", code="200")
+    host.wait_for_metric(1, "informer_store_resource_version", resource="configmaps")
     queues = json.loads(host.get("/debug/queues")[1])
     assert [queue["controller"] for queue in queues] == ["greeter/greeter"]
     assert client.get("v1", "ConfigMap", "ann-greeting", "default")["data"] == {"greeting": "hello Ann"}
@@ -55,7 +46,7 @@ def test_crds_are_installed_on_the_sandbox(distributions, start_host):
     assert host.stop() == 0
 
 
-def test_a_plugin_may_be_who_establishes_the_crds_of_another(distributions, start_host):
+def test_a_plugin_may_establish_the_crds_of_another(distributions, start_host):
     distributions.add("widgets", WIDGETS)
     host = start_host(
         "--sandbox", "--sandbox-crd-conditions=external", "--set=naming.mode=enforce", plugins="widgets,naming"
@@ -65,7 +56,7 @@ def test_a_plugin_may_be_who_establishes_the_crds_of_another(distributions, star
     assert host.stop() == 0
 
 
-def test_an_interrupt_is_as_good_as_a_term(distributions, start_host):
+def test_sigint_works_like_sigterm(distributions, start_host):
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="greeter")
     host.line("plugin greeter running")
@@ -73,28 +64,28 @@ def test_an_interrupt_is_as_good_as_a_term(distributions, start_host):
     assert host.wait() == 0
 
 
-def test_a_reconcile_that_never_ends_does_not_keep_the_host_from_stopping(distributions, start_host):
+def test_an_endless_reconcile_does_not_block_shutdown(distributions, start_host):
     distributions.add("stuck", BLOCKS)
     host = start_host("--sandbox", "--set=host.drain_timeout=200ms", plugins="stuck")
-    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("blocking")
     assert host.stop() == 0
     assert "controller stuck/stuck did not stop in time; abandoned" in host.text
 
 
-def test_a_second_signal_ends_at_once(distributions, start_host):
+def test_a_second_signal_forces_exit(distributions, start_host):
     distributions.add("stuck", BLOCKS)
     host = start_host("--sandbox", "--set=host.drain_timeout=1h", plugins="stuck")
-    ctrlhost.Client.load(host.kubeconfig).create(config_map("ann"))
+    ctrlhost.Client.load(host.kubeconfig).create(to_greet("ann"))
     host.line("blocking")
     host.signal(signal.SIGTERM)
     host.line("SIGTERM: shutting down")
-    host.signal_until_it_ends(signal.SIGTERM)
+    host.signal_until_exit(signal.SIGTERM)
     assert host.wait() == 1
     assert "second SIGTERM: forcing exit" in host.text
 
 
-def test_a_signal_that_a_wrapper_sends_along_is_no_second_one(distributions, start_host):
+def test_a_signal_forwarded_by_a_wrapper_is_not_a_second_one(distributions, start_host):
     distributions.add("greeter", GREETER)
     host = start_host("--sandbox", plugins="greeter")
     host.line("plugin greeter running")
@@ -103,7 +94,7 @@ def test_a_signal_that_a_wrapper_sends_along_is_no_second_one(distributions, sta
     assert host.wait() == 0
 
 
-def test_a_signal_while_starting_stops_the_start(distributions, start_host):
+def test_a_signal_during_startup_stops_it(distributions, start_host):
     distributions.add("slow", hook("ctrlhost_setup", "print('setting up', flush=True); __import__('time').sleep(3600)"))
     host = start_host("--sandbox", plugins="slow")
     host.wait_for(lambda: "setting up" in host.output, "the set-up")
@@ -111,7 +102,7 @@ def test_a_signal_while_starting_stops_the_start(distributions, start_host):
     assert host.wait() == 0
 
 
-def test_a_reconcile_that_is_running_finishes_before_the_end(distributions, start_host):
+def test_a_running_reconcile_finishes_before_the_exit(distributions, start_host):
     distributions.add(
         "slow",
         GREETER.replace(
@@ -120,7 +111,7 @@ def test_a_reconcile_that_is_running_finishes_before_the_end(distributions, star
     )
     host = start_host("--sandbox", plugins="slow")
     client = ctrlhost.Client.load(host.kubeconfig)
-    client.create(config_map("ann"))
+    client.create(to_greet("ann"))
     host.line("at it")
     assert host.stop() == 0
     assert "greeting ann" in host.text

@@ -1,4 +1,4 @@
-"""Mistakes in the command line of `ctrlhost run`: one clear line, code 2, and nothing has been started."""
+"""Invalid options of `ctrlhost run`: one clear line, exit code 2, and nothing starts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ctrlhost_settings():
         ),
     ],
 )
-def test_what_can_not_be_meant_is_refused_before_anything_is_announced(ctrlhost, distributions, arguments, message):
+def test_invalid_options_are_refused_before_anything_is_logged(ctrlhost, distributions, arguments, message):
     distributions.add("greeter", SETTINGS)
     result = ctrlhost("run", "--plugins=greeter", *arguments)
     assert result.returncode == 2, result.stderr
@@ -57,7 +57,7 @@ def test_what_can_not_be_meant_is_refused_before_anything_is_announced(ctrlhost,
     assert result.stdout == ""
 
 
-def test_a_lease_of_a_plugin_that_is_misspelt_is_refused_with_a_hint(ctrlhost, distributions):
+def test_a_lease_of_a_misspelt_plugin_is_refused_with_a_hint(ctrlhost, distributions):
     distributions.add("greeter", SETTINGS)
     result = ctrlhost("manifests", "--plugins=greeter", "--leader-elect", "--set=host.leader_elect_plugins=greter")
     assert result.returncode == 2

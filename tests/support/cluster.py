@@ -1,4 +1,4 @@
-"""A server that is written to, a proxy that lies about it, and informers that must not."""
+"""Informers behind a proxy with injected faults, compared with the server."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ctrlhost.informers import Informer, ReflectorOptions
 from ctrlhost.testing import FaultProxy, HurriedClock
 from ctrlhost.testing.fault_proxy import WEIGHTS
 from tests.support.control_plane import ControlPlane
-from tests.support.observers import Reconciler, Story
+from tests.support.observers import HandlerState, Reconciler
 from tests.support.waiting import eventually
 
 NAMES = 12
 SPEED = 10_000.0
-#: More of what costs the client no new connection, so that many faults strike in a minute.
+#: More of the faults that keep the connection open, so that a minute has many faults.
 KINDS = {**WEIGHTS, "answer": 12, "duplicate": 30, "truncate": 8, "older": 6, "delay": 1}
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class Watching:
-    """One informer, who is told by it, and what it ought to hold."""
+class WatchedInformer:
+    """An informer with its handler and reconciler, and the objects it should hold."""
 
     what: str
     informer: Informer
-    story: Story
+    handler: HandlerState
     reconciler: Reconciler
     namespace: str
     blue_only: bool
@@ -54,8 +54,8 @@ def agree(who: str, held: Callable[[], dict[str, str]], served: dict[str, str], 
         pytest.fail(f"{who} differs from the server (has, should have): {differing}")
 
 
-class World:
-    """Informers of several sorts over one proxy. `round` is a storm, then rest, then the comparison."""
+class Cluster:
+    """Informers of several kinds on one proxy. `round` is a storm of faults, a pause and the comparison."""
 
     def __init__(self, server: ControlPlane, proxy: FaultProxy) -> None:
         self._client = server.client
@@ -65,17 +65,17 @@ class World:
         self.namespaces = [f"storm-{next(_numbers)}" for _ in range(3)]
         for name in self.namespaces:
             self._client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        self.watching: list[Watching] = []
+        self.informers: list[WatchedInformer] = []
         self._factories: list[InformerFactory] = []
         self.writes = 0
 
     def __enter__(self) -> Self:
-        # Servers and caches differ in how they are listed: as a stream, whole, in pages, metadata only, by label.
-        self._informers(watch_list=True)
-        self._informers(watch_list=False)
-        self._informers(watch_list=False, page_size=3)
-        self._informers(watch_list=True, reads="metadata")
-        self._informers(watch_list=True, labels="colour=blue")
+        # Five ways to list: as a stream, whole, in pages, metadata only, by label.
+        self._add_informers(watch_list=True)
+        self._add_informers(watch_list=False)
+        self._add_informers(watch_list=False, page_size=3)
+        self._add_informers(watch_list=True, reads="metadata")
+        self._add_informers(watch_list=True, labels="colour=blue")
         for factory in self._factories:
             assert factory.wait_for_sync(60)
         return self
@@ -84,7 +84,7 @@ class World:
         self._proxy.calm()
         self._stack.close()
 
-    def _informers(self, *, watch_list: bool, page_size: int | None = None, **narrow: Any) -> None:
+    def _add_informers(self, *, watch_list: bool, page_size: int | None = None, **narrow: Any) -> None:
         client = Client.load(self._proxy.kubeconfig)
         self._stack.callback(client.close)
         options = ReflectorOptions(
@@ -102,17 +102,17 @@ class World:
             )
             reconciler = Reconciler(informer, random.Random(self._rng.random()))
             what = f"{namespace} watch_list={watch_list} page_size={page_size} {narrow}"
-            story = Story(informer)
-            self.watching.append(Watching(what, informer, story, reconciler, namespace, "labels" in narrow))
+            handler = HandlerState(informer)
+            self.informers.append(WatchedInformer(what, informer, handler, reconciler, namespace, "labels" in narrow))
             self._stack.callback(reconciler.stop)
         self._stack.callback(factory.stop)
         factory.start()
 
     def round(self, seed: int, faults: int, timeout: float = 120.0) -> None:
-        """Write at random through a storm of so many faults, then demand that everybody agrees."""
+        """Write at random during a storm of `faults` faults, then compare all caches with the server."""
         done = threading.Event()
         writer = threading.Thread(target=self._write, args=(random.Random(seed), done), name="writer", daemon=True)
-        # In every second storm the server stays in one time, so that the informers have to.
+        # Every second storm has no `older` faults, so the informers must not go back in time.
         kinds = {**KINDS, "older": KINDS["older"] * (seed % 2)}
         before = self._proxy.total
         self._proxy.storm(0.6, connections=0.1, within=0.01, silence=0.05, seed=seed, kinds=kinds)
@@ -123,25 +123,25 @@ class World:
             self._proxy.calm()
             done.set()
             writer.join(30)
-        # Whoever still waits for a dead stream need not find out by its time-out.
+        # Drop dead streams, so that no informer has to wait for its timeout.
         self._proxy.drop()
-        self.demand_agreement(f"seed {seed}")
-        for each in self.watching:
-            assert seed % 2 or each.story.backwards == [], f"seed {seed}: {each.what}"
-            each.story.backwards.clear()
+        self.assert_agreement(f"seed {seed}")
+        for each in self.informers:
+            assert seed % 2 or each.handler.backwards == [], f"seed {seed}: {each.what}"
+            each.handler.backwards.clear()
 
-    def demand_agreement(self, when: str, timeout: float = 30.0) -> None:
-        """Wait until caches, stories and reconciles equal the server; fail with what differs."""
+    def assert_agreement(self, when: str, timeout: float = 30.0) -> None:
+        """Wait until caches, handlers and reconcilers equal the server; fail with the differences."""
         truth = {namespace: self._served(namespace) for namespace in self.namespaces}
-        for each in self.watching:
+        for each in self.informers:
             served = {
                 key: version for key, (version, blue) in truth[each.namespace].items() if blue or not each.blue_only
             }
             who = f"{when}: {each.what}"
             agree(f"{who}: its cache", each.cached, served, timeout)
-            agree(f"{who}: its handler", each.story.held, served, timeout)
+            agree(f"{who}: its handler", each.handler.held, served, timeout)
             agree(f"{who}: its reconciler", each.reconciler.held, served, timeout)
-            assert each.story.lies == [], who
+            assert each.handler.violations == [], who
             for part in each.informer.parts:
                 assert "internal" not in part.reflector.status.errors, part.reflector.status.last_error
 

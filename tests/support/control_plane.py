@@ -1,4 +1,4 @@
-"""The API servers that the end-to-end tests run on: the sandbox, and a real kube-apiserver with etcd."""
+"""The API servers of the end-to-end tests: the sandbox, and a real kube-apiserver with etcd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 import pytest
 
@@ -25,7 +25,7 @@ BINARY = Path(__file__).parents[1] / "go" / "bin" / "controlplane"
 START_LIMIT = 120.0
 
 
-#: What the shared kube-apiserver notes with its content: writes to Leases and ConfigMaps.
+#: The audit rule of the shared kube-apiserver: writes to Leases and ConfigMaps, with their bodies.
 WRITES = {
     "level": "Request",
     "omitStages": ["RequestReceived"],
@@ -38,8 +38,8 @@ WRITES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A write as a server noted it: when its request had arrived, in seconds since the epoch, and how it ended."""
+class AuditedWrite:
+    """A write in the audit log: the arrival of its request, in seconds since the epoch, and its status code."""
 
     at: float
     resource: str
@@ -56,12 +56,12 @@ class ControlPlane(Protocol):
     kubeconfig: Path
     client: ctrlhost.Client
 
-    def written(self, namespace: str) -> list[Written]:
-        """The writes to Leases and ConfigMaps of a namespace, by their arrival, from the server's audit log."""
+    def audited_writes(self, namespace: str) -> list[AuditedWrite]:
+        """Return the writes to Leases and ConfigMaps of a namespace from the audit log, in order of arrival."""
 
 
 class SandboxControlPlane:
-    """The embedded API server, over its socket like any other."""
+    """The embedded API server, accessed through its socket."""
 
     kind = "sandbox"
 
@@ -73,10 +73,10 @@ class SandboxControlPlane:
         self.kubeconfig = Path(self._sandbox.kubeconfig)
         self.client = ctrlhost.Client.load(kubeconfig=str(self.kubeconfig))
 
-    def written(self, namespace: str) -> list[Written]:
+    def audited_writes(self, namespace: str) -> list[AuditedWrite]:
         return sorted(
             (
-                Written(one.time, one.resource, one.name, one.code, json.loads(one.body or "{}"))
+                AuditedWrite(one.time, one.resource, one.name, one.code, json.loads(one.body or "{}"))
                 for one in self._sandbox.audit
                 if one.namespace == namespace and one.resource in ("configmaps", "leases")
             ),
@@ -88,12 +88,12 @@ class SandboxControlPlane:
 
 
 class KubeApiserver:
-    """kube-apiserver with an embedded etcd, as a process that a test may kill and start again on the same data."""
+    """kube-apiserver with an embedded etcd, in a process that a test may kill and restart on the same data."""
 
     kind = "kube-apiserver"
 
     def __init__(self, directory: Path, audit: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Start one on this directory; `audit` are rules of an audit policy, and what they choose is in `audited`."""
+        """Start a server on this directory; `audited` returns the requests that the policy rules `audit` match."""
         self.directory = directory
         if audit:
             directory.mkdir(parents=True, exist_ok=True)
@@ -143,18 +143,18 @@ class KubeApiserver:
             self._guard(self._controllers)
 
     def audited(self) -> list[dict[str, Any]]:
-        """The requests that the audit policy chose, as the server noted them; each that was answered is there."""
+        """Return the audit log; it has each answered request that matches the policy."""
         log = self.directory / "audit.log"
         if not log.exists():
             return []
-        # What stands after the last newline is a line that is being written, of a request that is not answered yet.
+        # Text after the last newline is an incomplete line, of a request without an answer.
         *lines, _ = log.read_bytes().split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def written(self, namespace: str) -> list[Written]:
+    def audited_writes(self, namespace: str) -> list[AuditedWrite]:
         return sorted(
             (
-                Written(
+                AuditedWrite(
                     datetime.fromisoformat(one["requestReceivedTimestamp"]).timestamp(),
                     one["objectRef"]["resource"],
                     one["objectRef"].get("name", ""),
@@ -168,7 +168,7 @@ class KubeApiserver:
         )
 
     def compact(self) -> None:
-        """Make every resource version before the newest one expire."""
+        """Expire every resource version before the newest one."""
         subprocess.run([BINARY, "compact", self.directory], check=True, timeout=60)
 
     def pause(self) -> None:
@@ -178,7 +178,7 @@ class KubeApiserver:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Kill the process as a crash would."""
+        """Kill the process, like a crash."""
         self._end(self._process)
         self._process = None
 
@@ -188,14 +188,14 @@ class KubeApiserver:
         self.kill()
 
     def _guard(self, process: subprocess.Popen[bytes]) -> None:
-        """See to it that a server does not outlive the tests, not even those that end without a teardown."""
+        """Start a guard that kills the process when the tests end, even without a teardown."""
         command = ["/bin/sh", "-c", 'read -r _; kill -9 "$0"', str(process.pid)]
         self._guards[process.pid] = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
     def _end(self, process: subprocess.Popen[bytes] | None) -> None:
         if process is None:
             return
-        # First the guard: once the server is gone, its number may become another process's.
+        # The guard first: after the server has ended, another process may get its id.
         with self._guards.pop(process.pid) as guard:
             guard.kill()
         process.kill()
@@ -213,9 +213,12 @@ class KubeApiserver:
 
 
 def require_kube_apiserver() -> None:
-    """Skip where the control plane was not built; `make test` builds it, and in CI a missing one is a failure."""
     if not BINARY.exists():
-        reason = "the real control plane is not built; `make controlplane-build` builds it"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_or_fail("the real control plane is not built; `make controlplane-build` builds it")
+
+
+def skip_or_fail(reason: str) -> NoReturn:
+    """Skip the test; fail it in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""Controllers without a cluster, for tests of what happens between the queue and the reconciler."""
+"""Controllers without a cluster, for tests of the path from the queue to the reconciler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DB = Request("db", "default")
 
 
 class Bench:
-    """Plugins on a host's services without an API server: nothing here sends a request."""
+    """Plugins on a host's services without an API server."""
 
     def __init__(self, clock: Any = None) -> None:
         self.clock = clock or SystemClock()
@@ -51,7 +51,7 @@ class Bench:
         return plugin
 
     def controller(self, reconcile: Any, *, start: bool = True, **options: Any) -> Controller:
-        """Give a controller that only `enqueue` wakes."""
+        """Return a controller whose only source is `enqueue`."""
         plugin = self.plugin()
         plugin.add_controller("pods", reconcile, **options)
         (controller,) = plugin.controllers
@@ -61,11 +61,11 @@ class Bench:
         return controller
 
     def sample(self, name: str, **labels: str) -> float | None:
-        """Give the value of a metric of the controller."""
+        """Return the value of a metric of the controller."""
         return self.registry.get_sample_value(f"controller_runtime_{name}", {"controller": "demo/pods", **labels})
 
     def results(self) -> dict[str, int]:
-        """Give how many runs had which result; only those that occurred."""
+        """Return the number of runs by result, without zeros."""
         names = ("success", "error", "requeue", "requeue_after")
         counts = {name: int(self.sample("reconcile_total", result=name) or 0) for name in names}
         return {name: count for name, count in counts.items() if count}
@@ -78,7 +78,7 @@ class Bench:
 
 
 class Script:
-    """A reconciler that does what the script says, one step per run: returns a value, or raises an exception."""
+    """A reconciler with one step per run, which is a value to return or an exception to raise."""
 
     def __init__(self, *steps: Any) -> None:
         self.steps = list(steps)
@@ -97,5 +97,5 @@ class Script:
 
 
 def idle(controller: Controller) -> bool:
-    """Say whether the controller has nothing to do now."""
+    """Return whether the controller has no work."""
     return controller.busy() is None

@@ -1,4 +1,4 @@
-"""Queues whose metrics a test reads."""
+"""The metrics of a queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ctrlhost.workqueue import WorkQueue
 
 
 def counted(work_queue: WorkQueue) -> dict[str, Any]:
-    """Depth by priority, adds and retries of a queue, as a scrape gives them."""
+    """Return depth by priority, adds and retries of a queue, as in a scrape."""
     depth: dict[int, int] = {}
     numbers: dict[str, Any] = {"depth": depth}
     for family in QueueCollector(lambda name: name == work_queue.name).collect():
@@ -22,7 +22,7 @@ def counted(work_queue: WorkQueue) -> dict[str, Any]:
 
 
 def run(work_queue: WorkQueue) -> list[tuple[Any, int]]:
-    """Process all that is queued."""
+    """Process all queued items."""
     taken = []
     while len(work_queue):
         taken.append(work_queue.get_with_priority())

@@ -1,4 +1,4 @@
-"""Scripts of what happens to objects, and what a delta FIFO makes of them."""
+"""Scripts of changes to objects, and the deltas of a FIFO."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def split(text: str) -> tuple[str, int]:
 
 
 def fifo_of(known: Iterable[str] | None = None, **options: Any) -> DeltaFIFO:
-    """A FIFO that knows those objects, for example `["foo5", "bar6"]`; upstream's tables assume `Sync` for relists."""
+    """Return a FIFO that knows these objects, such as `["foo5", "bar6"]`; upstream's tables use `Sync` for relists."""
     options.setdefault("emit_replaced", False)
     if known is None:
         return DeltaFIFO(**options)
@@ -34,7 +34,7 @@ def fifo_of(known: Iterable[str] | None = None, **options: Any) -> DeltaFIFO:
 
 
 def shown(deltas: list[Delta]) -> list[str]:
-    """Deltas as `A foo5` (added), U, D, R, S, and `T foo5` for a tombstone with that last state."""
+    """Return deltas as `A foo5` (added), U, D, R, S, and `T foo5` for a tombstone with that last state."""
     texts = []
     for delta in deltas:
         if isinstance(delta.object, DeletedFinalStateUnknown):
@@ -49,7 +49,7 @@ def shown(deltas: list[Delta]) -> list[str]:
 
 
 def run(fifo: DeltaFIFO, script: str) -> None:
-    """Steps such as `A foo10; U foo12; D foo15; L foo1,bar2; L; resync`."""
+    """Run steps such as `A foo10; U foo12; D foo15; L foo1,bar2; L; resync`."""
     for step in script.split(";"):
         what, _, rest = step.strip().partition(" ")
         match what:

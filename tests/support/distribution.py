@@ -1,4 +1,4 @@
-"""Which tests stay together when several processes run them, and which come first."""
+"""The distribution of tests over processes: their groups, and their order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     import pytest
 
-#: What takes long begins early, so that in the end no process runs alone.
+#: Slow tests start early, so that no process runs alone at the end.
 ORDER = (
     "tests/convergence/",
     "tests/sandbox/clients/",
@@ -24,7 +24,7 @@ ORDER = (
 
 
 def together(nodeid: str) -> str:
-    """Name the group of a test. One process runs a whole group, whose tests share servers or count up what they met."""
+    """Return the group of a test. One process runs a whole group, whose tests share servers or results."""
     path, _, test = nodeid.partition("::")
     parts = PurePosixPath(path).parts
     match parts:
@@ -42,16 +42,16 @@ def together(nodeid: str) -> str:
 
 
 def place(nodeid: str) -> int:
-    """Give the place of a test's part in the order."""
+    """Return the position of a test's part in the order."""
     return next((place for place, part in enumerate(ORDER) if nodeid.startswith(part)), len(ORDER))
 
 
 class Groups(LoadScopeScheduling):
-    """Hands out whole groups, in the order of the collection."""
+    """A scheduler that assigns whole groups, in the order of the collection."""
 
     def __init__(self, config: pytest.Config, log: object = None) -> None:
         config.option.loadscopereorder = False
-        super().__init__(config, log)  # type: ignore[arg-type]  # a producer of py's, which it passes on
+        super().__init__(config, log)  # type: ignore[arg-type]  # a Producer of py, which is only passed on
 
     def _split_scope(self, nodeid: str) -> str:
         return together(nodeid)

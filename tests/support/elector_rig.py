@@ -1,4 +1,4 @@
-"""One elector on a stub API server whose Lease a test reads and writes, and whose clock it moves."""
+"""Electors on a stub API server with a manual clock, and a Lease that the test reads and writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERBS = {"GET": "get", "POST": "create", "PUT": "update"}
 
 
 class Recording:
-    """A transport that notes each request, and may hold one back or break it off."""
+    """A transport that records requests, and can delay or abort one."""
 
     def __init__(self, transport: Any) -> None:
         self.transport = transport
@@ -44,18 +44,18 @@ class Rig:
     def __init__(self, client: ctrlhost.Client, clock: ManualClock) -> None:
         self.client, self.clock = client, clock
         self.recording = Recording(client.transport)
-        self.heard: dict[str, list[str]] = {}
+        self.events: dict[str, list[str]] = {}
 
     def elector(self, identity: str, config: LeaderElectionConfig | None = None, **labels: str) -> LeaderElector:
         client = ctrlhost.Client.over(self.recording)
-        heard = self.heard.setdefault(identity, [])
+        events = self.events.setdefault(identity, [])
         return LeaderElector(
             LeaseLock(client, "default", "foo", identity, labels),
             self.clock,
             config,
-            on_started_leading=lambda: heard.append("started"),
-            on_stopped_leading=lambda: heard.append("stopped"),
-            on_new_leader=lambda leader: heard.append(f"leader {leader}".rstrip()),
+            on_started_leading=lambda: events.append("started"),
+            on_stopped_leading=lambda: events.append("stopped"),
+            on_new_leader=lambda leader: events.append(f"leader {leader}".rstrip()),
         )
 
     def put(self, holder: str | None = None, seconds: int | None = None, **spec: Any) -> None:

@@ -1,4 +1,4 @@
-"""Requests that no client sends: made from a seed, so that each can be made again."""
+"""Invalid and unusual requests, reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMESPACE, GROUP = "fuzz", "fuzz.t.example.org"
 CUSTOM = f"/apis/{GROUP}/v1/namespaces/{NAMESPACE}/widgets"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MAGIC = b"k8s\x00"
-# The one valid request that reaches beyond the fuzz's own things.
+# The one valid request that affects more than the fuzz's own objects.
 REMOVES_EVERY_CRD = re.compile(rb"\s*DELETE\s[^?\s]*/customresourcedefinitions/*(\?|\s|$)", re.IGNORECASE)
 METHODS = [
     "GET", "POST", "PUT", "PATCH", "DELETE", "GET", "POST", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PURGE",
@@ -52,16 +52,16 @@ QUERY_VALUES = [
 
 
 class Fuzz:
-    """A source of raw requests. Valid ones among them touch the namespace `fuzz` and the group of the fuzz only."""
+    """A source of raw requests. Valid ones affect only the namespace and the API group of the fuzz."""
 
     def __init__(self, seed: int, host: str) -> None:
         self._host = host
         self._random = random.Random(seed)
 
     def request(self) -> bytes:
-        """Give the bytes of one request, or of what looks like one."""
+        """Return the bytes of one request, valid or not."""
         make = self._random.choices(
-            (self._fitting, self._sensible, self._mangled, self._broken_framing, self._huge),
+            (self._almost_valid, self._well_formed, self._mangled, self._broken_framing, self._huge),
             weights=(40, 30, 12, 15, 3),
         )[0]
         while REMOVES_EVERY_CRD.match(unquote_to_bytes((made := make())[:1000])):
@@ -70,13 +70,13 @@ class Fuzz:
 
     # requests
 
-    def _fitting(self) -> bytes:
-        """A body that is nearly right, sent where it belongs."""
+    def _almost_valid(self) -> bytes:
+        """Return a request with an almost valid body on the right path."""
         pick = self._random.choice
         make, collection = pick(PLACES)
         body = make()
         name = body["metadata"]["name"]
-        encoded = json.dumps(self._spoilt(body)).encode()
+        encoded = json.dumps(self._corrupted(body)).encode()
         method, path, kind = pick(
             (
                 ("POST", collection, TYPES[0]),
@@ -97,8 +97,8 @@ class Fuzz:
             encoded, kind = self._patch()
         return self._framed(method, path, [f"Content-Type: {kind}", f"Content-Length: {len(encoded)}"], encoded)
 
-    def _sensible(self) -> bytes:
-        """A request that parses, about things that exist or might, with a body that may be anything."""
+    def _well_formed(self) -> bytes:
+        """Return a well-formed request on a plausible path with any body."""
         pick = self._random.choice
         method, path = pick(METHODS), self._path()
         if self._random.random() < 0.4:
@@ -138,8 +138,8 @@ class Fuzz:
         return self._random.choice(paths)
 
     def _mangled(self) -> bytes:
-        """A sensible request with bytes changed, cut out, doubled."""
-        data = bytearray(self._sensible() if self._random.random() < 0.5 else self._fitting())
+        """Return a request with bytes changed, removed or doubled."""
+        data = bytearray(self._well_formed() if self._random.random() < 0.5 else self._almost_valid())
         for _ in range(self._random.choice((1, 1, 2, 5, 20))):
             at = self._random.randrange(len(data))
             change = self._random.randrange(3)
@@ -226,14 +226,14 @@ class Fuzz:
         return make()
 
     def _object(self) -> tuple[bytes, str]:
-        body = self._spoilt(self._random.choice(OBJECTS)())
+        body = self._corrupted(self._random.choice(OBJECTS)())
         kind = self._random.choice(("application/json", "application/yaml", "application/apply-patch+yaml"))
         return json.dumps(body, ensure_ascii=self._random.random() < 0.5).encode("utf-8", "surrogatepass"), kind
 
-    def _spoilt(self, value: Any) -> Any:
-        """Replace, drop or add something somewhere; sometimes nothing."""
+    def _corrupted(self, value: Any) -> Any:
+        """Replace, remove or add up to a few random parts."""
         for _ in range(self._random.choice((0, 1, 1, 2, 4))):
-            holder, key = self._somewhere(value)
+            holder, key = self._random_part(value)
             change = self._random.randrange(4)
             if change == 0:
                 holder[key] = copy.deepcopy(self._random.choice(ODD_VALUES))
@@ -249,7 +249,7 @@ class Fuzz:
                 break
         return value
 
-    def _somewhere(self, value: Any) -> tuple[Any, Any]:
+    def _random_part(self, value: Any) -> tuple[Any, Any]:
         while True:
             keys = list(value) if isinstance(value, dict) else list(range(len(value)))
             key = self._random.choice(keys)
@@ -263,7 +263,7 @@ class Fuzz:
         pointer = pick(POINTERS)
         operation = {"op": pick(("add", "remove", "replace", "move", "copy", "test", "nope", 1)), "path": pointer}
         operation[pick(("value", "from"))] = pick((pointer, "/metadata", *ODD_VALUES))
-        merge = self._spoilt(pick(OBJECTS)())
+        merge = self._corrupted(pick(OBJECTS)())
         operations = [operation] * pick((1, 3))
         body, kind = pick(((operations, TYPES[3]), (merge, pick(TYPES[4:7])), (merge, pick(TYPES[4:7]))))
         return json.dumps(body).encode(), kind

@@ -1,104 +1,160 @@
-"""`ctrlhost run` as a process of its own, for tests that need signals, exit codes or an outage."""
+"""`ctrlhost run` in its own process: its log, its server and its exit code."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Callable, Mapping
 
 LIMIT = 60.0
 
 
 class HostProcess:
-    """A running host; its log lines are kept, and a test waits for one instead of sleeping."""
+    """A running host on a free port. Each wait is for a condition, `LIMIT` seconds at most."""
 
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "ctrlhost", "run", "--listen", "127.0.0.1:0", *arguments]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self._lines: list[str] = []
-        self._news = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            with self._news:
-                self._lines.append(line)
-                self._news.notify_all()
-        with self._news:
-            self._news.notify_all()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def log(self) -> str:
-        """Everything the host logged so far."""
-        with self._news:
-            return "".join(self._lines)
-
-    def wait_for_log(self, pattern: str) -> str:
-        """Wait for a line that the pattern matches; the line."""
-        found: list[str] = []
-
-        def arrived() -> bool:
-            found[:] = [line for line in self._lines if re.search(pattern, line)]
-            return bool(found) or self._process.poll() is not None
-
-        with self._news:
-            self._news.wait_for(arrived, LIMIT)
-        assert found, f"no line of the log matches {pattern!r}:\n{self.log[-4000:]}"
-        return found[0]
-
-    @property
-    def address(self) -> str:
-        """Where the host serves probes and metrics."""
-        line = self.wait_for_log(r"listening on http://")
-        match = re.search(r"http://[\d.:]+\d", line)
-        assert match is not None
-        return match[0]
-
-    def get(self, path: str) -> tuple[int, str]:
-        """Ask the host's server; status and body."""
-        try:
-            with urllib.request.urlopen(f"{self.address}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-    def signal(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def wait(self) -> int:
-        """Wait for the end; the exit code."""
-        return self._process.wait(LIMIT)
+    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self._changed = threading.Condition()
+        self.lines: list[dict[str, Any]] = []
+        self.output: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ctrlhost", "run", "--listen=127.0.0.1:0", *arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._readers = [
+            threading.Thread(target=self._read, args=(self.process.stdout, self.output.append)),
+            threading.Thread(target=self._read, args=(self.process.stderr, self._take_line)),
+        ]
+        for reader in self._readers:
+            reader.start()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait(LIMIT)
-        self._reader.join(LIMIT)
-        for stream in (self._process.stdout, self._process.stderr):
-            assert stream is not None
-            stream.close()
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
-def json_lines(text: str) -> list[dict[str, object]]:
-    """The JSON objects of a log."""
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    def _read(self, stream: Any, take: Callable[[str], None]) -> None:
+        for line in stream:
+            with self._changed:
+                take(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _take_line(self, line: str) -> None:
+        try:
+            self.lines.append(json.loads(line))
+        except ValueError:
+            self.lines.append({"msg": line, "level": "plain"})
+
+    def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
+        with self._changed:
+            found = (
+                self._changed.wait_for(lambda: condition() or self.process.poll() is not None, LIMIT) and condition()
+            )
+        assert found, f"no {what}; exit code {self.process.poll()}, log:\n{self.text}"
+        return found
+
+    def line(self, *texts: str, after: int = 0) -> dict[str, Any]:
+        """Wait for a log line after the first `after` ones whose message contains each of `texts`."""
+        found: dict[str, Any] = self.wait_for(
+            lambda: next((line for line in self.lines[after:] if all(text in line["msg"] for text in texts)), None),
+            f"a line with {texts!r}",
+        )
+        return found
+
+    @property
+    def text(self) -> str:
+        return "\n".join(str(line.get("exception", line["msg"])) for line in list(self.lines))
+
+    @property
+    def kubeconfig(self) -> str:
+        line: str = self.wait_for(
+            lambda: next((line for line in self.output if line.startswith("kubeconfig: ")), None), "a kubeconfig"
+        )
+        return line.removeprefix("kubeconfig: ")
+
+    @property
+    def address(self) -> str:
+        message: str = self.line("listening on http://")["msg"]
+        return message.rpartition("//")[2]
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=LIMIT) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def metric(self, name: str, /, **labels: str) -> float | None:
+        for family in text_string_to_metric_families(self.get("/metrics")[1]):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    return float(sample.value)
+        return None
+
+    def eventually(self, condition: Callable[[], Any], what: str) -> Any:
+        """Wait for a condition that no log line announces."""
+        deadline, pause = time.monotonic() + LIMIT, threading.Event()
+        while not (found := condition()):
+            assert time.monotonic() < deadline, f"no {what}; log:\n{self.text}"
+            assert self.process.poll() is None, f"no {what} before the exit; log:\n{self.text}"
+            pause.wait(0.02)
+        return found
+
+    def wait_for_metric(self, least: float, name: str, /, **labels: str) -> None:
+        """Wait until a metric is at least `least`."""
+        self.eventually(lambda: (self.metric(name, **labels) or 0) >= least, f"{name}{labels} >= {least}")
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def signal_until_exit(self, number: signal.Signals) -> None:
+        """Repeat a signal, since the host counts two in quick succession as one."""
+        deadline = time.monotonic() + LIMIT
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.2)
+
+    def wait(self) -> int:
+        """Wait for the exit and return its code."""
+        code = self.process.wait(LIMIT)
+        for reader in self._readers:
+            reader.join(LIMIT)
+        return code
+
+    def stop(self) -> int:
+        """Send SIGTERM and return the exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def end(self) -> None:
+        """Kill the process if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.wait()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()

@@ -1,4 +1,4 @@
-"""Raw HTTP for the tests: requests as they go over the wire, and watches line by line."""
+"""A raw HTTP client for the tests, with watches line by line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 class Answer:
-    """What came back."""
+    """The response to a request."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
         self.status = response.status
@@ -37,7 +37,7 @@ class Answer:
         return self.json() if self.body[:1] in (b"{", b"[") else self.body
 
     def fails(self, code: int, reason: str | None = None, field: str = "", cause: str = "") -> dict[str, Any]:
-        """Check a failure Status; `field` and `cause` must stand in one of its causes."""
+        """Check a failure Status; one of its causes must have `field` and `cause`."""
         assert self.status == code, (self.status, self.body[:2000])
         found: dict[str, Any] = self.json()
         assert (found["kind"], found["apiVersion"], found["status"], found["code"]) == ("Status", "v1", "Failure", code)
@@ -55,7 +55,7 @@ class Answer:
 
 
 class Events:
-    """A watch: its answer's head, and the events as they come."""
+    """A watch: the status, the headers and an iterator of events."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
         self.response = response
@@ -81,7 +81,7 @@ class Events:
         return [event["type"] for event in self.take(count)]
 
     def rest(self) -> list[dict[str, Any]]:
-        """Give what comes until the server ends the stream."""
+        """Return the events until the server ends the stream."""
         return list(self._lines)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Events:
 
 
 class Api:
-    """A client that sends what it is told."""
+    """A client without checks of its own."""
 
     def __init__(self, url: str, ca: str = "", token: str = "") -> None:
         self.url = url
@@ -162,10 +162,10 @@ class Api:
         return version
 
     def gone(self, path: str) -> bool:
-        """Wait until the object is not there any more."""
+        """Wait until the object is deleted."""
         return bool(eventually(lambda: self.get(path).status == 404))
 
 
 def names(answer: Answer) -> list[str]:
-    """The names of a list's items."""
+    """Return the names of the items of a list."""
     return [item["metadata"]["name"] for item in answer.expect(200)["items"]]

@@ -1,4 +1,4 @@
-"""Objects to index, and functions that do."""
+"""Objects to index, and index functions."""
 
 from __future__ import annotations
 

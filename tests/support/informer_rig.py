@@ -1,4 +1,4 @@
-"""A stub server with an informer on it, for tests of lists and watches."""
+"""An informer on a stub server, for tests of lists and watches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ctrlhost.client import Client
 from ctrlhost.informers import BackoffOptions, Informer, InformerFactory, ReflectorOptions
 from ctrlhost.request import Request
 from ctrlhost.workqueue import WorkQueue
-from tests.support.stub_api_server import Answer, Asked, Frames, StubApiServer, pod, serve
+from tests.support.stub_api_server import Answer, Frames, ReceivedRequest, StubApiServer, pod, serve
 from tests.support.waiting import eventually
 
 PODS = "/api/v1/pods"
@@ -16,7 +16,7 @@ QUICK = BackoffOptions(base=0.001, cap=0.01)
 
 
 class Rig:
-    """One informer of pods, and the server that it talks to."""
+    """An informer of pods and its server."""
 
     def __init__(
         self, server: StubApiServer, *, resync: float | None = None, clock: Any = None, **options: Any
@@ -51,21 +51,21 @@ class Rig:
         self.factory.stop()
 
     def held(self) -> dict[str, str]:
-        """What is in the cache: names and versions."""
+        """Return the versions in the cache by name."""
         return {each.name: each.resource_version for each in self.pods.lister.list()}
 
     def holds(self, **pods: int) -> None:
-        """Wait until exactly these are in the cache."""
+        """Wait until the cache has exactly these pods."""
         wanted = {name: str(version) for name, version in pods.items()}
         eventually(lambda: self.held() == wanted)
 
     @property
-    def lists(self) -> list[Asked]:
-        return self.server.asked_for(watch=False)
+    def lists(self) -> list[ReceivedRequest]:
+        return self.server.received(watch=False)
 
     @property
-    def watches(self) -> list[Asked]:
-        return self.server.asked_for(watch=True)
+    def watches(self) -> list[ReceivedRequest]:
+        return self.server.received(watch=True)
 
     def list_versions(self) -> list[str]:
         return [each.query.get("resourceVersion", "") for each in self.lists]
@@ -76,20 +76,20 @@ class Rig:
 
 
 def synced(factory: InformerFactory) -> None:
-    """Start what was asked for, and wait until it holds its first list."""
+    """Start the requested informers and wait for their first lists."""
     factory.start()
-    assert factory.wait_for_sync(10)
+    assert factory.wait_for_sync(60)
 
 
 def keys(queue: WorkQueue) -> list[Request]:
-    """Take everything out of a queue, in the order of the keys."""
+    """Empty a queue and return its keys, sorted."""
     found = [queue.get(timeout=0) for _ in range(len(queue))]
     queue.done_many(found)
     return sorted(found)
 
 
 def in_namespace(namespace: str, name: str, version: int, **metadata: Any) -> dict[str, Any]:
-    """Give a pod of another namespace than the usual one."""
+    """Return a pod in a namespace."""
     made = pod(name, version)
     made["metadata"].update(namespace=namespace, **metadata)
     return made

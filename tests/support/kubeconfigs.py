@@ -1,4 +1,4 @@
-"""Kubeconfigs and service accounts on disk, and the connection that is found there."""
+"""Kubeconfigs and service accounts on disk, and the connection that they describe."""
 
 from __future__ import annotations
 

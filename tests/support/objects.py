@@ -49,7 +49,7 @@ def service(name: str = "s", *ports: dict[str, Any], **spec: Any) -> dict[str, A
 
 
 def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
-    """A pod that no node takes, so that nothing happens to it."""
+    """Return a pod that matches no node, so it stays pending."""
     impossible = {"nodeSelector": {"no": "such-node"}, **spec}
     return {
         "apiVersion": "v1",
@@ -79,8 +79,25 @@ def lease(name: str = "l") -> dict[str, Any]:
     }
 
 
+def crd(group: str, kind: str, scope: str = "Namespaced") -> dict[str, Any]:
+    """Return the CRD of a kind that accepts all fields."""
+    singular = kind.lower()
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{singular}s.{group}"},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"kind": kind, "plural": f"{singular}s", "singular": singular, "listKind": f"{kind}List"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
 def changed(obj: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """A copy with other metadata."""
+    """Return a copy with other metadata."""
     found = copy.deepcopy(obj)
     found["metadata"].update(metadata)
     return found

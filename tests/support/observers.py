@@ -1,4 +1,4 @@
-"""What watches an informer for lies: the story that its handlers are told, and the keys that its queue hands out."""
+"""Checks of an informer: a handler that verifies the sequence of events, and a reconciler that reads the cache."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from ctrlhost.informers import Informer
 from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ShutDown, WorkQueue
 
 
-class Story:
-    """What a handler knows from what it was told; each word must follow from those before."""
+class HandlerState:
+    """The state of a handler from its events, each of which must be consistent with the previous ones."""
 
     def __init__(self, informer: Informer) -> None:
         self.known: dict[str, str] = {}
-        self.lies: list[str] = []
-        #: Updates to an older state, which only a server that went back in time may cause.
+        self.violations: list[str] = []
+        #: Updates to an older state, which only a server that goes back in time may cause.
         self.backwards: list[str] = []
-        self.words = 0
+        self.events = 0
         informer.add_handler(self._added, self._updated, self._deleted)
 
     def held(self) -> dict[str, str]:
         return dict(self.known)
 
     def _added(self, obj: Any, initial: bool) -> None:
-        self.words += 1
+        self.events += 1
         if obj.key in self.known:
-            self.lies.append(f"{obj.key} was added at {obj.resource_version}, known at {self.known[obj.key]}")
+            self.violations.append(f"{obj.key}: add at {obj.resource_version}, known at {self.known[obj.key]}")
         self.known[obj.key] = obj.resource_version
 
     def _updated(self, old: Any, new: Any) -> None:
-        self.words += 1
+        self.events += 1
         if self.known.get(old.key) != old.resource_version:
-            self.lies.append(f"{old.key} was updated from {old.resource_version}, known {self.known.get(old.key)}")
+            self.violations.append(f"{old.key}: update from {old.resource_version}, known {self.known.get(old.key)}")
         if new.uid == old.uid and int(new.resource_version) < int(old.resource_version):
             self.backwards.append(f"{new.key} went from {old.resource_version} back to {new.resource_version}")
         self.known[new.key] = new.resource_version
 
     def _deleted(self, obj: Any) -> None:
-        self.words += 1
+        self.events += 1
         if self.known.pop(obj.key, None) is None:
-            self.lies.append(f"{obj.key} was deleted, but was not known")
+            self.violations.append(f"{obj.key}: delete of an unknown object")
 
 
 class Reconciler:
-    """A worker that notes for each key the state that it saw last, and fails now and then."""
+    """A worker that records the last state of each key, and fails at random."""
 
     def __init__(self, informer: Informer, rng: random.Random) -> None:
         self.seen: dict[str, str] = {}
@@ -78,7 +78,7 @@ class Reconciler:
                 self._queue.done(request)
 
     def held(self) -> dict[str, str]:
-        """The keys whose last reconcile found an object, with the version that it found."""
+        """Return the version of each object in its last reconcile, without deleted ones."""
         with self._busy:
             return {key: version for key, version in self.seen.items() if version}
 

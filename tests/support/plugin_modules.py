@@ -1,4 +1,4 @@
-"""Plugins made inside a test."""
+"""Plugins defined inside a test."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import ctrlhost
+from tests.support import objects
 
 
 def plugin_of(setup: Callable[[ctrlhost.PluginContext], Any], name: str = "demo", **hooks: Callable[..., Any]) -> Any:
-    """Give a plugin whose set-up is this function; `hooks` are further ones, by name without `ctrlhost_`."""
+    """Return a plugin with this setup function; `hooks` are its other hooks, by name without `ctrlhost_`."""
     module = types.ModuleType(name)
 
     @ctrlhost.hookimpl
@@ -23,8 +24,7 @@ def plugin_of(setup: Callable[[ctrlhost.PluginContext], Any], name: str = "demo"
     return module
 
 
-def config_map(name: str, namespace: str = "default", *, labels: dict[str, str] | None = None, **data: str) -> dict:
-    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
-    if labels:
-        metadata["labels"] = labels
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+def config_map(
+    name: str, namespace: str = "default", /, *, labels: dict[str, str] | None = None, **data: str
+) -> dict[str, Any]:
+    return objects.config_map(name, data, namespace=namespace, **({"labels": labels} if labels else {}))

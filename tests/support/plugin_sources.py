@@ -1,4 +1,10 @@
-"""Sources of the plugins that the tests install."""
+"""Sources of plugins for the tests to install."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.plugin_modules import config_map
 
 #: Copies each ConfigMap labelled greet=yes to NAME-greeting.
 GREETER = """
@@ -24,7 +30,7 @@ GREETER = """
             ctx.client.create(greeting)
 """
 
-#: Has a kind of its own, `Widget`, and notes each one in its status.
+#: Defines the kind `Widget` and logs each one.
 WIDGETS = """
     import ctrlhost
 
@@ -62,7 +68,7 @@ ALWAYS_RAISES = """
         raise RuntimeError("a bug in the reconciler")
 """
 
-#: Blocks for ever in every reconcile.
+#: Blocks forever in every reconcile.
 BLOCKS = """
     import threading
 
@@ -78,6 +84,11 @@ BLOCKS = """
 """
 
 
+def to_greet(name: str) -> dict[str, Any]:
+    """Return a ConfigMap for the greeter."""
+    return config_map(name, labels={"greet": "yes"}, name=name.title())
+
+
 def hook(name: str, body: str, parameters: str = "plugin") -> str:
-    """Give the source of a plugin with one hook."""
+    """Return the source of a plugin with one hook."""
     return f"import ctrlhost\n\n\n@ctrlhost.hookimpl\ndef {name}({parameters}):\n    {body}\n"

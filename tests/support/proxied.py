@@ -1,4 +1,4 @@
-"""What the tests of the fault proxy ask through it."""
+"""Requests through the fault proxy."""
 
 from __future__ import annotations
 
@@ -11,22 +11,13 @@ from ctrlhost.client import StreamTimeouts
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default"},
-        "data": data,
-    }
-
-
 def list_maps(client: Client, timeout: float = 5.0) -> list[str]:
-    """List without the client's own second try."""
+    """List the names of the ConfigMaps."""
     return [each["metadata"]["name"] for each in client.list("v1", "ConfigMap", "default", timeout=timeout)]
 
 
 class Watch:
-    """A watch of the config maps of a namespace, read by hand."""
+    """A watch of the ConfigMaps of a namespace, read frame by frame."""
 
     def __init__(self, client: Client, idle: float = 5.0, **query: Any) -> None:
         timeouts = StreamTimeouts(connect=5, idle=idle)

@@ -1,4 +1,4 @@
-"""What the tests of rights share: a client made from a kubeconfig, and roles with their bindings."""
+"""A client from a kubeconfig, and roles with their bindings, for tests of RBAC."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 def api_of(kubeconfig: Path) -> Api:
-    """Make the client that a kubeconfig describes."""
+    """Return a client for a kubeconfig."""
     config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     authority = cluster.get("certificate-authority-data")
@@ -26,7 +26,7 @@ def api_of(kubeconfig: Path) -> Api:
 
 
 def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", urls: str = "") -> dict[str, Any]:
-    """Make a rule of texts that hold words; `core` is the core group."""
+    """Return a rule; spaces separate the values of an argument, and `core` is the core group."""
     made = {
         "verbs": verbs.split(),
         "apiGroups": ["" if group == "core" else group for group in groups.split()],
@@ -50,7 +50,7 @@ def account(namespace: str, name: str) -> dict[str, str]:
 
 
 def add_role(api: Api, name: str, *rules: dict[str, Any], namespace: str = "", **more: Any) -> dict[str, Any]:
-    """Create a ClusterRole, or a Role in a namespace; gives what a binding refers to it by."""
+    """Create a ClusterRole, or a Role in a namespace, and return the `roleRef` for bindings."""
     path = f"{RBAC}/namespaces/{namespace}/roles" if namespace else f"{RBAC}/clusterroles"
     metadata = {"name": name, **more.pop("metadata", {})}
     api.post(path, {"metadata": metadata, "rules": list(rules), **more}).expect(201)
@@ -68,7 +68,7 @@ def bind(api: Api, name: str, role: dict[str, Any], *subjects: dict[str, str], n
 
 
 def may(api: Api, verb: str, resource: str, namespace: str = "", who: str = "", **more: Any) -> bool:
-    """Ask, as the client or in the name of `who`, whether a verb is allowed; `resource` may be `pods/log`."""
+    """Return whether the client, or the user `who`, may use a verb; `resource` may be `pods/log`."""
     plural, _, subresource = resource.partition("/")
     attributes = {"verb": verb, "resource": plural, "subresource": subresource, "namespace": namespace, **more}
     headers = {"Impersonate-User": who} if who else None

@@ -1,4 +1,4 @@
-"""A reconciler that notes what it was asked for, and a plugin around it."""
+"""A reconciler that records its requests, and a plugin with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.plugin_modules import plugin_of
 
 
 class Seen:
-    """A reconciler that keeps what it was asked for, and may do something each time."""
+    """A reconciler that records its requests and priorities, and optionally calls `act`."""
 
     def __init__(self, act: Any = None) -> None:
         self.requests: list[Request] = []

@@ -1,4 +1,4 @@
-"""Handlers that write down what they hear, for tests of informers."""
+"""Handlers that record their events, for tests of informers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tests.support.stub_api_server import Json, pod, pod_list
 from tests.support.waiting import eventually
 
 
-class Heard:
-    """A handler that writes down what it hears, without saying when."""
+class RecordingHandler:
+    """A handler that records its events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
@@ -29,14 +29,14 @@ class Heard:
         return pods.add_handler(self.on_add, self.on_update, self.on_delete, **options)
 
 
-def names(heard: Heard) -> list[str]:
-    return sorted(name for _, name in heard.events)
+def names(handler: RecordingHandler) -> list[str]:
+    return sorted(name for _, name in handler.events)
 
 
 TWO = [Json(pod_list(2, pod("pod1", 1), pod("pod2", 2)))]
 
 
-def stepped(clock: ManualClock, seconds: float) -> None:
-    """Step the clock once its one sleeper, the resync thread, sleeps."""
+def step(clock: ManualClock, seconds: float) -> None:
+    """Advance the clock once its one sleeper, the resync thread, sleeps."""
     eventually(lambda: clock.waiters() >= 1)
     clock.advance(seconds)

@@ -1,4 +1,4 @@
-"""Replicas of a host as processes of their own, and what the server's audit log says of who wrote when."""
+"""Replicas of a host in their own processes, and their writes in the server's audit log."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from tests.support.control_plane import ControlPlane, Written
-    from tests.support.logged_host import HostProcess
+    from tests.support.control_plane import AuditedWrite, ControlPlane
+    from tests.support.host_process import HostProcess
 
 LIMIT = 60.0
 
-#: Writes all the time while it leads, from a controller and from a task, over the version that it read.
+#: Writes continuously while it leads, from a controller and from a task, with the version that it read.
 HAMMER = """
     import os
     import ctrlhost
@@ -31,9 +31,9 @@ HAMMER = """
 
     @ctrlhost.hookimpl
     def ctrlhost_setup(plugin):
-        # Its own writes are no reason to look again.
-        news = lambda old, new: old is None
-        source = ctrlhost.For("v1", "ConfigMap", label_selector=f"{plugin.name}=yes", predicates=[news])
+        # Its own writes trigger no reconcile.
+        created = lambda old, new: old is None
+        source = ctrlhost.For("v1", "ConfigMap", label_selector=f"{plugin.name}=yes", predicates=[created])
         plugin.add_controller("hammer", reconcile, source)
 
         def run(stop):
@@ -66,16 +66,16 @@ class Times:
         return [f"--set=host.leader_elect_{name}={value}s" for name, value in vars(self).items()]
 
 
-#: Short, and yet long enough for a machine that has much else to do.
+#: Short, but long enough for a busy machine.
 SHORT = Times(6, 4, 1)
-#: So long that whoever takes over in a test has not waited for any of them.
+#: So long that no takeover in a test can wait for one of them.
 LONG = Times(3 * 3600, 2 * 3600, 3600)
-#: How long a write may be on its way to the server, and an election's request, on such a machine.
+#: The maximum latency of a write or of an election's request on such a machine.
 ON_THE_WAY = 1.0
 
 
 class Replicas:
-    """Processes that run the same plugins in one namespace, and what they do there."""
+    """Processes that run the same plugins in one namespace, and their writes."""
 
     def __init__(
         self, control_plane: ControlPlane, namespace: str, start_host: Callable[..., HostProcess], *plugins: str
@@ -101,7 +101,7 @@ class Replicas:
             NAMESPACE=self.namespace,
         )
 
-    # What is so now.
+    # The current state.
 
     def lease(self, name: str = "ctrlhost") -> dict[str, Any]:
         lease = self.client.find(API_VERSION, "Lease", name, self.namespace)
@@ -114,8 +114,8 @@ class Replicas:
     def edit(self, **spec: Any) -> None:
         self.client.patch(API_VERSION, "Lease", "ctrlhost", self.namespace, {"spec": spec})
 
-    def writing(self, name: str, plugin: str = "hammer") -> None:
-        """Wait until both writers of this replica have written, now and not some time ago."""
+    def wait_for_writes(self, name: str, plugin: str = "hammer") -> None:
+        """Wait until both writers of this replica write after this call."""
         since = time.time()
         for writer in ("controller", "task"):
             eventually(
@@ -127,24 +127,24 @@ class Replicas:
                 f"{name} writes {plugin}-{writer}",
             )
 
-    # What the server has noted.
+    # The audit log.
 
-    def writes(self) -> list[Written]:
-        """The replicas' writes to ConfigMaps."""
-        noted = self._control_plane.written(self.namespace)
-        return [one for one in noted if one.resource == "configmaps" and "data" in one.body]
+    def writes(self) -> list[AuditedWrite]:
+        """Return the replicas' writes to ConfigMaps."""
+        audited = self._control_plane.audited_writes(self.namespace)
+        return [one for one in audited if one.resource == "configmaps" and "data" in one.body]
 
     def terms(self, name: str = "ctrlhost") -> list[tuple[float, str]]:
-        """Every write of a Lease that the server accepted, with the holder that it names."""
+        """Return time and holder of every accepted write of a Lease."""
         found = []
-        for one in self._control_plane.written(self.namespace):
+        for one in self._control_plane.audited_writes(self.namespace):
             spec, given = one.body.get("spec"), one.body.get("metadata", {}).get("name")
             if one.resource == "leases" and one.code < 300 and spec is not None and name in (one.name, given):
                 found.append((one.at, str(spec.get("holderIdentity", "")).partition("_")[0]))
         return found
 
     def acquired(self, name: str, since: float) -> float:
-        """When this replica took the Lease, of all times after `since` the first."""
+        """Return when this replica first took the Lease after `since`."""
         return next(at for at, holder in self.terms() if holder == name and at > since)
 
     def released(self, since: float) -> float:
@@ -157,13 +157,12 @@ class Replicas:
         plugin: str = "hammer",
         lease: str = "ctrlhost",
         paused: Collection[str] = (),
-        hand: str = "nobody",
+        manual_holder: str = "nobody",
     ) -> None:
-        """No write had begun after its writer's renew deadline, and none took effect while another held the Lease.
+        """Check that no write started after its writer's renew deadline or succeeded while another held the Lease.
 
-        Of a replica that was `paused` in the middle of a request the server hears late; it must have refused that,
-        and there is one at most for each of the two writers. A `hand` that writes itself into the Lease is heard of a
-        moment later.
+        A replica `paused` during a request may send it late: at most one for each of its two writers, and the server
+        must have refused it. The leader sees a `manual_holder` of the Lease a moment later.
         """
         terms, late = self.terms(lease), []
         for one in self.writes():
@@ -171,9 +170,9 @@ class Replicas:
                 continue
             by = one.body["data"]["by"]
             renewals = [at for at, holder in terms if holder == by and at <= one.at]
-            assert renewals, f"{by} wrote and had never led: {one}"
+            assert renewals, f"{by} wrote without a term as leader: {one}"
             since, holder = [term for term in terms if term[0] <= one.at][-1]
-            if holder == hand and one.at <= since + ON_THE_WAY:
+            if holder == manual_holder and one.at <= since + ON_THE_WAY:
                 continue
             if one.at <= renewals[-1] + times.renew_deadline + ON_THE_WAY and (holder == by or one.code == 409):
                 continue

@@ -1,4 +1,4 @@
-"""Rules of CRDs, with values that they take and values that they refuse: the same on every server."""
+"""Validation rules of CRDs with accepted and refused values, equal on every server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text(format_: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """A rule of a schema; `refused` gives values with a part of what is said against them."""
+    """A rule of a schema; `refused` has values with a part of their error message."""
 
     schema: dict[str, Any]
     rule: str
@@ -188,7 +188,7 @@ CASES: dict[str, Case] = {
         [({"apiVersion": "v1", "kind": "K", "metadata": {"name": "y"}}, "failed rule")],
     ),
 }
-"""By a name that says what they are about."""
+"""The cases by name."""
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     (obj(a=INT), {"rule": "self.b > 1"}, "rule", "1:5: undefined field 'b'\n | self.b > 1\n | ....^"),
@@ -217,4 +217,4 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
         "undefined field 'x'",
     ),
 ]
-"""Rules that are refused: a schema, the rule, the part of it that is named, and a part of what is said."""
+"""Refused rules: a schema, the rule, the field of the error and a part of its message."""

@@ -1,4 +1,4 @@
-"""What the tests of the engine of one informer feed it with, and how they read what it told."""
+"""Input and output of a shared informer, for tests of its engine."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def watch(informer: SharedInformer, kind: str, *pods: dict[str, Any], process: b
         informer.process()
 
 
-def told(listener: Listener) -> list[tuple[Any, ...]]:
-    """What was heard, as `("add", "a1", True)`, `("update", "a1", "a2")`, `("delete", "a2")`, `("gone", "a2")`."""
-    heard: list[tuple[Any, ...]] = []
+def delivered(listener: Listener) -> list[tuple[Any, ...]]:
+    """Return events as `("add", "a1", True)`, `("update", "a1", "a2")`, `("delete", "a2")`, `("gone", "a2")`."""
+    events: list[tuple[Any, ...]] = []
     while batch := listener.next(timeout=0):
         for kind, old, new, initial in batch:
             if kind == "add":
-                heard.append(("add", named(new), initial))
+                events.append(("add", named(new), initial))
             elif kind == "update":
-                heard.append(("update", named(old), named(new)))
+                events.append(("update", named(old), named(new)))
             elif isinstance(old, DeletedFinalStateUnknown):
-                heard.append(("gone", named(old.object)))
+                events.append(("gone", named(old.object)))
             else:
-                heard.append(("delete", named(old)))
-    return heard
+                events.append(("delete", named(old)))
+    return events
 
 
 def named(obj: Any) -> str:
@@ -58,7 +58,7 @@ def named(obj: Any) -> str:
 
 
 def queued(queue: WorkQueue) -> list[tuple[str, str, int]]:
-    """What a queue holds, as name, namespace and priority, in the order in which it is handed out."""
+    """Empty a queue and return name, namespace and priority of each item, in order."""
     found = []
     while len(queue):
         request, priority = queue.get_with_priority(timeout=0)

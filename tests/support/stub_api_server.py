@@ -1,10 +1,10 @@
-"""An API server that does what a test tells it, over a real socket: the answers that a well-behaved one never gives.
+"""A scripted API server on a real socket, for answers that a correct server never sends.
 
     with StubApiServer() as server:
         server.on("GET", "/api/v1/pods", Json(pod_list()), Failure(410), Hang())
 
-Each request takes the next answer of its method and path; the last one is kept for all that follow. `server.requests`
-holds what was asked. A `Frames` answer is fed by the test while the stream is open.
+Each request gets the next answer of its method and path; the last one is repeated. `server.requests` records the
+requests. The test feeds a `Frames` answer while the stream is open.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.stub_http import Asked, Handler, Server
+from tests.support.stub_http import Handler, ReceivedRequest, Server
 
 
 class Answer(ABC):
-    """What the server does with one request."""
+    """The answer to one request."""
 
     @abstractmethod
     def send(self, handler: Handler) -> None: ...
@@ -32,7 +32,7 @@ class Answer(ABC):
 
 @dataclass
 class Json(Answer):
-    """A whole JSON body."""
+    """A complete JSON body."""
 
     content: Any
     status: int = 200
@@ -45,7 +45,7 @@ class Json(Answer):
 
 
 class Failure(Json):
-    """A `Status` with a code."""
+    """A failure `Status` with a code."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Failure(Json):
 
 @dataclass
 class Body(Answer):
-    """Any bytes as a whole body."""
+    """Any bytes as a complete body."""
 
     body: bytes
     status: int = 200
@@ -74,7 +74,7 @@ class Body(Answer):
 
 @dataclass
 class Raw(Answer):
-    """Any bytes in place of an HTTP answer; then the connection is closed."""
+    """Any bytes instead of an HTTP response, then a closed connection."""
 
     data: bytes
 
@@ -84,14 +84,14 @@ class Raw(Answer):
 
 
 class Drop(Answer):
-    """No byte of an answer: the connection is closed."""
+    """A closed connection without a response."""
 
     def send(self, handler: Handler) -> None:
         handler.drop()
 
 
 class Hang(Answer):
-    """No byte of an answer, and the connection stays open until the server stops."""
+    """No response, on a connection that stays open until the server stops."""
 
     def send(self, handler: Handler) -> None:
         handler.stub.stopping.wait()
@@ -100,7 +100,7 @@ class Hang(Answer):
 
 @dataclass
 class Endless(Answer):
-    """A body without an end, as fast as it is read."""
+    """An endless body, as fast as the client reads."""
 
     piece: bytes = b"x" * 65536
 
@@ -111,7 +111,7 @@ class Endless(Answer):
 
 
 class Frames(Answer):
-    """A watch stream that the test feeds; `opened` is set once a client reads it."""
+    """A watch stream that the test feeds; `opened` is set when a client reads it."""
 
     def __init__(self, *events: dict[str, Any]) -> None:
         self.opened = threading.Event()
@@ -131,7 +131,7 @@ class Frames(Answer):
         self._orders.put(order)
 
     def end(self) -> Frames:
-        """Close the stream as a server does whose time is over."""
+        """End the stream regularly, like a server after its timeout."""
 
         def order(handler: Handler) -> bool:
             handler.wfile.write(b"0\r\n\r\n")
@@ -141,7 +141,7 @@ class Frames(Answer):
         return self
 
     def cut(self) -> Frames:
-        """Close the connection without the end of the stream."""
+        """Close the connection in the middle of the stream."""
 
         def order(handler: Handler) -> bool:
             handler.drop()
@@ -165,22 +165,22 @@ class Frames(Answer):
 
 
 class Computed(Answer):
-    """An answer made from the request."""
+    """An answer computed from the request."""
 
-    def __init__(self, make: Callable[[Asked], Answer]) -> None:
+    def __init__(self, make: Callable[[ReceivedRequest], Answer]) -> None:
         self._make = make
 
     def send(self, handler: Handler) -> None:
-        self._make(handler.asked).send(handler)
+        self._make(handler.received).send(handler)
 
 
 class StubApiServer:
-    """A server on a free port of 127.0.0.1, or on the port of one that was stopped before."""
+    """A server on a port of 127.0.0.1, by default a free one."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
-        self.requests: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.stopping = threading.Event()
-        #: Called with the common name of the client's certificate for each request.
+        #: A callback for each request, with the common name of the client's certificate.
         self.on_peer: Callable[[str], None] | None = None
         self._answers: dict[tuple[str, str], list[Answer]] = {}
         self._connections: list[socket.socket] = []
@@ -203,7 +203,7 @@ class StubApiServer:
         return self
 
     def stop(self) -> None:
-        """Close the port and every connection, as a process does that is killed."""
+        """Close the port and every connection, like a killed process."""
         self.stopping.set()
         self._server.shutdown()
         self._server.server_close()
@@ -214,7 +214,7 @@ class StubApiServer:
 
     @property
     def connections(self) -> int:
-        """How many connections were made so far."""
+        """The number of connections so far."""
         return len(self._connections)
 
     def connected(self, connection: socket.socket) -> None:
@@ -226,32 +226,32 @@ class StubApiServer:
         self.stop()
 
     def on(self, method: str, path: str, *answers: Answer | Iterable[Answer]) -> None:
-        """Queue answers for a method and path; the last one is repeated."""
+        """Add answers for a method and path; the last one is repeated."""
         flat: list[Answer] = []
         for each in answers:
             flat.extend([each] if isinstance(each, Answer) else each)
         with self._lock:
             self._answers[method, path] = flat
 
-    def next_answer(self, asked: Asked, raw_path: str) -> Answer:
+    def next_answer(self, request: ReceivedRequest, raw_path: str) -> Answer:
         with self._asked:
-            self.requests.append(asked)
+            self.requests.append(request)
             self._asked.notify_all()
-            # A path that was scripted as it stands on the wire counts before the decoded one.
-            found = self._answers.get((asked.method, raw_path)) or self._answers.get((asked.method, asked.path))
+            # The path on the wire takes precedence over the decoded one.
+            found = self._answers.get((request.method, raw_path)) or self._answers.get((request.method, request.path))
             if not found:
-                return Failure(404, "NotFound", f"nothing is scripted for {asked.method} {asked.path}")
+                return Failure(404, "NotFound", f"no scripted answer for {request.method} {request.path}")
             return found.pop(0) if len(found) > 1 else found[0]
 
-    def asked_for(self, *, watch: bool | None = None) -> list[Asked]:
-        """The requests so far; only watches, or only others, where asked for."""
+    def received(self, *, watch: bool | None = None) -> list[ReceivedRequest]:
+        """Return the requests so far, optionally only watches or only others."""
         with self._lock:
             return [
                 each for each in self.requests if watch is None or (each.query.get("watch") in ("1", "true")) == watch
             ]
 
-    def wait_for_requests(self, count: int, timeout: float = 10.0) -> list[Asked]:
-        """Wait until so many requests arrived."""
+    def wait_for_requests(self, count: int, timeout: float = 10.0) -> list[ReceivedRequest]:
+        """Wait for `count` requests."""
         with self._asked:
             assert self._asked.wait_for(lambda: len(self.requests) >= count, timeout), (
                 f"{len(self.requests)} of {count} requests"
@@ -308,10 +308,10 @@ def error_event(
 
 
 def serve(server: StubApiServer, path: str, lists: list[Answer], watches: list[Answer]) -> None:
-    """Answer lists and watches of one path from two scripts; the last of each is repeated."""
+    """Answer lists and watches of one path from two scripts; the last answer of each is repeated."""
 
-    def answer(asked: Asked) -> Answer:
-        script = watches if asked.query.get("watch") else lists
+    def answer(request: ReceivedRequest) -> Answer:
+        script = watches if request.query.get("watch") else lists
         return script.pop(0) if len(script) > 1 else script[0]
 
     server.on("GET", path, Computed(answer))

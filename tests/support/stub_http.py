@@ -1,4 +1,4 @@
-"""The HTTP side of the stub API server: what a request is once it arrived, and how its answer goes out."""
+"""HTTP of the stub API server: received requests and the writing of responses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request as it arrived."""
+class ReceivedRequest:
+    """A request."""
 
     method: str
     path: str
@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
     wbufsize = 0
     disable_nagle_algorithm = True
     stub: StubApiServer
-    asked: Asked
+    received: ReceivedRequest
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         return
@@ -57,10 +57,10 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        self.asked = Asked(self.command, unquote(parts.path), query, headers, self.rfile.read(length))
-        self.stub.next_answer(self.asked, parts.path).send(self)
+        self.received = ReceivedRequest(self.command, unquote(parts.path), query, headers, self.rfile.read(length))
+        self.stub.next_answer(self.received, parts.path).send(self)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any  # noqa: N815 - names that http.server looks for
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any  # noqa: N815 - names that http.server calls
 
     def start(self, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -81,7 +81,7 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def gone(self) -> bool:
-        """Whether the client closed its side."""
+        """Return whether the client closed the connection."""
         self.connection.settimeout(0.01)
         try:
             return self.connection.recv(1) == b""

@@ -1,4 +1,4 @@
-"""A certificate authority for tests, and what it issues."""
+"""A certificate authority for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """Issues certificates that are good for a day."""
+    """An authority whose certificates are valid for a day."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class Authority:
         return builder.serial_number(x509.random_serial_number()).not_valid_before(now - day).not_valid_after(now + day)
 
     def issue(self, name: str, *, address: str | None = None) -> tuple[str, str]:
-        """Give a certificate and its key, as PEM texts."""
+        """Return a certificate and its key as PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key.public_key())
         names: list[x509.GeneralName] = [x509.DNSName(name)]
@@ -44,7 +44,7 @@ class Authority:
         return _pem(certificate.sign(self._key, hashes.SHA256())), private.decode()
 
     def server_context(self, *, name: str = "localhost", ask: bool = False) -> ssl.SSLContext:
-        """Give what a server needs: for 127.0.0.1, unless it has another name; `ask` wants a client certificate."""
+        """Return the context of a server on 127.0.0.1 with this name; `ask` requires a client certificate."""
         cert, key = self.issue(name, address="127.0.0.1" if name == "localhost" else None)
         (self._folder / f"{name}.pem").write_text(cert + key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

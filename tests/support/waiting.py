@@ -1,4 +1,4 @@
-"""Waiting in tests for what another process or thread does: for a condition, never for a time."""
+"""Waits for conditions that another process or thread meets."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ctrlhost import ApiError, Client
+
 
 def eventually(condition: Callable[[], Any], timeout: float = 30.0, what: str = "", pause: float = 0.001) -> Any:
-    """Wait until the condition is true, and give what it returned; `what` says in the failure what was waited for."""
+    """Wait until the condition is true and return its value; `what` describes it in the failure."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {timeout:g} s: {what or condition}"
@@ -16,8 +18,21 @@ def eventually(condition: Callable[[], Any], timeout: float = 30.0, what: str = 
     return found
 
 
+def create_eventually(client: Client, obj: dict[str, Any]) -> None:
+    """Create an object once its kind is served and its namespace has a ServiceAccount."""
+
+    def created() -> bool:
+        try:
+            client.create(obj)
+        except ApiError:
+            return False
+        return True
+
+    eventually(created)
+
+
 def eventually_equal(look: Callable[[], Any], wanted: Any, timeout: float = 60.0) -> None:
-    """Wait until a look gives what is wanted; fail with what it gave last."""
+    """Wait until `look` returns the wanted value; fail with its last value."""
     found: list[Any] = []
 
     def equal() -> bool:
@@ -27,5 +42,5 @@ def eventually_equal(look: Callable[[], Any], wanted: Any, timeout: float = 60.0
     try:
         eventually(equal, timeout, pause=0.02)
     except AssertionError:
-        assert found[0] == wanted, f"still not after {timeout:g} s"
+        assert found[0] == wanted, f"not equal after {timeout:g} s"
         raise

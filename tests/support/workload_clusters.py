@@ -1,4 +1,4 @@
-"""Sandboxes with every built-in controller, in which pods take no time to start; and what tests ask of their pods."""
+"""Sandboxes with every built-in controller and instant pods, and queries of their pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads for tests: a call that waits, and how to know that it does."""
+"""Threads with blocking calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Background:
-    """A call in a thread of its own, and what came of it."""
+    """A call in its own thread, and its result."""
 
     def __init__(self, call: Any, *args: Any) -> None:
         self.answer: Any = None
@@ -30,14 +30,14 @@ class Background:
 
     def result(self) -> Any:
         self._thread.join(20)
-        assert not self._thread.is_alive(), "the call still waits"
+        assert not self._thread.is_alive(), "the call still blocks"
         if self.raised is not None:
             raise self.raised
         return self.answer
 
 
-def asleep(clock: ManualClock, threads: int = 1) -> None:
-    """Wait until that many threads sleep on the clock."""
+def wait_for_sleepers(clock: ManualClock, threads: int = 1) -> None:
+    """Wait until `threads` threads sleep on the clock."""
     pause = threading.Event()
     while clock.waiters() < threads:
         pause.wait(0.001)

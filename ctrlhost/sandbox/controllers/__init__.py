@@ -1,27 +1,30 @@
-"""The controllers that a cluster has besides its API server. They act through the verbs that clients use."""
+"""The controllers of a cluster besides its API server. They use the verbs that clients use.
+
+Imports `api` and below. Public: `start`, `crds.start`, and `aggregation`.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.engine import Engine
+    from ctrlhost.sandbox.context import ServerContext
 
 
-def start(engine: Engine) -> None:
-    """Start the controllers that are switched on; they bring what is stored already into order first."""
+def start(context: ServerContext) -> None:
+    """Start the enabled controllers; they reconcile the stored objects first."""
     from ctrlhost.sandbox.controllers.gc import GarbageCollector
     from ctrlhost.sandbox.controllers.namespaces import NamespaceController
 
-    chosen = engine.options.controllers
+    chosen = context.options.controllers
     if "gc" in chosen:
-        GarbageCollector(engine).start()
+        GarbageCollector(context).start()
     if "namespace" in chosen:
-        NamespaceController(engine).start()
+        NamespaceController(context).start()
     if chosen & {"scheduler", "kubelet"}:
         from ctrlhost.sandbox.controllers.pods import PodController
 
-        PodController(engine).start()
+        PodController(context).start()
     if chosen & {"replicaset", "deployment", "statefulset", "daemonset"}:
         from ctrlhost.sandbox.controllers.daemonsets import DaemonSetController
         from ctrlhost.sandbox.controllers.replicas import DeploymentController, ReplicaSetController
@@ -29,8 +32,8 @@ def start(engine: Engine) -> None:
 
         for controller in (ReplicaSetController, DeploymentController, StatefulSetController, DaemonSetController):
             if controller.name in chosen:
-                controller(engine).start()
+                controller(context).start()
     if chosen & {"endpointslice", "loadbalancer"}:
         from ctrlhost.sandbox.controllers.services import ServiceController
 
-        ServiceController(engine).start()
+        ServiceController(context).start()

@@ -1,4 +1,4 @@
-"""Which pods belong to whom: taken up by labels, held by an owner reference, made from a template."""
+"""The pods of owners: adopted by labels, held by an owner reference, created from a template."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import copy
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, times
-from ctrlhost.sandbox.controllers.base import controller_of, is_ready
-from ctrlhost.sandbox.selectors import match_selector
+from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery.objects import is_true
+from ctrlhost.sandbox.apimachinery.selectors import match_selector
+from ctrlhost.sandbox.controllers.controller import controller_of
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlhost.sandbox.call import Object
-    from ctrlhost.sandbox.controllers.base import Controller, Key
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.controllers.controller import Controller, Key
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 
 def touched(controller: Controller, owners: str, table: Table, event: Event) -> list[Key]:
-    """Give the owners that an event on their table or on a pod concerns."""
+    """Return the keys of the owners affected by an event on their table or on a pod."""
     found = event.new or event.old
     if found is None:
         return []
@@ -28,25 +30,25 @@ def touched(controller: Controller, owners: str, table: Table, event: Event) -> 
     if table.name != "pods":
         return []
     uids = {uid for one in (event.old, event.new) if one is not None for uid in one.owners}
-    candidates = controller.engine.store.table(owners).list(found.namespace)
+    candidates = controller.context.store.table(owners).list(found.namespace)
     mine: list[Key] = [(one.namespace, one.name) for one in candidates if one.uid in uids]
-    # A pod that nobody controls may be taken up by whoever selects it.
+    # A pod without a controller may be adopted by any owner that selects it.
     return mine if mine or uids else [(one.namespace, one.name) for one in candidates]
 
 
 def owned(controller: Controller, owner: Object) -> list[Object]:
-    """Give the pods that `owner` controls."""
+    """Return the pods that `owner` controls."""
     metadata = owner["metadata"]
-    pods = controller.engine.store.table("pods").list(metadata["namespace"])
+    pods = controller.context.store.table("pods").list(metadata["namespace"])
     mine = [pod.decode() for pod in pods if metadata["uid"] in pod.owners]
     return [pod for pod in mine if controller_of(pod) == metadata["uid"]]
 
 
 def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] = lambda _: True) -> list[Object]:
-    """Give the pods that `owner` controls, after taking up those that fit and letting go of those that do not."""
+    """Return the pods that `owner` controls, after adopting matching ones and releasing the others."""
     kind, metadata, selector = controller.kind("", "Pod"), owner["metadata"], owner["spec"]["selector"]
     mine = []
-    for snapshot in controller.engine.store.table("pods").list(metadata["namespace"]):
+    for snapshot in controller.context.store.table("pods").list(metadata["namespace"]):
         selected = match_selector(selector, snapshot.labels)
         if not selected and metadata["uid"] not in snapshot.owners:
             continue
@@ -66,7 +68,7 @@ def claim(controller: Controller, owner: Object, fits: Callable[[Object], bool] 
 
 
 def from_template(owner: Object, template: Any, name: str, **labels: str) -> Object:
-    """Make the pod that `owner` wants; a name that ends in a dash is the beginning of one."""
+    """Return a pod for `owner`; a name that ends in a dash is a prefix."""
     template = copy.deepcopy(template)
     metadata = template.get("metadata") or {}
     made = {
@@ -83,26 +85,26 @@ def from_template(owner: Object, template: Any, name: str, **labels: str) -> Obj
 
 
 def is_going(pod: Object) -> bool:
-    """Tell whether the pod is being deleted."""
+    """Return whether the pod is being deleted."""
     return "deletionTimestamp" in pod["metadata"]
 
 
 def has_ended(pod: Object) -> bool:
-    """Tell whether the pod's containers will never run again."""
+    """Return whether the pod has finished."""
     return pod["status"].get("phase") in ("Failed", "Succeeded")
 
 
 def runs(pod: Object) -> bool:
-    """Tell whether the pod runs and takes traffic."""
-    return pod["status"].get("phase") == "Running" and is_ready(pod)
+    """Return whether the pod is running and ready."""
+    return pod["status"].get("phase") == "Running" and is_true(pod, "Ready")
 
 
 def available_in(pod: Object, seconds: int) -> float:
-    """Give the seconds until a pod will have been ready for that long; 0 if it has, infinite if it is not ready."""
+    """Return the seconds until a pod has been ready for that long: 0 if it has, infinite if it is not ready."""
     if not runs(pod):
         return float("inf")
     if not seconds:
         return 0.0
     since = next(item for item in pod["status"]["conditions"] if item["type"] == "Ready").get("lastTransitionTime")
-    # Times of conditions have whole seconds, so the pod may look older than it is, but never by more than one.
+    # Times of conditions have whole seconds, so a pod may seem up to one second older than it is.
     return 0.0 if not since else max(times.epoch(since) + seconds - time.time(), 0.0)

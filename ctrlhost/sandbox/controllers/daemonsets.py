@@ -1,16 +1,16 @@
-"""DaemonSets: a pod on each node that takes it."""
+"""DaemonSets: a pod on each matching node."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.controllers import claims, placement, revisions
-from ctrlhost.sandbox.controllers.base import Controller, Key
+from ctrlhost.sandbox.controllers.controller import Controller, Key
 from ctrlhost.sandbox.controllers.replicas import share
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 _TOLERATED = (
     ("not-ready", "NoExecute"),
@@ -28,13 +28,13 @@ class DaemonSetController(Controller):
     name = "daemonset"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a set that changed, at the set of a pod that did, and at all when a node did."""
+        """Return a changed set, the set of a changed pod, and all sets for a changed node."""
         if table.name == "nodes":
-            return [(one.namespace, one.name) for one in self.engine.store.table("apps/daemonsets").list()]
+            return [(one.namespace, one.name) for one in self.context.store.table("apps/daemonsets").list()]
         return claims.touched(self, "apps/daemonsets", table, event)
 
     def reconcile(self, key: Key) -> None:
-        """Bring pods to the nodes that lack one, take away what is too much, roll, and say how it stands."""
+        """Create missing pods, delete surplus ones, roll, and update the status."""
         kind = self.kind("apps", "DaemonSet")
         found = self.read(kind, *key)
         if found is None or "deletionTimestamp" in found["metadata"]:
@@ -63,7 +63,7 @@ class DaemonSetController(Controller):
         for pod in sorted(pods, key=lambda pod: (not claims.runs(pod), pod["metadata"]["creationTimestamp"])):
             node = placement.node_of(pod)
             if claims.is_going(pod):
-                # Its successor is made once it is gone.
+                # Its successor is created once it is deleted.
                 seen.add(node)
             elif node not in nodes or node in seen or claims.has_ended(pod):
                 self._delete(found, pod)
@@ -84,7 +84,7 @@ class DaemonSetController(Controller):
         old = [pod for pod in pods if pod["metadata"]["labels"].get(revisions.LABEL) != newest]
         spare -= len(down)
         for pod in old:
-            # What does not work anyway may be replaced at once.
+            # Unavailable pods may be replaced at once.
             if claims.is_going(pod) or (pod not in down and spare <= 0):
                 continue
             spare -= pod not in down

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import views
-from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
-from ctrlhost.sandbox.deletes import FOREGROUND, ORPHAN
+from ctrlhost.sandbox.controllers.controller import Controller, Key, is_terminating
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.verbs.deletes import FOREGROUND, ORPHAN
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
-    from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.kinds import Kind
-    from ctrlhost.sandbox.storage import Event, Snapshot, Table
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.registry import Kind
+    from ctrlhost.sandbox.storage.store import Event, Snapshot, Table
 
 
 class GarbageCollector(Controller):
@@ -20,13 +20,13 @@ class GarbageCollector(Controller):
 
     name = "gc"
 
-    def __init__(self, engine: Engine) -> None:
-        """Start without knowing any dependent."""
-        super().__init__(engine)
+    def __init__(self, context: ServerContext) -> None:
+        """Create an empty index of dependents."""
+        super().__init__(context)
         self._dependents: dict[str, set[str]] = {}
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at an object with owners, at one that is going, and at what depends on one that is gone."""
+        """Return objects with owners, terminating ones, and the dependents of deleted ones."""
         old, new = event.old, event.new
         keys: list[Key] = []
         before = set(old.owners) if old else set()
@@ -44,11 +44,11 @@ class GarbageCollector(Controller):
         return keys
 
     def reconcile(self, key: Key) -> None:
-        """Delete an object without living owners; finish one that waits for its dependents."""
-        snapshot = self.engine.store.uids.get(key[0])
+        """Delete an object without existing owners; finish one that waits for its dependents."""
+        snapshot = self.context.store.uids.get(key[0])
         if snapshot is None:
             return
-        kind = self.table_kind(snapshot.table)
+        kind = self.context.registry.of_table(snapshot.table)
         if kind is None:
             return
         obj = views.load(kind, snapshot)
@@ -68,8 +68,8 @@ class GarbageCollector(Controller):
         solid, waiting, dangling = [], [], []
         for reference in references:
             owner = self._owner(snapshot, reference)
-            if owner is None and not kind.namespaced and reference["uid"] in self.engine.store.uids:
-                # A cluster-scoped object can not be owned by a namespaced one; leave it alone.
+            if owner is None and not kind.namespaced and reference["uid"] in self.context.store.uids:
+                # A cluster-scoped object cannot be owned by a namespaced one; ignore it.
                 return
             if owner is None:
                 dangling.append(reference)
@@ -87,24 +87,24 @@ class GarbageCollector(Controller):
             self.delete(kind, snapshot, "Background")
 
     def _owner(self, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
-        """Find the living owner: in the dependent's namespace or cluster-wide, with that very uid."""
-        owner = self.engine.store.uids.get(reference["uid"])
+        """Find the existing owner: in the dependent's namespace or cluster-wide, with that uid."""
+        owner = self.context.store.uids.get(reference["uid"])
         if owner is None:
             return None
         return owner if owner.name == reference["name"] and owner.namespace in ("", dependent.namespace) else None
 
-    def _of(self, uid: str) -> list[tuple[Kind, Snapshot]]:
+    def _dependents_of(self, uid: str) -> list[tuple[Kind, Snapshot]]:
         found = []
         for dependent in sorted(self._dependents.get(uid, ())):
-            snapshot = self.engine.store.uids.get(dependent)
-            kind = None if snapshot is None else self.table_kind(snapshot.table)
+            snapshot = self.context.store.uids.get(dependent)
+            kind = None if snapshot is None else self.context.registry.of_table(snapshot.table)
             if kind is not None and snapshot is not None:
                 found.append((kind, snapshot))
         return found
 
     def _orphan(self, kind: Kind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
-        for dependent_kind, snapshot in self._of(uid):
+        for dependent_kind, snapshot in self._dependents_of(uid):
             dependent = views.load(dependent_kind, snapshot)
             references = dependent["metadata"].get("ownerReferences") or []
             dependent["metadata"]["ownerReferences"] = [item for item in references if item["uid"] != uid]
@@ -114,7 +114,7 @@ class GarbageCollector(Controller):
     def _foreground(self, kind: Kind, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
         blocked = False
-        for dependent_kind, snapshot in self._of(uid):
+        for dependent_kind, snapshot in self._dependents_of(uid):
             references = views.load(dependent_kind, snapshot)["metadata"].get("ownerReferences") or []
             blocked = blocked or any(item["uid"] == uid and item.get("blockOwnerDeletion") for item in references)
             self.add((snapshot.uid,))

@@ -1,15 +1,16 @@
-"""The life of namespaces: an account when they begin, an empty house before they end."""
+"""The life cycle of namespaces: a default account at creation; contents are deleted before the namespace."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox import times, views
-from ctrlhost.sandbox.controllers.base import Controller, Key, is_terminating
+from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.controllers.controller import Controller, Key, is_terminating
+from ctrlhost.sandbox.registry import views
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 TABLE = "namespaces"
 _CONDITIONS = {
@@ -30,11 +31,11 @@ class NamespaceController(Controller):
     name = "namespace"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a namespace that changes, and at the one that something goes from."""
+        """Return a changed namespace, and a terminating one whose contents changed."""
         if table.name == TABLE:
             return [(event.new.name,)] if event.new else []
         gone = event.old if event.new is None else None
-        # A finalizer that goes while another stays changes what the conditions say.
+        # Removing one of several finalizers changes the conditions.
         changed = event.new if event.old is not None and event.new is not None else None
         found = gone or changed
         if found is None or not found.namespace:
@@ -42,11 +43,11 @@ class NamespaceController(Controller):
         return [(found.namespace,)] if self._terminates(found.namespace) else []
 
     def _terminates(self, name: str) -> bool:
-        snapshot = self.engine.store.table(TABLE).get("", name)
+        snapshot = self.context.store.table(TABLE).get("", name)
         return snapshot is not None and is_terminating(snapshot)
 
     def reconcile(self, key: Key) -> None:
-        """Empty a terminating namespace and let it go; give an active one its account."""
+        """Empty and finalize a terminating namespace; create the account of an active one."""
         kind = self.kind("", "Namespace")
         namespace = self.read(kind, "", key[0])
         if namespace is None:
@@ -70,13 +71,13 @@ class NamespaceController(Controller):
             self.create(accounts, name, account)
 
     def _empty(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Delete everything in the namespace; says how much of what is left, and by which finalizers it is held."""
+        """Delete all contents; return the counts of remaining objects and of their finalizers."""
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}
-        for kind in self.engine.registry.tables().values():
+        for kind in self.context.registry.tables().values():
             if not kind.namespaced:
                 continue
-            table = self.engine.store.table(kind.table)
+            table = self.context.store.table(kind.table)
             for snapshot in table.list(name):
                 if not is_terminating(snapshot):
                     self.delete(kind, snapshot)
@@ -105,14 +106,7 @@ class NamespaceController(Controller):
         for name, (reason, message) in texts.items():
             known = before.get(name)
             since = known["lastTransitionTime"] if known and known["status"] == values[name] else times.now()
-            conditions.append(
-                {
-                    "type": name,
-                    "status": values[name],
-                    "lastTransitionTime": since,
-                    "reason": reason,
-                    "message": message,
-                }
-            )
+            entry = {"type": name, "status": values[name], "lastTransitionTime": since}
+            conditions.append({**entry, "reason": reason, "message": message})
         namespace["status"] = {"phase": "Terminating", "conditions": conditions}
         self.update(self.kind("", "Namespace"), namespace, "status")

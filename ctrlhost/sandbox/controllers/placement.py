@@ -1,29 +1,29 @@
-"""Which nodes a pod may go to: its nodeSelector, and the one node that a DaemonSet chose."""
+"""The nodes that a pod may run on: its nodeSelector, and the node chosen by a DaemonSet."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
+    from ctrlhost.sandbox.apimachinery.objects import Object
 
 _FIELD = "metadata.name"
 
 
 def selects(spec: dict[str, Any], node: Object) -> bool:
-    """Tell whether a pod's spec lets it run on the node."""
+    """Return whether a pod's spec selects the node."""
     labels = node["metadata"].get("labels") or {}
     chosen = _chosen(spec)
     return (spec.get("nodeSelector") or {}).items() <= labels.items() and chosen in ("", node["metadata"]["name"])
 
 
 def tolerates_cordon(spec: dict[str, Any]) -> bool:
-    """Tell whether a pod goes to nodes that take no others, as those of DaemonSets do."""
+    """Return whether a pod tolerates cordoned nodes, as those of DaemonSets do."""
     return any(one.get("key") == "node.kubernetes.io/unschedulable" for one in spec.get("tolerations") or ())
 
 
 def pin(pod: Object, node: str) -> None:
-    """Have the scheduler bind a pod to one node."""
+    """Restrict a pod to one node."""
     field = {"key": _FIELD, "operator": "In", "values": [node]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = pod["spec"].setdefault("affinity", {})
@@ -31,7 +31,7 @@ def pin(pod: Object, node: str) -> None:
 
 
 def node_of(pod: Object) -> str:
-    """Give the node that a pod runs on, or is meant for."""
+    """Return the node that a pod runs on or is restricted to."""
     return pod["spec"].get("nodeName") or _chosen(pod["spec"])
 
 

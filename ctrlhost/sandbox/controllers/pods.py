@@ -1,6 +1,6 @@
-"""A scheduler and a kubelet that run nothing: pods are placed, start, become ready and end after the chosen delays.
+"""A scheduler and a kubelet that run nothing: pods are bound, start, become ready and stop after the chosen delays.
 
-Each can be switched off: then somebody else binds the pods, or says how they fare.
+Each can be disabled: then another client binds the pods, or writes their status.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ import ipaddress
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, subresources, times
+from ctrlhost.sandbox.api import subresources
+from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.controllers import placement
-from ctrlhost.sandbox.controllers.base import Controller, Key
+from ctrlhost.sandbox.controllers.controller import Controller, Key
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
-    from ctrlhost.sandbox.engine import Engine
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"
 """`false` keeps a pod from becoming ready."""
@@ -27,17 +30,17 @@ class PodController(Controller):
 
     name = "kubelet"
 
-    def __init__(self, engine: Engine) -> None:
-        """Start with all addresses free."""
-        super().__init__(engine)
+    def __init__(self, context: ServerContext) -> None:
+        """Create empty allocations of addresses."""
+        super().__init__(context)
         self._since: dict[tuple[str, str], float] = {}
         self._addresses: dict[str, str] = {}
         self._next = 1
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a pod that changed, and at all that wait when a node does."""
+        """Return a changed pod, and all unscheduled pods for a changed node."""
         if table.name == "nodes":
-            pods = self.engine.store.table("pods").list()
+            pods = self.context.store.table("pods").list()
             return [(pod.namespace, pod.name) for pod in pods if b'"nodeName"' not in pod.raw]
         if table.name != "pods":
             return []
@@ -47,14 +50,14 @@ class PodController(Controller):
         return [(found.namespace, found.name)] if found else []
 
     def reconcile(self, key: Key) -> None:
-        """Take one pod its next step, or come back when the step is due."""
+        """Advance a pod by one step, or enqueue it for when the step is due."""
         namespace, name = key
         kind = self.kind("", "Pod")
         pod = self.read(kind, namespace, name)
         if pod is None:
             return
         spec, status = pod["spec"], pod["status"]
-        options = self.engine.options
+        options = self.context.options
         if not spec.get("nodeName"):
             if "scheduler" in options.controllers:
                 self._schedule(pod)
@@ -70,13 +73,13 @@ class PodController(Controller):
                 self._start(pod)
         elif status.get("phase") == "Running":
             wanted = self._may_be_ready(pod)
-            if wanted is not _is_true(status, "Ready") and (
+            if wanted is not is_true(pod, "Ready") and (
                 not wanted or self._due(pod, "ready", options.pod_ready_delay, key)
             ):
                 self._set_ready(pod, ready=wanted)
 
     def _due(self, pod: Object, step: str, delay: float, key: Key) -> bool:
-        """Tell whether a step's delay is over; if not, come back then."""
+        """Return whether a step's delay is over; if not, enqueue the key for then."""
         mark = (pod["metadata"]["uid"], step)
         began = self._since.setdefault(mark, time.monotonic())
         left = began + delay - time.monotonic()
@@ -96,16 +99,16 @@ class PodController(Controller):
             if cordoned or not placement.selects(pod["spec"], node):
                 continue
             metadata, name = pod["metadata"], node["metadata"]["name"]
-            call = self.call("create", self.kind("", "Pod"), metadata["namespace"], metadata["name"])
-            subresources.bind(self.engine, call, name)
+            call = self.operation("create", self.kind("", "Pod"), metadata["namespace"], metadata["name"])
+            subresources.bind(self.context, call, name)
             text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {name}"
             self.event(pod, "Scheduled", text, "default-scheduler")
             return
 
     def _address(self, uid: str) -> str:
-        """Hand out the next address; one that was given back comes again last."""
+        """Return a pod's address, allocated if missing; freed ones are reused last."""
         if uid not in self._addresses:
-            network = ipaddress.ip_network(self.engine.options.pod_cidr)
+            network = ipaddress.ip_network(self.context.options.pod_cidr)
             taken = set(self._addresses.values())
             while str(network[self._next]) in taken:
                 self._next = self._next % (network.num_addresses - 2) + 1
@@ -150,7 +153,7 @@ class PodController(Controller):
         if (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false":
             return False
         gates = pod["spec"].get("readinessGates") or ()
-        return all(_is_true(pod["status"], gate["conditionType"]) for gate in gates)
+        return all(is_true(pod, gate["conditionType"]) for gate in gates)
 
     def _set_ready(self, pod: Object, *, ready: bool) -> None:
         status = pod["status"]
@@ -160,10 +163,6 @@ class PodController(Controller):
         _set_condition(status, "ContainersReady", value=not held)
         _set_condition(status, "Ready", value=ready)
         self.update(self.kind("", "Pod"), pod, "status")
-
-
-def _is_true(status: Any, name: str) -> bool:
-    return any(item["type"] == name and item["status"] == "True" for item in status.get("conditions") or ())
 
 
 def _set_condition(status: Any, name: str, *, value: bool) -> None:

@@ -6,14 +6,16 @@ import copy
 import math
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta, times
+from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.apimachinery.objects import is_true
 from ctrlhost.sandbox.controllers import claims
-from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
+from ctrlhost.sandbox.controllers.controller import Controller, Key, controller_of
 from ctrlhost.sandbox.controllers.revisions import template_hash
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -25,11 +27,11 @@ class ReplicaSetController(Controller):
     name = "replicaset"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a set that changed, and at the sets of a namespace whose pods did."""
+        """Return a changed set, and the sets affected by a changed pod."""
         return claims.touched(self, "apps/replicasets", table, event)
 
     def reconcile(self, key: Key) -> None:
-        """Bring the number of pods to what is wanted, and say how many there are."""
+        """Create or delete pods to match the replicas, and update the status."""
         kind, pods = self.kind("apps", "ReplicaSet"), self.kind("", "Pod")
         replica_set = self.read(kind, *key)
         if replica_set is None or "deletionTimestamp" in replica_set["metadata"]:
@@ -39,13 +41,12 @@ class ReplicaSetController(Controller):
         wanted = replica_set["spec"].get("replicas", 1)
         for _ in range(wanted - len(living)):
             living.append(self._create(replica_set))
-        # The youngest that are not ready go first.
-        living.sort(key=lambda pod: (not is_ready(pod), pod["metadata"]["creationTimestamp"]), reverse=True)
+        # Delete the youngest that are not ready first.
+        living.sort(key=lambda pod: (not is_true(pod, "Ready"), pod["metadata"]["creationTimestamp"]), reverse=True)
         for pod in living[: max(len(living) - wanted, 0)]:
             self.delete(pods, pod)
-            self.event(
-                replica_set, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}", "replicaset-controller"
-            )
+            text = f"Deleted pod: {pod['metadata']['name']}"
+            self.event(replica_set, "SuccessfulDelete", text, "replicaset-controller")
         self._report(replica_set, living[max(len(living) - wanted, 0) :])
 
     def _create(self, replica_set: Object) -> Object:
@@ -57,7 +58,7 @@ class ReplicaSetController(Controller):
         return made
 
     def _report(self, replica_set: Object, pods: list[Object]) -> None:
-        ready = sum(is_ready(pod) for pod in pods)
+        ready = sum(is_true(pod, "Ready") for pod in pods)
         status = {
             "replicas": len(pods),
             "fullyLabeledReplicas": len(pods),
@@ -71,7 +72,7 @@ class ReplicaSetController(Controller):
 
 
 def share(value: Any, total: int, *, up: bool) -> int:
-    """Read a number or a percentage of `total`."""
+    """Parse a number or a percentage of `total`."""
     if isinstance(value, str) and value.endswith("%"):
         exact = int(value[:-1]) * total / 100
         return math.ceil(exact) if up else math.floor(exact)
@@ -84,24 +85,23 @@ class DeploymentController(Controller):
     name = "deployment"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a Deployment that changed, and at those of a namespace whose sets did."""
+        """Return a changed Deployment, and those of a namespace with a changed set."""
         found = event.new or event.old
         if found is None or table.name not in ("apps/deployments", "apps/replicasets"):
             return []
         if table.name == "apps/replicasets":
             return [
-                (one.namespace, one.name) for one in self.engine.store.table("apps/deployments").list(found.namespace)
+                (one.namespace, one.name) for one in self.context.store.table("apps/deployments").list(found.namespace)
             ]
         return [(found.namespace, found.name)]
 
     def reconcile(self, key: Key) -> None:
-        """Roll towards the set of the present template, within the strategy's bounds."""
+        """Roll towards the set of the current template, within the strategy's bounds."""
         kind = self.kind("apps", "Deployment")
         deployment = self.read(kind, *key)
         if deployment is None or "deletionTimestamp" in deployment["metadata"]:
             return
-        uid = deployment["metadata"]["uid"]
-        sets = [one for one in self.listed(self.kind("apps", "ReplicaSet"), key[0]) if controller_of(one) == uid]
+        sets = self._sets(deployment)
         name = f"{key[1]}-{template_hash(deployment['spec']['template'])}"
         current = next((one for one in sets if one["metadata"]["name"] == name), None)
         older = [one for one in sets if one["metadata"]["name"] != name]
@@ -112,8 +112,13 @@ class DeploymentController(Controller):
             self._scale(current, deployment["spec"].get("replicas", 1))
         self._report(kind, key)
 
+    def _sets(self, deployment: Object) -> list[Object]:
+        metadata = deployment["metadata"]
+        sets = self.listed(self.kind("apps", "ReplicaSet"), metadata["namespace"])
+        return [one for one in sets if controller_of(one) == metadata["uid"]]
+
     def _current(self, deployment: Object, name: str, current: Object | None, sets: list[Object]) -> Object:
-        """Give the set of the present template, with the newest revision."""
+        """Return the set of the current template, with the newest revision."""
         newest = max((_revision(one) for one in sets), default=0)
         kind = self.kind("apps", "ReplicaSet")
         if current is None:
@@ -125,7 +130,7 @@ class DeploymentController(Controller):
         revision = str(_revision(current))
         if annotations.get(REVISION) != revision:
             deployment["metadata"]["annotations"] = {**annotations, REVISION: revision}
-            # Through its status, so that the generation does not rise.
+            # A status write does not raise the generation.
             deployment.update(self.update(self.kind("apps", "Deployment"), deployment, "status"))
         return current
 
@@ -164,7 +169,7 @@ class DeploymentController(Controller):
         self._scale(current, max(min(wanted, wanted + surge - others), 0))
         available = (current.get("status") or {}).get("availableReplicas", 0)
         available += sum((one.get("status") or {}).get("availableReplicas", 0) for one in older)
-        # Pods that are not available may go at any time, the others only down to the bound.
+        # Unavailable pods may be deleted at any time, available ones only down to the bound.
         spare = available - (wanted - unavailable)
         for one in sorted(older, key=_revision):
             replicas = one["spec"].get("replicas", 0)
@@ -190,8 +195,7 @@ class DeploymentController(Controller):
         deployment = self.read(kind, *key)
         if deployment is None:
             return
-        uid = deployment["metadata"]["uid"]
-        sets = [one for one in self.listed(self.kind("apps", "ReplicaSet"), key[0]) if controller_of(one) == uid]
+        sets = self._sets(deployment)
         name = f"{key[1]}-{template_hash(deployment['spec']['template'])}"
         total = {field: _sum(sets, field) for field in ("replicas", "readyReplicas", "availableReplicas")}
         updated = _sum([one for one in sets if one["metadata"]["name"] == name], "replicas")
@@ -239,7 +243,7 @@ class DeploymentController(Controller):
 
 
 def _in_order(before: dict[str, Any], conditions: list[Object]) -> list[Object]:
-    """Leave conditions where they stood; those that changed go to the end."""
+    """Keep the order of conditions, with changed ones at the end."""
 
     def place(condition: Object) -> int:
         old = before.get(condition["type"])

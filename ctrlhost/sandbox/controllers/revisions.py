@@ -7,37 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.sandbox import meta
-from ctrlhost.sandbox.controllers.base import controller_of
+from ctrlhost.sandbox.controllers.controller import controller_of
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from ctrlhost.sandbox.call import Object
-    from ctrlhost.sandbox.controllers.base import Controller
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.controllers.controller import Controller
 
 LABEL = "controller-revision-hash"
 
 
 class History:
-    """The revisions of one owner. Made anew each time the owner is looked at."""
+    """The revisions of one owner, read for each reconcile."""
 
     def __init__(self, controller: Controller, owner: Object) -> None:
-        """Read them, and make sure that there is one of the present template."""
+        """Read the revisions, and create one of the current template if missing."""
         self._controller, self._owner = controller, owner
         self._kind = controller.kind("apps", "ControllerRevision")
         uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
         found = [one for one in controller.listed(self._kind, namespace) if controller_of(one) == uid]
         self._all = {one["metadata"]["name"]: one for one in found}
         self.newest = self._present()
-        """The revision of the owner's present template, whose number is the highest."""
+        """The revision of the owner's current template, with the highest number."""
 
     def named(self, name: str | None) -> Object | None:
-        """Find a revision."""
+        """Return a revision by name."""
         return self._all.get(name or "")
 
     def template(self, revision: Object) -> Any:
-        """Give the pod template of a revision."""
+        """Return the pod template of a revision."""
         return {key: value for key, value in revision["data"]["spec"]["template"].items() if key != "$patch"}
 
     def forget(self, live: Container[str]) -> None:
@@ -70,20 +70,20 @@ class History:
                 },
             )
         elif _number(known) < highest:
-            # The template is that of an earlier revision again.
+            # The template has returned to an earlier revision.
             known = self._controller.update(self._kind, {**known, "revision": highest + 1})
         self._all[name] = known
         return known
 
 
 def template_hash(template: Any) -> str:
-    """Give ten characters that stand for a pod template."""
+    """Return a hash of a pod template, ten characters long."""
     data = msgspec.json.encode(template, order="sorted")
     return hashlib.sha256(data).hexdigest()[:10].translate(str.maketrans("0123aeiou", "bcdfghjkl"))
 
 
 def hash_of(name: str) -> str:
-    """Give the part of a revision's name that stands for its template."""
+    """Return the hash in a revision's name."""
     return name.rpartition("-")[2]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.sandbox import meta
-from ctrlhost.sandbox.controllers.base import Controller, Key, controller_of, is_ready
+from ctrlhost.sandbox.apimachinery.objects import is_true
+from ctrlhost.sandbox.controllers.controller import Controller, Key, controller_of
+from ctrlhost.sandbox.registry import meta
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 _SERVICE = "kubernetes.io/service-name"
 _MANAGED = "endpointslice.kubernetes.io/managed-by"
@@ -24,7 +25,7 @@ class ServiceController(Controller):
     name = "service"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a Service that changed, and at those of a namespace whose pods or slices did."""
+        """Return a changed Service, and those of a namespace with a changed pod or slice."""
         found = event.new or event.old
         if found is None or table.name not in ("services", "pods", "discovery.k8s.io/endpointslices"):
             return []
@@ -33,14 +34,14 @@ class ServiceController(Controller):
         if table.name != "pods":
             name = found.labels.get(_SERVICE)
             return [(found.namespace, name)] if name else []
-        return [(one.namespace, one.name) for one in self.engine.store.table("services").list(found.namespace)]
+        return [(one.namespace, one.name) for one in self.context.store.table("services").list(found.namespace)]
 
     def reconcile(self, key: Key) -> None:
-        """Bring the slice and the balancer's address in line."""
+        """Update the slice and the load balancer's address."""
         service = self.read(self.kind("", "Service"), *key)
         if service is None or "deletionTimestamp" in service["metadata"]:
             return
-        chosen, spec = self.engine.options.controllers, service["spec"]
+        chosen, spec = self.context.options.controllers, service["spec"]
         if "endpointslice" in chosen and spec.get("selector") and spec.get("type") != "ExternalName":
             self._slice(service)
         if "loadbalancer" in chosen:
@@ -83,7 +84,7 @@ class ServiceController(Controller):
 
     def _endpoint(self, service: Object, pod: Object) -> dict[str, Any]:
         metadata = pod["metadata"]
-        ready = is_ready(pod)
+        ready = is_true(pod, "Ready")
         leaving = "deletionTimestamp" in metadata
         shown = (ready and not leaving) or bool(service["spec"].get("publishNotReadyAddresses"))
         endpoint: dict[str, Any] = {
@@ -105,12 +106,12 @@ class ServiceController(Controller):
         spec, status = service["spec"], service.get("status") or {}
         has = (status.get("loadBalancer") or {}).get("ingress")
         wants = spec.get("type") == "LoadBalancer" and not spec.get("loadBalancerClass")
-        held = self.engine.allocations.setdefault("loadBalancer", {})
+        held = self.context.allocations.setdefault("loadBalancer", {})
         uid = service["metadata"]["uid"]
         if wants and not has:
             if uid not in held:
                 held[uid] = ""
-                self.add_after(key, self.engine.options.load_balancer_delay)
+                self.add_after(key, self.context.options.load_balancer_delay)
                 return
             held[uid] = held[uid] or spec.get("loadBalancerIP") or self._free(held)
             service["status"] = {**status, "loadBalancer": {"ingress": [{"ip": held[uid], "ipMode": "VIP"}]}}
@@ -121,13 +122,13 @@ class ServiceController(Controller):
             self.update(self.kind("", "Service"), service, "status")
 
     def _free(self, held: dict[str, str]) -> str:
-        network = ipaddress.ip_network(self.engine.options.load_balancer_cidr)
+        network = ipaddress.ip_network(self.context.options.load_balancer_cidr)
         taken = set(held.values())
         return next(str(address) for address in network.hosts() if str(address) not in taken)
 
 
 def _ports(spec: Any, pods: list[Object]) -> list[dict[str, Any]]:
-    """Give the ports as pods have them: a target by name is looked up in their containers."""
+    """Return the ports of the pods: named targets are looked up in their containers."""
     found = []
     for port in spec.get("ports") or ():
         target = port.get("targetPort", port["port"])

@@ -1,4 +1,4 @@
-"""StatefulSets: pods with names that last, one after the other."""
+"""StatefulSets: pods with stable names, one after the other."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.controllers import claims, revisions
-from ctrlhost.sandbox.controllers.base import Controller, Key
+from ctrlhost.sandbox.controllers.controller import Controller, Key
 from ctrlhost.sandbox.controllers.replicas import share
 
 if TYPE_CHECKING:
-    from ctrlhost.sandbox.call import Object
-    from ctrlhost.sandbox.storage import Event, Table
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.storage.store import Event, Table
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
@@ -25,11 +25,11 @@ class StatefulSetController(Controller):
     name = "statefulset"
 
     def touched(self, table: Table, event: Event) -> list[Key]:
-        """Look at a set that changed, and at the set of a pod that did."""
+        """Return a changed set, and the set of a changed pod."""
         return claims.touched(self, "apps/statefulsets", table, event)
 
     def reconcile(self, key: Key) -> None:
-        """Take the set the steps that its pods allow by now, and say how many there are."""
+        """Take the steps that the pods allow now, and update the status."""
         kind = self.kind("apps", "StatefulSet")
         found = self.read(kind, *key)
         if found is None or "deletionTimestamp" in found["metadata"]:
@@ -38,7 +38,7 @@ class StatefulSetController(Controller):
         history = revisions.History(self, found)
         status = found.get("status") or {}
         current = history.named(status.get("currentRevision")) or history.newest
-        self._bring(_Pass(self, found, history, current, pods))
+        self._step_through(_Pass(self, found, history, current, pods))
         left = claims.owned(self, found)
         self._report(found, left, current, history.newest)
         labelled = {pod["metadata"]["labels"].get(revisions.LABEL, "") for pod in left}
@@ -47,7 +47,7 @@ class StatefulSetController(Controller):
         if 0 < soonest < math.inf:
             self.add_after(key, soonest)
 
-    def _bring(self, step: _Pass) -> None:
+    def _step_through(self, step: _Pass) -> None:
         if step.fill() and step.shrink() and step.set["spec"]["updateStrategy"]["type"] == "RollingUpdate":
             step.roll()
 
@@ -79,7 +79,7 @@ class StatefulSetController(Controller):
 
 
 class _Pass:
-    """One look at a set. A step that answers False keeps the later ones waiting."""
+    """One reconcile of a set. A step that returns False defers the later ones."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class _Pass:
         self._pods = numbered
 
     def fill(self) -> bool:
-        """Make the pods that are missing or have ended, from the lowest."""
+        """Create missing pods and replace finished ones, from the lowest ordinal."""
         for ordinal in self._wanted:
             pod = self._replicas.get(ordinal)
             if pod is None:
@@ -115,7 +115,7 @@ class _Pass:
                     return False
                 continue
             if claims.has_ended(pod):
-                # Its successor is made once it is gone.
+                # Its successor is created once it is deleted.
                 if not claims.is_going(pod):
                     self._delete(pod)
                 return False
@@ -125,7 +125,7 @@ class _Pass:
         return True
 
     def shrink(self) -> bool:
-        """Delete the pods that are too many, from the highest."""
+        """Delete surplus pods, from the highest ordinal."""
         unhealthy = [
             ordinal
             for ordinal in sorted(self._pods, key=lambda one: (one not in self._wanted, one))
@@ -145,7 +145,7 @@ class _Pass:
         return True
 
     def roll(self) -> None:
-        """Replace pods of other revisions, from the highest down to the partition."""
+        """Replace pods of other revisions, from the highest ordinal down to the partition."""
         rolling = self.set["spec"]["updateStrategy"].get("rollingUpdate") or {}
         allowed = max(share(rolling.get("maxUnavailable", 1), len(self._wanted), up=True), 1)
         name = self._history.newest["metadata"]["name"]
@@ -183,19 +183,19 @@ class _Pass:
                 {"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in volumes
             ]
         made = self._controller.create(self._kind, metadata["namespace"], pod)
-        self._tell("Create", name)
+        self._record("Create", name)
         return made
 
     def _delete(self, pod: Object) -> None:
         self._controller.delete(self._kind, pod)
-        self._tell("Delete", pod["metadata"]["name"])
+        self._record("Delete", pod["metadata"]["name"])
 
-    def _tell(self, verb: str, name: str) -> None:
+    def _record(self, verb: str, name: str) -> None:
         text = f"{verb.lower()} Pod {name} in StatefulSet {self.set['metadata']['name']} successful"
         self._controller.event(self.set, f"Successful{verb}", text, _COMPONENT)
 
     def _identify(self, pod: Object, ordinal: int) -> None:
-        """Give a pod that was taken up, or tampered with, the labels of its place."""
+        """Restore the identity labels of an adopted or modified pod."""
         metadata: dict[str, Any] = pod["metadata"]
         labels = metadata.setdefault("labels", {})
         expected = _identity(metadata["name"], ordinal)
@@ -209,6 +209,6 @@ def _identity(name: str, ordinal: int) -> dict[str, str]:
 
 
 def _ordinal(found: Object, pod: Object) -> int | None:
-    """Read a pod's number from its name; None if the name is not one of the set's."""
+    """Return a pod's ordinal; None if its name does not belong to the set."""
     match = re.fullmatch(r"(.+)-(0|[1-9][0-9]*)", pod["metadata"]["name"])
     return int(match[2]) if match and match[1] == found["metadata"]["name"] else None

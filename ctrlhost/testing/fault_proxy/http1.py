@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.status import REASONS
 from ctrlhost.testing.faults import status_body
 
 if TYPE_CHECKING:
@@ -124,6 +123,8 @@ class Frames:
 
 def failure_body(code: int, reason: str = "", retry_after: int | None = None) -> bytes:
     """Return a `Status` of this code; the reason is by default the usual one."""
+    from ctrlhost.sandbox.apimachinery.status import REASONS
+
     details: dict[str, object] = {} if retry_after is None else {"retryAfterSeconds": retry_after}
     message = f"injected by the fault proxy: {code}"
     if reason == "ResourceVersionTooLarge":

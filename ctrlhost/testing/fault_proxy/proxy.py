@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ctrlhost.kubeconfig.load import load_connection
-from ctrlhost.sandbox import tls
 from ctrlhost.testing.fault_proxy import kubeconfig as kubeconfigs
 from ctrlhost.testing.fault_proxy.listener import Listener
 from ctrlhost.testing.fault_proxy.plan import WEIGHTS, GlobalFaults, Plan, RandomFaults
@@ -56,6 +55,8 @@ class FaultProxy:
 
     def start(self) -> Self:
         """Listen on a free port of the loopback interface, and write the kubeconfig."""
+        from ctrlhost.sandbox.http import tls
+
         connection = load_connection(self._source, self._context)
         certificates = tls.issue("127.0.0.1")
         upstream = Upstream(connection)

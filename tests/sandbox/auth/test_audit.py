@@ -11,7 +11,7 @@ import pytest
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.sandbox import AuditRecord, Sandbox
-from ctrlhost.sandbox.audit import MAX_RECORDS
+from ctrlhost.sandbox.auth.audit import MAX_RECORDS
 from tests.support.http_client import APPLY, Api
 from tests.support.objects import config_map, core
 
@@ -86,7 +86,7 @@ def test_reads_and_reviews_are_no_writes(server: Sandbox, api: Api, ns: str) -> 
 
 
 def test_the_list_is_bounded_and_new_at_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctrlhost.sandbox.audit.MAX_RECORDS", 5)
+    monkeypatch.setattr("ctrlhost.sandbox.auth.audit.MAX_RECORDS", 5)
     assert MAX_RECORDS == 10_000
     sandbox = Sandbox()
     with sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
@@ -99,7 +99,7 @@ def test_the_list_is_bounded_and_new_at_each_start(monkeypatch: pytest.MonkeyPat
 
 
 def test_large_bodies_push_old_records_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctrlhost.sandbox.audit.MAX_BYTES", 2500)
+    monkeypatch.setattr("ctrlhost.sandbox.auth.audit.MAX_BYTES", 2500)
     with Sandbox() as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         for number in range(4):
             api.post(core("default", "configmaps"), config_map(f"n{number}", {"k": "v" * 1000})).expect(201)
@@ -136,5 +136,5 @@ def test_the_file_has_an_audit_event_for_each_request(tmp_path: Path) -> None:
 
 
 def test_a_file_that_can_not_be_opened_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"the audit log .*missing/audit can not be opened"):
+    with pytest.raises(ConfigError, match=r"cannot open the audit log .*missing/audit"):
         Sandbox(audit_log=tmp_path / "missing" / "audit").start()

@@ -76,7 +76,7 @@ def test_a_token_ends_with_its_time(server: Sandbox, api: Api, robot: str, monke
     token = token_of(api, robot)
     assert status_with(server, token) == 200
     later = time.time() + 3601
-    monkeypatch.setattr("ctrlhost.sandbox.tokens.time.time", lambda: later)
+    monkeypatch.setattr("ctrlhost.sandbox.auth.tokens.time.time", lambda: later)
     assert status_with(server, token) == 401
     assert review(api, token) == {"user": {}, "error": "invalid bearer token"}
 

@@ -1,4 +1,4 @@
-"""One object of each built-in kind, in the simplest form that a real server takes and its controllers leave alone."""
+"""The simplest object of each built-in kind that a real server accepts and its controllers do not change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 def body_of(group: str, kind: str, name: str, namespace: str) -> Object:
-    """Give the object, without apiVersion and kind: the typed client knows them from the URL."""
+    """Return the object without apiVersion and kind, which the typed client takes from the URL."""
     subject = {"kind": "ServiceAccount", "name": "robot", "namespace": namespace}
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": namespace}

@@ -1,7 +1,7 @@
-"""The same steps on the sandbox and on a real kube-apiserver, and what came back laid side by side.
+"""A comparison of the same steps on the sandbox and on a real kube-apiserver.
 
-Answers are compared as lines of text in which everything that must differ (uids, times, versions, addresses, random
-names) has been replaced. A line that only one server gave has to be in the table of docs/sandbox.md.
+Answers are compared as lines of text, with placeholders for all that must differ: uids, times, versions, addresses and
+random names. A line from only one server must be in the table of docs/sandbox.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "sandbox.md"
 HEADING = "## Differences that the comparison finds"
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]"
 
-#: What controllers call themselves.
+#: The manager names of controllers.
 CONTROLLERS = re.compile(r"\b(controlplane|sandbox-(deployment|replicaset|statefulset|daemonset|kubelet))\b")
 REPLACED: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"https?://[\w.:\[\]-]+"), "SERVER"),
@@ -44,11 +44,11 @@ REPLACED: list[tuple[re.Pattern[str], str]] = [
 
 
 def normalise(answer: Any) -> list[str]:
-    """Give an answer as lines without what differs from run to run; what is no text becomes YAML with sorted keys."""
+    """Return an answer as lines with placeholders for random parts; objects become YAML with sorted keys."""
     text = answer if isinstance(answer, str) else yaml.safe_dump(_sorted_managers(_plain(answer)), width=10_000)
     for pattern, replacement in REPLACED:
         text = pattern.sub(replacement, text)
-    # The width of a column follows its longest cell; what leads a line is structure and stays.
+    # The width of a column depends on its longest cell; indentation is structure and stays.
     lines = [re.sub(r"(?<=\S)( {2,}|\t+)", "  ", line).rstrip() for line in text.splitlines()]
     return [line.rstrip(",") for line in lines if line]
 
@@ -58,7 +58,7 @@ def _plain(answer: Any) -> Any:
 
 
 def _sorted_managers(value: Any) -> Any:
-    """Put the entries of managers into an order that depends neither on their names nor on the second."""
+    """Sort managed fields by their contents, independently of the time."""
     if isinstance(value, list):
         return [_sorted_managers(item) for item in value]
     if not isinstance(value, dict):
@@ -71,7 +71,7 @@ def _sorted_managers(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Server:
-    """One of the two, and what its steps have given so far."""
+    """One of the two servers, and the answers of its steps so far."""
 
     kind: str
     url: str
@@ -80,16 +80,16 @@ class Server:
     namespace: str = ""
     steps: list[tuple[str, list[str]]] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
-    """Steps that ended otherwise than the test says, whatever the other server did."""
+    """Steps whose result the test does not expect on either server."""
 
     def note(self, step: str, answer: Any) -> None:
-        """Keep the answer of a step for the comparison."""
+        """Record the answer of a step for the comparison."""
         self.steps.append((step, normalise(answer)))
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row of the table: a line that only one of the two gives, as patterns in the manner of a shell."""
+    """A row of the table: a line of only one server, as shell patterns."""
 
     where: str
     real: str
@@ -97,33 +97,33 @@ class Difference:
     why: str
 
     def explains(self, where: str, sign: str, line: str) -> bool:
-        """Tell whether the row speaks of this line, which only `sign` (- real, + sandbox) gave."""
+        """Return whether the row covers this line, which only server `sign` (- real, + sandbox) returned."""
         pattern = self.real if sign == "-" else self.sandbox
         return bool(pattern) and fnmatch.fnmatchcase(where, self.where) and fnmatch.fnmatchcase(line.strip(), pattern)
 
 
 def listed() -> list[Difference]:
-    """Read the table of known differences."""
+    """Return the table of known differences."""
     text = PAGE.read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
     rows = [line.strip().strip("|").split(" | ") for line in text.splitlines() if line.startswith("| `")]
     return [Difference(*(_cell(cell) for cell in row[:3]), why=row[3].strip()) for row in rows]
 
 
 def _cell(text: str) -> str:
-    """Give the pattern in a cell; brackets and stars that stand for themselves are written as in the answer."""
+    """Return the pattern in a cell; brackets and escaped stars are literal."""
     inner = text.strip().strip("`")
     return "" if inner in ("", "-") else inner.replace("[", "[[]").replace("\\*", "[*]")
 
 
 class Comparison:
-    """Runs steps on both servers and fails with what differs and is not listed."""
+    """Runs steps on both servers and fails on unlisted differences."""
 
     def __init__(self, sandbox: Server, real: Server, differences: list[Difference], used: set[Difference]) -> None:
         self.sandbox, self.real = sandbox, real
         self._differences, self._used = differences, used
 
     def __call__(self, name: str, steps: Callable[[Server], object], *, at_once: bool = True) -> None:
-        """Run the steps on both, then compare; `name` and the step are what the table calls `where`."""
+        """Run the steps on both servers and compare; the table's `where` is `name` and the step."""
         with ThreadPoolExecutor(2 if at_once else 1) as pool:
             runs = [pool.submit(steps, server) for server in (self.real, self.sandbox)]
             for run in runs:
@@ -131,7 +131,7 @@ class Comparison:
         self.compare(name)
 
     def compare(self, name: str) -> None:
-        """Compare what both have noted since the last time."""
+        """Compare the steps since the last comparison."""
         real, sandbox = self.real.steps.copy(), self.sandbox.steps.copy()
         self.real.steps.clear()
         self.sandbox.steps.clear()

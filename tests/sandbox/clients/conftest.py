@@ -1,4 +1,4 @@
-"""One sandbox and one real control plane for the session, each with its controllers and the same toy kubelet's pods."""
+"""One sandbox and one real control plane per session, with controllers and the same toy kubelet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTROLLERS = ("gc", "namespace", "workloads", "service")
 
 @pytest.fixture(scope="session")
 def sandbox_server() -> Iterator[Server]:
-    """A sandbox with all its controllers, whose pods start at once."""
+    """Run a sandbox with all its controllers and instant pods."""
     options = Options(pod_start_delay=0.0, pod_ready_delay=0.0, pod_stop_delay=0.0, load_balancer_delay=0.0)
     with Sandbox(controllers=CONTROLLERS, options=options) as server:
         client = ctrlhost.Client.load(kubeconfig=str(server.kubeconfig))
@@ -30,7 +30,7 @@ def sandbox_server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A kube-apiserver with kube-controller-manager, and a toy scheduler and kubelet."""
+    """Run a kube-apiserver with kube-controller-manager, and a toy scheduler and kubelet."""
     require_kube_apiserver()
     with KubeApiserver(tmp_path_factory.mktemp("real-clients")) as server:
         server.start_controllers()
@@ -43,13 +43,13 @@ def real_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def differences() -> list[Difference]:
-    """The differences that docs/sandbox.md lists."""
+    """Return the differences in docs/sandbox.md."""
     return listed()
 
 
 @pytest.fixture(scope="session")
 def used_differences() -> set[Difference]:
-    """Those that a comparison of this session has met."""
+    """Return the differences that occurred in this session."""
     return set()
 
 
@@ -57,7 +57,7 @@ def used_differences() -> set[Difference]:
 def compare(
     sandbox_server: Server, real_server: Server, differences: list[Difference], used_differences: set[Difference]
 ) -> Comparison:
-    """Both servers, with a namespace of the test's own that has the same name on both."""
+    """Return a comparison of both servers, with the test's own namespace on each."""
     name = f"clients-{next(_serial)}"
     for server in (sandbox_server, real_server):
         server.namespace = name
@@ -70,5 +70,5 @@ def compare(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Look last at what the comparisons have used."""
-    items.sort(key=lambda item: item.name == "test_every_listed_difference_is_there")
+    """Run the check of used differences last."""
+    items.sort(key=lambda item: item.name == "test_every_listed_difference_occurs")

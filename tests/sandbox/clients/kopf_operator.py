@@ -1,4 +1,4 @@
-"""An operator written with kopf, which the test runs as a process: each handler says when it ran, and on what."""
+"""A kopf operator, which the test runs as a process; each handler records its calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP = os.environ["TEST_GROUP"]
 LOG = Path(os.environ["TEST_LOG"])
 
 
-def say(handler: str, **what: Any) -> None:
+def record(handler: str, **what: Any) -> None:
     with LOG.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"handler": handler, **what}) + "\n")
 
@@ -26,21 +26,21 @@ def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
 
 @kopf.on.create(GROUP, "v1", "parts")
 def created(spec: kopf.Spec, name: str, **_: Any) -> dict[str, Any]:
-    say("create", name=name, size=spec["size"])
+    record("create", name=name, size=spec["size"])
     return {"size": spec["size"]}
 
 
 @kopf.on.update(GROUP, "v1", "parts", field="spec.size")
 def updated(old: int, new: int, name: str, patch: kopf.Patch, **_: Any) -> None:
-    say("update", name=name, old=old, new=new)
+    record("update", name=name, old=old, new=new)
     patch.status["seen"] = new
 
 
 @kopf.on.delete(GROUP, "v1", "parts")
 def deleted(name: str, **_: Any) -> None:
-    say("delete", name=name)
+    record("delete", name=name)
 
 
 @kopf.timer(GROUP, "v1", "parts", interval=0.2, labels={"timed": "yes"})
 def ticked(name: str, **_: Any) -> None:
-    say("timer", name=name)
+    record("timer", name=name)

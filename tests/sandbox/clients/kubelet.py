@@ -1,4 +1,4 @@
-"""A toy scheduler and kubelet for the real control plane: pods are bound, start, are ready and end, all at once."""
+"""A toy scheduler and kubelet for the real control plane; pods are bound, start and end at once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kubernetes.client import ApiException, CoreV1Api
 from kubernetes.config import new_client_from_config
 
 import ctrlhost
-from ctrlhost.sandbox import times
+from ctrlhost.sandbox.apimachinery import times
 
 NODE = "sandbox-node"
 
 
 @contextmanager
 def running(kubeconfig: Path) -> Iterator[None]:
-    """Run it until the block ends."""
+    """Run the scheduler and kubelet during the block."""
     client = ctrlhost.Client.load(kubeconfig=str(kubeconfig))
     core = CoreV1Api(new_client_from_config(str(kubeconfig)))
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE}}}
@@ -50,7 +50,7 @@ def running(kubeconfig: Path) -> Iterator[None]:
             try:
                 _step(client, core, namespace, name)
             except (ctrlhost.ApiError, ApiException):
-                continue  # Somebody else was faster; what they did comes as an event.
+                continue  # Another writer was faster; its change arrives as an event.
 
     thread = threading.Thread(target=run, name="kubelet", daemon=True)
     with factory:

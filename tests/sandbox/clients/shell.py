@@ -1,4 +1,4 @@
-"""kubectl on one of the two servers, each command a step of the comparison."""
+"""kubectl on one server; each command is a step of the comparison."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if INSTALLED is not None:
 
 
 class Shell:
-    """Runs kubectl in the test's namespace with a discovery cache of its own."""
+    """Runs kubectl in the test's namespace with its own discovery cache."""
 
     def __init__(self, kubectl: list[str], server: Server, home: Path) -> None:
         self.kubectl, self.server, self.home = kubectl, server, home
@@ -33,7 +33,7 @@ class Shell:
         return {**os.environ, "KUBECONFIG": str(self.server.kubeconfig), "HOME": str(self.home), "KUBE_EDITOR": editor}
 
     def run(self, *words: str, objects: list[dict[str, Any]] | None = None, editor: str = "true") -> tuple[int, str]:
-        """Run one command, without comparing it; gives the exit code and all output."""
+        """Run one command without comparison; return the exit code and all output."""
         text = yaml.safe_dump_all(objects) if objects is not None else None
         done = subprocess.run(
             [*self.kubectl, "-n", self.server.namespace, *words],
@@ -54,7 +54,7 @@ class Shell:
         code: int = 0,
         only: Callable[[str], bool] | None = None,
     ) -> str:
-        """Run one command as a step; `only` says which lines are compared."""
+        """Run one command as a step; `only` selects the compared lines."""
         found, text = self.run(*words, objects=objects, editor=editor)
         if found != code:
             self.server.unexpected.append(f"{' '.join(words)}: exit {found}: {text[-500:]}")

@@ -1,4 +1,4 @@
-"""client-go and controller-runtime: the program tests/go/clients takes the same steps on both servers."""
+"""client-go and controller-runtime: tests/go/clients runs the same steps on both servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from ctrlhost.testing.fault_proxy import FaultProxy
 from tests.sandbox.clients.comparison import Comparison, Server
-from tests.support.control_plane import BINARY
+from tests.support.control_plane import BINARY, skip_or_fail
 
 CLIENTS = BINARY.with_name("clients")
 LIMIT = 110.0
@@ -21,16 +21,13 @@ LIMIT = 110.0
 
 @pytest.fixture(autouse=True)
 def built() -> None:
-    """Skip where the program was not built; in CI a missing one is a failure."""
+    """Skip if the program is not built; fail in CI."""
     if not CLIENTS.exists():
-        reason = "the Go clients are not built; `make controlplane-build` builds them"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_or_fail("the Go clients are not built; `make controlplane-build` builds them")
 
 
 def run(server: Server, *words: str, kubeconfig: Path | None = None, **environment: str) -> list[dict[str, Any]]:
-    """Run one program of tests/go/clients; gives its steps."""
+    """Run one program of tests/go/clients and return its steps."""
     command = [str(CLIENTS), words[0], str(kubeconfig or server.kubeconfig), server.namespace, *words[1:]]
     env = {**os.environ, **environment}
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=env)
@@ -40,7 +37,7 @@ def run(server: Server, *words: str, kubeconfig: Path | None = None, **environme
 
 
 def steps_of(*words: str, **environment: str) -> Any:
-    """Give a function that takes the steps of a program and notes each."""
+    """Return a function that runs a program and records its steps."""
 
     def steps(server: Server) -> None:
         for step in run(server, *words, **environment):
@@ -67,7 +64,7 @@ def test_a_controller_runtime_manager_hands_its_lease_over(compare: Comparison) 
 
 
 @pytest.mark.behaviour("sandbox/EE-10")
-def test_an_informer_of_client_go_whose_connections_are_cut_loses_nothing(compare: Comparison) -> None:
+def test_a_client_go_informer_with_cut_connections_loses_nothing(compare: Comparison) -> None:
     def steps(server: Server) -> None:
         stop = threading.Event()
         with FaultProxy(server.kubeconfig) as proxy:

@@ -1,4 +1,4 @@
-"""The table of differences in docs/sandbox.md holds nothing that is not there any more."""
+"""The table of differences in docs/sandbox.md has no obsolete rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_difference_has_its_reason(differences: list[Difference]) -> None:
         ([Difference("a test: a *", "*", "*", "why")], False),
     ],
 )
-def test_a_difference_that_is_not_listed_fails_the_comparison(
+def test_an_unlisted_difference_fails_the_comparison(
     sandbox_server: Server, real_server: Server, listed: list[Difference], refused: bool
 ) -> None:
     servers = [replace(server, steps=[], unexpected=[]) for server in (sandbox_server, real_server)]
@@ -40,18 +40,18 @@ def test_a_difference_that_is_not_listed_fails_the_comparison(
         compare("a test", steps)
 
 
-def test_a_step_that_only_one_took_fails_the_comparison(sandbox_server: Server, real_server: Server) -> None:
+def test_a_step_on_only_one_server_fails_the_comparison(sandbox_server: Server, real_server: Server) -> None:
     servers = [replace(server, steps=[], unexpected=[]) for server in (sandbox_server, real_server)]
     compare = Comparison(*servers, [Difference("*", "*", "*", "why")], set())
     with pytest.raises(AssertionError):
         compare("a test", lambda server: server.note(f"a step of {server.kind}", 1))
 
 
-def test_every_listed_difference_is_there(
+def test_every_listed_difference_occurs(
     request: pytest.FixtureRequest, differences: list[Difference], used_differences: set[Difference]
 ) -> None:
     chosen = {item.path.name for item in request.session.items}
     beside = {path.name for path in request.path.parent.glob("test_*.py")}
     if not beside <= chosen or request.config.getoption("-k") or request.session.testsfailed:
-        pytest.skip("only the whole directory meets every difference")
+        pytest.skip("only a run of the whole directory uses every difference")
     assert [row for row in differences if row not in used_differences] == []

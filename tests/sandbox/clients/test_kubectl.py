@@ -1,4 +1,4 @@
-"""kubectl over TLS with verification on: what it prints on the sandbox and on a real kube-apiserver is the same."""
+"""kubectl with verified TLS: the same output on the sandbox and on a real kube-apiserver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrlhost.sandbox.builtin import builtin_kinds
+from ctrlhost.sandbox.registry.builtin import builtin_kinds
 from tests.sandbox.clients.comparison import Comparison
 from tests.sandbox.clients.shell import BUILT, KUBECTLS, Shell, compare_shells
 from tests.sandbox.clients.widgets import define, group, ingress, service, widget
@@ -19,12 +19,12 @@ Run = Callable[[str, Callable[[Shell], object]], None]
 
 @pytest.fixture(params=KUBECTLS)
 def run(request: pytest.FixtureRequest, compare: Comparison, tmp_path: Path) -> Run:
-    """Compare what the commands of a function print on both servers, with each kubectl that is there."""
+    """Return a function that compares the output of commands on both servers, for each available kubectl."""
     return lambda name, steps: compare_shells(compare, request.param, tmp_path, name, steps)
 
 
 @pytest.mark.behaviour("sandbox/EE-01")
-def test_getting_in_all_output_forms(run: Run) -> None:
+def test_get_in_all_output_formats(run: Run) -> None:
     def steps(k: Shell) -> None:
         kind = define(k)
         labelled = config_map("a")
@@ -94,7 +94,7 @@ def test_describing(run: Run) -> None:
 
 @pytest.mark.behaviour("sandbox/EE-01")
 @pytest.mark.behaviour("sandbox/EE-02")
-def test_asking_the_server_about_itself(run: Run) -> None:
+def test_commands_about_the_server(run: Run) -> None:
     served = {kind.plural for kind in builtin_kinds()} | {"widgets"}
     head = ("KIND", "VERSION", "FIELD", "GROUP")
 
@@ -182,7 +182,7 @@ def test_watching(compare: Comparison, tmp_path: Path, form: str) -> None:
 
 
 def lines_until(lines: Iterable[str], word: str) -> list[str]:
-    """Give the lines up to the one that has the word."""
+    """Return the lines up to the first with the word."""
     seen = []
     for line in lines:
         seen.append(line)

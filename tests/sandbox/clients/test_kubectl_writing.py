@@ -1,4 +1,4 @@
-"""kubectl changes and deletes: what it prints, and what is stored then, is the same on both servers."""
+"""kubectl writes and deletes: the same output and the same stored objects on both servers."""
 
 from __future__ import annotations
 
@@ -251,10 +251,10 @@ def test_logs_of_a_pod_that_ran_nothing(sandbox_server: Any, compare: Comparison
 
 
 def _changed(line: str) -> bool:
-    """Keep what diff says of the contents; the files' names differ."""
+    """Select the contents of a diff; the file names differ."""
     return line[:1] in ("+", "-") and line[:3] not in ("+++", "---")
 
 
 def _last(line: str) -> bool:
-    """Keep what rollout status ends with; what it says on the way depends on who is faster."""
+    """Select the final line of rollout status; the progress lines depend on timing."""
     return "Waiting" not in line and "waiting" not in line

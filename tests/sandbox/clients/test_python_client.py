@@ -1,4 +1,4 @@
-"""The official Python client, with its validation on: the same answers from the sandbox and a real kube-apiserver."""
+"""The official Python client with validation: the same answers from the sandbox and a real kube-apiserver."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kubernetes.dynamic import DynamicClient
 from kubernetes.leaderelection import electionconfig, leaderelection
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 
-from ctrlhost.sandbox.builtin import builtin_kinds
-from ctrlhost.sandbox.kinds import Kind
+from ctrlhost.sandbox.registry.builtin import builtin_kinds
+from ctrlhost.sandbox.registry.registry import Kind
 from tests.sandbox.clients.bodies import body_of
 from tests.sandbox.clients.comparison import Comparison, Server
 from tests.support.objects import config_map
@@ -36,32 +36,32 @@ APIS = {
 }
 KINDS = [kind for kind in builtin_kinds() if not kind.virtual]
 _serial = itertools.count(1)
-#: What controllers write while the test works, whenever they come to it.
+#: Fields that controllers write during the test, at any time.
 THEIRS = {"status", "managedFields", "generation", "resourceVersion"}
 
 
 @contextmanager
 def connected(server: Server) -> Iterator[kubernetes.client.ApiClient]:
-    """A client by the server's kubeconfig, TLS verified."""
+    """Return a client from the server's kubeconfig, with verified TLS."""
     with kubernetes.config.new_client_from_config(str(server.kubeconfig)) as client:
         assert client.configuration.verify_ssl
         yield client
 
 
 def refusal(error: ApiException) -> list[Any]:
-    """Give what the server said."""
+    """Return the server's error."""
     return [error.status, json.loads(error.body)]
 
 
 def settled(value: Any) -> Any:
-    """Leave out what controllers write."""
+    """Remove the fields that controllers write."""
     if isinstance(value, dict):
         return {key: settled(item) for key, item in value.items() if key not in THEIRS}
     return [settled(item) for item in value] if isinstance(value, list) else value
 
 
 class Calls:
-    """The methods of the typed client for one kind; each call is a step, and so is what it raises."""
+    """The methods of the typed client for one kind; each call or its error is a step."""
 
     def __init__(self, server: Server, client: kubernetes.client.ApiClient, kind: Kind) -> None:
         self.server, self.client, self.kind = server, client, kind
@@ -188,25 +188,25 @@ def test_watching(compare: Comparison) -> None:
 @pytest.mark.behaviour("sandbox/EE-07")
 def test_electing_a_leader(compare: Comparison, tmp_path: Path) -> None:
     def steps(server: Server) -> None:
-        said: list[str] = []
+        calls: list[str] = []
         with connected(server) as client:
             lock = LeaseLock("election", server.namespace, "me")
             lock.api_instance = kubernetes.client.CoordinationV1Api(client)
             led = threading.Event()
 
             def started() -> None:
-                said.append("leads")
+                calls.append("started leading")
                 led.set()
 
-            settings = electionconfig.Config(lock, 4, 3, 1, started, lambda: said.append("leads no more"))
+            settings = electionconfig.Config(lock, 4, 3, 1, started, lambda: calls.append("stopped leading"))
             threading.Thread(target=leaderelection.LeaderElection(settings).run, daemon=True).start()
             assert led.wait(20)
             lease = ("coordination.k8s.io/v1", "Lease", "election", server.namespace)
             server.note("the Lease", server.client.get(*lease)["spec"])
-            # Somebody else takes the Lease: the elector must see that it has lost it.
+            # Another holder takes the Lease: the elector must notice the loss.
             body = {"spec": {"holderIdentity": "other", "leaseDurationSeconds": 60}}
             server.client.patch(*lease, body)
-            eventually(lambda: "leads no more" in said, 20)
-            server.note("said", said)
+            eventually(lambda: "stopped leading" in calls, 20)
+            server.note("calls", calls)
 
     compare("python election", steps)

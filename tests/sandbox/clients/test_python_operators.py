@@ -21,26 +21,16 @@ from lightkube.resources.core_v1 import ConfigMap
 
 import ctrlhost
 from tests.sandbox.clients.comparison import Comparison, Server
+from tests.support.objects import crd
 from tests.support.waiting import eventually
 
 OPERATOR = Path(__file__).with_name("kopf_operator.py")
 
 
 def parts_crd(group: str) -> dict[str, Any]:
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"parts.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": "parts", "kind": "Part"},
-            "versions": [{**version, "subresources": {"status": {}}}],
-        },
-    }
+    made = crd(group, "Part")
+    made["spec"]["versions"][0]["subresources"] = {"status": {}}
+    return made
 
 
 @pytest.mark.behaviour("sandbox/EE-08")
@@ -65,7 +55,7 @@ def test_a_kopf_operator_with_finalizers_and_timers(compare: Comparison, tmp_pat
             client.patch(api, "Part", "p", namespace, {"spec": {"size": 2}})
             eventually(lambda: _get(server, api)["status"].get("seen") == 2, 60, "the update is handled")
             client.patch(api, "Part", "p", namespace, {"metadata": {"labels": {"timed": "yes"}}})
-            eventually(lambda: _said(log).count("timer") >= 2, 60, "the timer has run twice")
+            eventually(lambda: _records(log).count("timer") >= 2, 60, "the timer has run twice")
             client.delete(api, "Part", "p", namespace)
             eventually(lambda: client.find(api, "Part", "p", namespace) is None, 60, "the object is gone")
         finally:
@@ -76,7 +66,7 @@ def test_a_kopf_operator_with_finalizers_and_timers(compare: Comparison, tmp_pat
         events = client.list("v1", "Event", namespace)
         about = {(event["reason"], event["type"]) for event in events if event["involvedObject"]["kind"] == "Part"}
         server.note("events", sorted(about))
-        assert [word for word in _said(log) if word != "timer"] == ["create", "update", "delete"]
+        assert [word for word in _records(log) if word != "timer"] == ["create", "update", "delete"]
 
     compare("kopf", steps)
 
@@ -92,7 +82,7 @@ def _get(server: Server, api: str) -> dict[str, Any]:
     return server.client.get(api, "Part", "p", server.namespace)
 
 
-def _said(log: Path) -> list[str]:
+def _records(log: Path) -> list[str]:
     return [json.loads(line)["handler"] for line in log.read_text(encoding="utf-8").splitlines()]
 
 
@@ -125,7 +115,7 @@ def test_lightkube(compare: Comparison) -> None:
         except ApiError as error:
             server.note("get what is gone", error.status.to_dict())
 
-    # One after the other: lightkube's decoder builds its types anew in each thread, and two at once end the process.
+    # One at a time: lightkube's decoder builds its types in each thread, and two at once crash the process.
     compare("lightkube", steps, at_once=False)
 
 

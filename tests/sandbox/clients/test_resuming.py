@@ -1,4 +1,4 @@
-"""An informer whose connection is cut while others write goes on from the version that it has seen."""
+"""An informer whose connection is cut during writes resumes from its last version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.behaviour("sandbox/EE-10")
-def test_an_informer_that_is_cut_off_hears_of_every_write_once(compare: Comparison) -> None:
+def test_a_disconnected_informer_delivers_every_write_once(compare: Comparison) -> None:
     def steps(server: Server) -> None:
         namespace, seen = server.namespace, []
         server.client.create(config_map("before", namespace=namespace))
@@ -38,9 +38,9 @@ def test_an_informer_that_is_cut_off_hears_of_every_write_once(compare: Comparis
                 names = sorted(item.name for item in configs.lister.list(namespace=namespace))
                 server.note("cached", [name for name in names if name != "kube-root-ca.crt"])
             client.close()
-        # What comes at once is merged per object, so only the order within each says something.
-        heard = sorted((item for item in seen if item[1] != "kube-root-ca.crt"), key=lambda item: item[1])
-        server.note("heard", heard)
+        # Simultaneous events are merged per object, so compare only the order within each object.
+        events = sorted((item for item in seen if item[1] != "kube-root-ca.crt"), key=lambda item: item[1])
+        server.note("events", events)
 
     compare("resume", steps)
-    # Nothing was listed again: a new list would have swallowed the object that came and went.
+    # The informer did not list again: a list would miss the object that was created and deleted.

@@ -1,4 +1,4 @@
-"""What the commands create: a custom kind of the test's own group, and objects."""
+"""The objects of the commands, and a custom kind in the test's own group."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def widget_crd(shell: Shell) -> Object:
 
 
 def define(shell: Shell) -> str:
-    """Make the kind Widget; gives its resource's full name."""
+    """Create the kind Widget and return the full name of its resource."""
     name = f"widgets.{group(shell)}"
     shell("create", "-f", "-", objects=[widget_crd(shell)])
     shell("wait", "crd", name, "--for=condition=Established", "--timeout=20s")
-    # A real server publishes the schema some time after it serves the kind.
+    # A real server publishes the schema after it starts to serve the kind.
     schema = f"/openapi/v3/apis/{group(shell)}/v1"
     eventually(lambda: shell.run("get", "--raw", schema)[0] == 0, what=schema)
     return name

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from ctrlhost.sandbox import protobuf
-from ctrlhost.sandbox.builtin import builtin_kinds
-from ctrlhost.sandbox.conform import conform
-from ctrlhost.sandbox.shapes import Shape, of_kind
+from ctrlhost.sandbox.encoding import protobuf
+from ctrlhost.sandbox.registry.builtin import builtin_kinds
+from ctrlhost.sandbox.schema.normalize import conform
+from ctrlhost.sandbox.schema.shapes import Shape, of_kind
 from tests.sandbox.conftest import Crd, crd_body
 from tests.support.control_plane import KubeApiserver, require_kube_apiserver
 from tests.support.http_client import Api

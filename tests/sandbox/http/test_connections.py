@@ -7,7 +7,8 @@ import socket
 import pytest
 
 import ctrlhost
-from ctrlhost.sandbox import Options, Sandbox, http
+from ctrlhost.sandbox import Options, Sandbox
+from ctrlhost.sandbox.http import http
 from tests.support.http_client import Api
 from tests.support.objects import config_map, core
 from tests.support.waiting import eventually

@@ -10,7 +10,8 @@ from contextlib import closing, suppress
 
 import pytest
 
-from ctrlhost.sandbox import Sandbox, tls_layer
+from ctrlhost.sandbox import Sandbox
+from ctrlhost.sandbox.http import tls_layer
 from tests.support.http_client import TABLE, Api
 from tests.support.objects import config_map, core
 from tests.support.waiting import eventually
@@ -100,10 +101,10 @@ def test_a_handshake_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_client_ends_a_watch_by_closing(sandbox: Sandbox) -> None:
     with Api(sandbox.url, sandbox.ca, sandbox.token) as api:
-        engine = sandbox._engine
-        assert engine is not None
+        context = sandbox._context
+        assert context is not None
         api.watch(core("default", "configmaps")).close()
-        eventually(lambda: not engine.watches)
+        eventually(lambda: not context.watches)
 
 
 def test_the_server_says_that_nothing_more_comes(sandbox: Sandbox) -> None:

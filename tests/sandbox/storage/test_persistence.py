@@ -111,6 +111,6 @@ def test_damaged_data_is_refused(tmp_path: Path, size: int) -> None:
     data = file.read_bytes()
     assert len(data) > 8192
     file.write_bytes(data[:size])
-    with pytest.raises(ConfigError, match="can not be read"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         Sandbox(data_dir=tmp_path).start()
     assert file.stat().st_size in (size, 0) or file.read_bytes()[:size] == data[:size]

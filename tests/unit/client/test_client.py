@@ -15,10 +15,10 @@ from ctrlhost.errors import (
 from ctrlhost.transport.urllib3_transport import Urllib3Transport
 from tests.support.stub_api_server import (
     Answer,
-    Asked,
     Computed,
     Failure,
     Json,
+    ReceivedRequest,
     StubApiServer,
     pod,
     pod_list,
@@ -286,7 +286,7 @@ def test_requests_are_counted_in_the_usual_metrics(server, client):
 
 
 def test_many_threads_share_one_client(server, client):
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: ReceivedRequest) -> Answer:
         return Json(pod(asked.path.rsplit("/", 1)[1], 1))
 
     for number in range(40):

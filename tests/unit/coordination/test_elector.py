@@ -52,7 +52,7 @@ def test_the_first_candidate_creates_a_missing_lease_and_leads(rig):
         "renewTime": "2026-01-01T00:00:00.000000Z",
         "leaseTransitions": 0,
     }
-    assert rig.heard["a"] == ["leader a", "started"]
+    assert rig.events["a"] == ["leader a", "started"]
 
 
 @pytest.mark.behaviour("informers/LE2")
@@ -88,7 +88,7 @@ def test_a_lease_is_held_for_its_duration_after_its_last_observed_change(rig):
     elector = rig.elector("a")
     elector.attempt()
     assert elector.leader == "other"
-    assert rig.heard["a"] == ["leader other"]
+    assert rig.events["a"] == ["leader other"]
     rig.clock.advance(14)
     rig.edit(renewTime="2026-01-01T00:00:14.000000Z")
     elector.attempt()
@@ -129,7 +129,7 @@ def test_a_release_clears_the_holder_despite_concurrent_changes(rig):
     assert (rig.record.holder_identity, rig.record.lease_duration) == ("", 1)
     assert rig.lease["metadata"]["labels"] == {"hand": "y"}
     assert not elector.leading
-    assert rig.heard["a"][-1] == "leader"
+    assert rig.events["a"][-1] == "leader"
 
 
 def test_a_release_does_not_affect_the_current_holder(rig):
@@ -163,8 +163,8 @@ def test_an_elector_stopped_during_a_request_still_releases(rig, operation, step
     go_on.set()
     stopping.join(LIMIT)
     assert rig.record.holder_identity == ""
-    assert rig.heard["a"][-1] == "leader"
-    assert rig.heard["a"].count("stopped") == 1
+    assert rig.events["a"][-1] == "leader"
+    assert rig.events["a"].count("stopped") == 1
 
 
 @pytest.mark.behaviour("informers/LE8")
@@ -247,7 +247,7 @@ def test_an_assigned_lease_is_renewed_and_never_taken(rig):
     rig.clock.advance(8)
     elector.attempt()
     assert not elector.leading
-    assert rig.heard["a"][-1] == "stopped"
+    assert rig.events["a"][-1] == "stopped"
 
 
 def test_leadership_ends_exactly_on_time_and_before_another_may_begin(rig):
@@ -264,7 +264,7 @@ def test_leadership_ends_exactly_on_time_and_before_another_may_begin(rig):
     candidate.attempt()
     assert candidate.leading
     leader.attempt()
-    assert rig.heard["a"] == ["leader a", "started", "leader b", "stopped"]
+    assert rig.events["a"] == ["leader a", "started", "leader b", "stopped"]
 
 
 def test_a_renewal_counts_from_when_it_was_sent_and_not_from_its_answer(rig):
@@ -293,7 +293,7 @@ def test_a_leader_that_finds_another_holder_stops_at_once(rig):
     rig.clock.advance(2)
     elector.attempt()
     assert not elector.leading
-    assert rig.heard["a"] == ["leader a", "started", "leader hand", "stopped"]
+    assert rig.events["a"] == ["leader a", "started", "leader hand", "stopped"]
     rig.clock.advance(15)
     elector.attempt()
     assert elector.leading

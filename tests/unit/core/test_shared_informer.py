@@ -17,7 +17,7 @@ from ctrlhost.cache import (
 )
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
-from tests.support.shared_informers import named, pod, queued, relist, told, watch
+from tests.support.shared_informers import delivered, named, pod, queued, relist, watch
 
 behaviour = pytest.mark.behaviour
 
@@ -53,14 +53,14 @@ def test_a_relist_notifies_the_differences(
     listener = informer.add_listener()
     if before:
         relist(informer, *(pod(*one) for one in before))
-        assert len(told(listener)) == len(before)
+        assert len(delivered(listener)) == len(before)
     informer.enqueue_to(WorkQueue(), look)
     informer.process()
     during.clear()
     relist(informer, *(pod(*one) for one in after), version=20)
     held = {name: f"{name}{version}" for name, version in after}
     assert {named(obj) for obj in informer.indexer.list()} == set(held.values())
-    heard = told(listener)
+    heard = delivered(listener)
     vanished = sum(kind == "gone" for kind, *_ in expected)
     assert [*heard[: len(heard) - vanished], *sorted(heard[len(heard) - vanished :])] == expected
     assert [name for name, _ in during] == [name for _, *states in heard for name in states if isinstance(name, str)]
@@ -72,9 +72,9 @@ def test_a_relist_notifies_the_differences(
 def test_a_relist_after_the_first_is_not_initial(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("pod1", 1))
-    assert told(listener) == [("add", "pod11", True)]
+    assert delivered(listener) == [("add", "pod11", True)]
     relist(informer, pod("pod1", 2), pod("pod2", 3), version=3)
-    assert sorted(told(listener)) == [("add", "pod23", False), ("update", "pod11", "pod12")]
+    assert sorted(delivered(listener)) == [("add", "pod23", False), ("update", "pod11", "pod12")]
 
 
 @behaviour("informers/CT2")
@@ -82,10 +82,10 @@ def test_handlers_may_delete_what_they_see_added(informer: SharedInformer) -> No
     listener = informer.add_listener()
     relist(informer, pod("a", 1), pod("b", 2), pod("c", 3))
     seen = set()
-    for _, name, _ in told(listener):
+    for _, name, _ in delivered(listener):
         seen.add(name)
         watch(informer, "DELETED", pod(name[0], 10))
-    assert sorted(told(listener)) == [("delete", "a10"), ("delete", "b10"), ("delete", "c10")]
+    assert sorted(delivered(listener)) == [("delete", "a10"), ("delete", "b10"), ("delete", "c10")]
     assert seen == {"a1", "b2", "c3"}
     assert len(informer.indexer) == 0
 
@@ -98,7 +98,7 @@ def test_only_real_transitions_are_notified(informer: SharedInformer) -> None:
         watch(informer, "ADDED", pod(name, 1), process=name != "b")
         watch(informer, "MODIFIED", pod(name, 2))
         watch(informer, "DELETED", pod(name, 3))
-    heard = told(listener)
+    heard = delivered(listener)
     assert {one[1:] for one in heard if one[0] == "update"} == {("a1", "a2"), ("b1", "b2"), ("c1", "c2")}
     assert [one for one in heard if one[0] == "delete"] == [("delete", "a3"), ("delete", "b3"), ("delete", "c3")]
 
@@ -291,10 +291,10 @@ def test_an_unchanged_relist_notifies_no_handler_and_shares_memory(informer: Sha
     listener, queue = informer.add_listener(), WorkQueue()
     informer.enqueue_to(queue)
     relist(informer, pod("a"), pod("b"))
-    told(listener)
+    delivered(listener)
     queued(queue)
     relist(informer, pod("a"), pod("b"), version=7)
-    assert told(listener) == []
+    assert delivered(listener) == []
     assert len(queue) == 0
     assert informer.stats()["unchanged"] == 2
     assert informer.last_resource_version == "7"
@@ -303,15 +303,15 @@ def test_an_unchanged_relist_notifies_no_handler_and_shares_memory(informer: Sha
 def test_an_object_with_another_uid_is_notified_even_at_the_same_version(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("a", 1, uid="one"))
-    told(listener)
+    delivered(listener)
     relist(informer, pod("a", 1, uid="two"))
-    assert told(listener) == [("update", "a1", "a1")]
+    assert delivered(listener) == [("update", "a1", "a1")]
 
 
 def test_an_aborted_list_changes_nothing(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("a"), version=4)
-    told(listener)
+    delivered(listener)
     informer.begin_list()
     informer.feed_list(b'{"items":[{"metadata":{"name":"other"}},')
     assert informer.stats()["staged"] == 1
@@ -319,7 +319,7 @@ def test_an_aborted_list_changes_nothing(informer: SharedInformer) -> None:
     assert informer.stats()["staged"] == 0
     informer.process()
     assert [obj.name for obj in informer.indexer.list()] == ["a"]
-    assert told(listener) == []
+    assert delivered(listener) == []
     assert informer.last_resource_version == "4"
 
 
@@ -332,21 +332,21 @@ def test_a_list_of_several_pages_is_applied_as_one(informer: SharedInformer) -> 
         informer.feed_list(json.dumps({"metadata": {"resourceVersion": "9", **more}, "items": items}).encode())
         assert informer.end_page().continue_ == ("x" if number < 2 else "")
         informer.process()
-        assert told(listener) == []
+        assert delivered(listener) == []
     informer.replace("9")
     assert informer.process() == 6
-    assert len(told(listener)) == 6
+    assert len(delivered(listener)) == 6
 
 
 def test_a_streaming_list_is_staged_until_it_is_complete(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("gone", 1), pod("same", 1))
-    told(listener)
+    delivered(listener)
     informer.begin_list()
     watch(informer, "ADDED", pod("new", 5), pod("same", 1), pod("left", 2))
     watch(informer, "MODIFIED", pod("new", 6))
     watch(informer, "DELETED", pod("left", 7))
-    assert told(listener) == []
+    assert delivered(listener) == []
     assert informer.last_resource_version == "1"
     end = {
         "kind": "Pod",
@@ -358,10 +358,10 @@ def test_a_streaming_list_is_staged_until_it_is_complete(informer: SharedInforme
     assert informer.last_resource_version == "1"
     informer.replace(progress.resource_version)
     informer.process()
-    assert sorted(told(listener)) == [("add", "new6", False), ("gone", "gone1")]
+    assert sorted(delivered(listener)) == [("add", "new6", False), ("gone", "gone1")]
     assert informer.last_resource_version == "8"
     watch(informer, "MODIFIED", pod("new", 9))
-    assert told(listener) == [("update", "new6", "new9")]
+    assert delivered(listener) == [("update", "new6", "new9")]
 
 
 def test_invalid_arguments_are_refused(informer: SharedInformer) -> None:

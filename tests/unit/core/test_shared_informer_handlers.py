@@ -13,7 +13,7 @@ from ctrlhost.cache import (
 )
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
-from tests.support.shared_informers import pod, queued, relist, told, watch
+from tests.support.shared_informers import delivered, pod, queued, relist, watch
 
 behaviour = pytest.mark.behaviour
 
@@ -29,7 +29,7 @@ def test_each_handler_is_resynced_at_its_own_period(clock: ManualClock, late: bo
 
     def initial() -> None:
         for listener in listeners:
-            assert sorted(told(listener)) == [("add", "a1", True), ("add", "b2", True)]
+            assert sorted(delivered(listener)) == [("add", "a1", True), ("add", "b2", True)]
 
     if not late:
         initial()
@@ -41,7 +41,7 @@ def test_each_handler_is_resynced_at_its_own_period(clock: ManualClock, late: bo
         informer.process()
         if late and second == 1:
             initial()
-        assert [sorted(told(listener)) for listener in listeners] == heard, second
+        assert [sorted(delivered(listener)) for listener in listeners] == heard, second
 
 
 @behaviour("informers/SI3")
@@ -65,17 +65,17 @@ def test_changes_in_a_watch_gap_reach_all_handlers_and_resyncs_only_some(clock: 
     clock.advance(1)
     assert informer.resync()
     informer.process()
-    told(without)
-    told(resyncing)
+    delivered(without)
+    delivered(resyncing)
     relist(informer, pod("pod1", 1), pod("pod2", 2), pod("pod3", 3), version=3)
     changed = [("add", "pod33", False), ("update", "pod21", "pod22")]
-    assert sorted(told(without)) == changed
-    assert sorted(told(resyncing)) == changed
+    assert sorted(delivered(without)) == changed
+    assert sorted(delivered(resyncing)) == changed
     clock.advance(1)
     assert informer.resync()
     informer.process()
-    assert told(without) == []
-    assert {new for _, _, new in told(resyncing)} == {"pod11", "pod22", "pod33"}
+    assert delivered(without) == []
+    assert {new for _, _, new in delivered(resyncing)} == {"pod11", "pod22", "pod33"}
 
 
 @behaviour("informers/SI9")
@@ -101,7 +101,7 @@ def test_a_handle_of_another_informer_changes_nothing() -> None:
     two.remove_handler(handle)
     assert (one.handler_count, two.handler_count) == (2, 1)
     relist(one, pod("a"))
-    assert told(listener) == [("add", "a1", True)]
+    assert delivered(listener) == [("add", "a1", True)]
 
 
 @behaviour("informers/SI11")
@@ -177,7 +177,7 @@ def test_a_removed_handler_is_no_longer_notified(informer: SharedInformer) -> No
     listener, queue = informer.add_listener(), WorkQueue()
     handle = informer.enqueue_to(queue)
     relist(informer, pod("pod1"))
-    assert told(listener) == [("add", "pod11", True)]
+    assert delivered(listener) == [("add", "pod11", True)]
     assert queued(queue) == [("pod1", "ns", -100)]
     informer.remove_handler(listener)
     informer.remove_handler(handle)
@@ -193,7 +193,7 @@ def test_a_removed_handler_is_no_longer_notified(informer: SharedInformer) -> No
 def test_a_late_handler_is_synced_after_the_existing_objects(informer: SharedInformer) -> None:
     early = informer.add_listener()
     relist(informer, pod("pod1"))
-    assert told(early) == [("add", "pod11", True)]
+    assert delivered(early) == [("add", "pod11", True)]
     assert early.has_synced
     late = informer.add_listener()
     assert not late.has_synced
@@ -204,7 +204,7 @@ def test_a_late_handler_is_synced_after_the_existing_objects(informer: SharedInf
     late.done()
     assert late.has_synced
     watch(informer, "ADDED", pod("pod2", 2))
-    assert told(early) == told(late) == [("add", "pod22", False)]
+    assert delivered(early) == delivered(late) == [("add", "pod22", False)]
     assert late.has_synced
 
 
@@ -225,7 +225,7 @@ def test_a_slow_handler_delays_neither_the_informer_nor_others(informer: SharedI
     assert slow.next(0)
     for version in range(2, 1002):
         watch(informer, "MODIFIED", pod("a", version))
-    assert len(told(fast)) == 1001
+    assert len(delivered(fast)) == 1001
     assert slow.pending == 1000
     assert len(slow.next(0, max_items=10)) == 10
     assert slow.pending == 990

@@ -11,7 +11,7 @@ import pytest
 
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ShutDown, WorkQueue
-from tests.support.workqueue_threads import Background, asleep
+from tests.support.workqueue_threads import Background, wait_for_sleepers
 
 behaviour = pytest.mark.behaviour
 
@@ -109,7 +109,7 @@ def test_a_key_added_again_waits_for_its_run_to_end() -> None:
     work_queue.add("foo")
     work_queue.add("foo")
     getter = Background(work_queue.get)
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert getter.waits
     work_queue.done("foo")
     assert getter.result() == "foo"
@@ -129,11 +129,11 @@ def two_taken() -> tuple[WorkQueue, ManualClock]:
 def test_a_drain_waits_for_keys_in_process() -> None:
     work_queue, clock = two_taken()
     drain = Background(work_queue.shut_down_with_drain)
-    asleep(clock)
+    wait_for_sleepers(clock)
     with pytest.raises(ShutDown):
         work_queue.get()
     work_queue.done("foo")
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert drain.waits
     work_queue.done("bar")
     assert drain.result() is True
@@ -152,7 +152,7 @@ def test_shut_down_ends_a_drain_that_would_wait_forever() -> None:
     work_queue, clock = two_taken()
     work_queue.shut_down()
     drain = Background(work_queue.shut_down_with_drain)
-    asleep(clock)
+    wait_for_sleepers(clock)
     with pytest.raises(ShutDown):
         work_queue.get()
     work_queue.shut_down()
@@ -168,9 +168,9 @@ def test_a_getter_waits_during_a_drain_for_a_key_that_will_be_queued_again() -> 
     work_queue.get()
     work_queue.add("foo")
     drain = Background(work_queue.shut_down_with_drain)
-    asleep(clock)
+    wait_for_sleepers(clock)
     getters = [Background(work_queue.get), Background(work_queue.get)]
-    asleep(clock, 3)
+    wait_for_sleepers(clock, 3)
     work_queue.done("foo")
     answers = []
     for getter in getters:
@@ -222,7 +222,7 @@ def test_done_of_a_queued_key_does_not_queue_it_twice() -> None:
 def test_two_drains_both_return() -> None:
     work_queue, clock = two_taken()
     drains = [Background(work_queue.shut_down_with_drain) for _ in range(2)]
-    asleep(clock, 2)
+    wait_for_sleepers(clock, 2)
     work_queue.done_many(["foo", "bar"])
     assert [drain.result() for drain in drains] == [True, True]
 
@@ -233,10 +233,10 @@ def test_a_drain_waits_for_keys_not_yet_taken() -> None:
     work_queue = WorkQueue(clock=clock)
     work_queue.add_many(["foo", "bar"])
     drain = Background(work_queue.shut_down_with_drain)
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert work_queue.get() == "foo"
     work_queue.done("foo")
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert drain.waits
     assert work_queue.get() == "bar"
     work_queue.done("bar")
@@ -248,9 +248,9 @@ def test_a_drain_ends_at_its_timeout_and_a_snapshot_lists_the_remaining_keys() -
     work_queue, clock = two_taken()
     work_queue.done("bar")
     drain = Background(work_queue.shut_down_with_drain, 30)
-    asleep(clock)
+    wait_for_sleepers(clock)
     clock.advance(29)
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert drain.waits
     clock.advance(1)
     assert drain.result() is False
@@ -263,7 +263,7 @@ def test_a_getter_that_times_out_consumes_neither_a_key_nor_a_wake_up() -> None:
         clock = ManualClock()
         work_queue = WorkQueue(clock=clock)
         timed, patient = Background(work_queue.get, 1), Background(work_queue.get)
-        asleep(clock, 2)
+        wait_for_sleepers(clock, 2)
         stepper = Background(clock.advance, 1)
         work_queue.add("foo")
         stepper.result()
@@ -300,7 +300,7 @@ def test_a_reader_gets_five_words_in_order_and_then_shutdown() -> None:
             work_queue.done(word)
 
     threads = [Background(write), Background(reader)]
-    asleep(clock, 2)
+    wait_for_sleepers(clock, 2)
     clock.advance(1)
     threads[0].result()
     clock.advance(2)
@@ -350,7 +350,7 @@ def test_a_batch_waits_only_when_the_queue_is_empty() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     batch = Background(work_queue.get_batch, 10)
-    asleep(clock)
+    wait_for_sleepers(clock)
     work_queue.add("a")
     assert batch.result() == ["a"]
 
@@ -359,9 +359,9 @@ def test_timeouts_use_the_clock_of_the_queue() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     getter = Background(work_queue.get, 5)
-    asleep(clock)
+    wait_for_sleepers(clock)
     clock.advance(4.5)
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert getter.waits
     clock.advance(0.5)
     with pytest.raises(queue.Empty):

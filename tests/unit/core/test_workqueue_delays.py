@@ -12,7 +12,7 @@ import pytest
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import BucketRateLimiter, ItemExponentialFailureRateLimiter, ShutDown, WorkQueue
 from tests.support.counted_queues import counted
-from tests.support.workqueue_threads import Background, asleep
+from tests.support.workqueue_threads import Background, wait_for_sleepers
 
 behaviour = pytest.mark.behaviour
 
@@ -144,11 +144,11 @@ def test_a_drain_drops_delayed_keys_and_keeps_due_ones(clock: ManualClock, work_
     work_queue.add_after("due", 1)
     work_queue.add_after("later", 60)
     getter = Background(work_queue.get)
-    asleep(clock)
+    wait_for_sleepers(clock)
     clock.advance(1)
     assert getter.result() == "due"
     drain = Background(work_queue.shut_down_with_drain)
-    asleep(clock)
+    wait_for_sleepers(clock)
     work_queue.done("due")
     assert drain.result() is True
     assert work_queue.snapshot() == ([], [], [])
@@ -305,7 +305,7 @@ def test_a_key_that_failed_before_waits_longer_than_a_new_one(clock: ManualClock
 
 def test_blocked_getters_are_served_as_keys_become_due(clock: ManualClock, work_queue: WorkQueue) -> None:
     getters = [Background(work_queue.get) for _ in range(3)]
-    asleep(clock, 3)
+    wait_for_sleepers(clock, 3)
     for number in range(3):
         work_queue.add_after(number, 3 - number)
     answers = []

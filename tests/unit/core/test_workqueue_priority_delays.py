@@ -10,7 +10,7 @@ import pytest
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ShutDown, WorkQueue
 from tests.support.counted_queues import counted, run
-from tests.support.workqueue_threads import Background, asleep
+from tests.support.workqueue_threads import Background, wait_for_sleepers
 
 behaviour = pytest.mark.behaviour
 EXPECTED_ORDER = [10, 5, 0, -5, -10]
@@ -35,9 +35,9 @@ def test_keys_are_ordered_by_priority_and_then_by_insertion(
 @behaviour("workqueue/P19")
 def test_a_blocked_getter_gets_a_key_when_it_is_due(clock: ManualClock, work_queue: WorkQueue) -> None:
     getter = Background(work_queue.get)
-    asleep(clock)
+    wait_for_sleepers(clock)
     work_queue.add_after("foo", 1)
-    asleep(clock)
+    wait_for_sleepers(clock)
     assert getter.waits
     clock.advance(1)
     assert getter.result() == "foo"
@@ -63,10 +63,10 @@ def test_a_key_that_becomes_due_precedes_queued_keys_of_lower_priority(clock: Ma
 )
 def test_a_blocked_getter_is_served_at_once(clock: ManualClock, work_queue: WorkQueue, delayed_first: bool) -> None:
     getter = Background(work_queue.get)
-    asleep(clock)
+    wait_for_sleepers(clock)
     if delayed_first:
         work_queue.add_after("foo", 60)
-        asleep(clock)
+        wait_for_sleepers(clock)
         assert getter.waits
     work_queue.add("foo")
     assert getter.result() == "foo"
@@ -76,7 +76,7 @@ def test_a_blocked_getter_is_served_at_once(clock: ManualClock, work_queue: Work
 @behaviour("workqueue/P23")
 def test_a_blocked_getter_gets_the_key_that_is_due_first(clock: ManualClock, work_queue: WorkQueue) -> None:
     getter = Background(work_queue.get)
-    asleep(clock)
+    wait_for_sleepers(clock)
     work_queue.add_after("foo", 1)
     work_queue.add_after("bar", 0.2)
     clock.advance(1)
@@ -88,7 +88,7 @@ def test_a_blocked_getter_gets_the_key_that_is_due_first(clock: ManualClock, wor
 @behaviour("workqueue/P24")
 def test_shut_down_releases_a_blocked_getter(clock: ManualClock, work_queue: WorkQueue) -> None:
     getters = [Background(work_queue.get_with_priority) for _ in range(3)]
-    asleep(clock, 3)
+    wait_for_sleepers(clock, 3)
     work_queue.shut_down()
     for getter in getters:
         with pytest.raises(ShutDown):

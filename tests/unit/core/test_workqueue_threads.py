@@ -19,7 +19,7 @@ import pytest
 from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import ShutDown, WorkQueue
 from tests.support.waiting import eventually
-from tests.support.workqueue_threads import Background, asleep
+from tests.support.workqueue_threads import Background, wait_for_sleepers
 
 CYCLES = int(os.environ.get("CTRLHOST_LEAK_CYCLES", "200000"))
 STRESS_ADDS = int(os.environ.get("CTRLHOST_STRESS_ADDS", "1000"))
@@ -90,7 +90,7 @@ def test_a_key_added_together_with_a_signal_is_not_lost(alarm: Any) -> None:
     other_queue = WorkQueue(clock=clock)
     for _ in range(3):
         patient = Background(other_queue.get)
-        asleep(clock)
+        wait_for_sleepers(clock)
         adder = threading.Timer(0.05, other_queue.add, ["foo"])
         alarm()
         adder.start()
@@ -158,7 +158,7 @@ def test_every_blocked_thread_gets_its_own_key() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     getters = [Background(work_queue.get) for _ in range(20)]
-    asleep(clock, 20)
+    wait_for_sleepers(clock, 20)
     work_queue.add_many(range(20))
     assert sorted(getter.result() for getter in getters) == list(range(20))
 
@@ -263,7 +263,7 @@ def test_a_forked_child_cannot_use_the_queue_of_its_parent() -> None:
     clock = ManualClock()
     work_queue = WorkQueue("forked", clock=clock)
     getter = Background(work_queue.get)
-    asleep(clock)
+    wait_for_sleepers(clock)
     code = textwrap.dedent("""
         import os, sys, threading
         from ctrlhost.workqueue import WorkQueue

@@ -13,7 +13,17 @@ from ctrlhost.client import Response
 from ctrlhost.events.recorder import EventRecorder, PluginEvents
 from ctrlhost.events.sink import QUEUE_LENGTH, TRIES
 from ctrlhost.testing import ManualClock
-from tests.support.stub_api_server import Answer, Asked, Body, Computed, Drop, Failure, Hang, Json, StubApiServer
+from tests.support.stub_api_server import (
+    Answer,
+    Body,
+    Computed,
+    Drop,
+    Failure,
+    Hang,
+    Json,
+    ReceivedRequest,
+    StubApiServer,
+)
 from tests.support.waiting import eventually
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -37,7 +47,7 @@ class Recorded:
     def idle(self) -> bool:
         return self.recorder.idle()
 
-    def writes(self) -> list[Asked]:
+    def writes(self) -> list[ReceivedRequest]:
         return [asked for asked in self.server.requests if asked.method != "GET"]
 
 
@@ -49,7 +59,7 @@ def recorded(server: StubApiServer, manual_clock: ManualClock) -> Iterator[Recor
     recorded.client.close()
 
 
-def echo(asked: Asked) -> Answer:
+def echo(asked: ReceivedRequest) -> Answer:
     return Json(asked.json(), 201)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ctrlhost.informers.callback_metrics import handler_name
 from ctrlhost.testing import ManualClock
-from tests.support.recording_handler import TWO, Heard, stepped
+from tests.support.recording_handler import TWO, RecordingHandler, step
 from tests.support.stub_api_server import Frames, Json, error_event, event, pod, pod_list
 from tests.support.waiting import eventually
 
@@ -22,22 +22,22 @@ def test_each_handler_is_resynced_at_its_own_period(rig_with, late):
     entered, go_on = threading.Event(), threading.Event()
     if late:
         rig.pods.add_handler(lambda *_: (entered.set(), go_on.wait(10)), resync=0.0)
-    never, every_2, every_3 = Heard(), Heard(), Heard()
+    never, every_2, every_3 = RecordingHandler(), RecordingHandler(), RecordingHandler()
     for heard, resync in ((never, 0.0), (every_2, 2.0), (every_3, 3.0)):
         heard.to(rig.pods, resync=resync)
     rig.serve(TWO).synced()
     if late:
         assert entered.wait(10)
-        stepped(clock, 1.001)
+        step(clock, 1.001)
         assert [heard.events for heard in (never, every_2, every_3)] == [[], [], []]
         go_on.set()
     eventually(lambda: all(len(heard.events) == 2 for heard in (never, every_2, every_3)))
     if not late:
-        stepped(clock, 1.001)
-    stepped(clock, 1.001)
+        step(clock, 1.001)
+    step(clock, 1.001)
     eventually(lambda: len(every_2.events) == 4)
     assert (len(never.events), len(every_3.events)) == (2, 2)
-    stepped(clock, 1.001)
+    step(clock, 1.001)
     eventually(lambda: len(every_3.events) == 4)
     assert (len(never.events), len(every_2.events)) == (2, 4)
     assert every_2.events[2:] == [("update", name) for _, name in every_2.events[2:]]
@@ -59,7 +59,7 @@ def test_a_failing_handler_is_logged_per_object_and_does_not_block_others(rig, c
     def bad(obj, initial):
         raise RuntimeError(f"no {obj.name}")
 
-    heard = Heard()
+    heard = RecordingHandler()
     failing, fine = rig.pods.add_handler(bad, name="plugin/bad"), heard.to(rig.pods)
     rig.serve([Json(pod_list(5, *(pod(f"p{n}", n) for n in range(1, 6))))]).synced()
     eventually(lambda: failing.has_synced and fine.has_synced)
@@ -70,7 +70,7 @@ def test_a_failing_handler_is_logged_per_object_and_does_not_block_others(rig, c
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
 def test_a_handler_that_raises_a_base_exception_keeps_its_thread_running(rig, error):
-    heard = Heard()
+    heard = RecordingHandler()
 
     def leave(obj, initial):
         raise error
@@ -124,7 +124,7 @@ def test_a_handler_may_remove_itself(rig):
     handle = rig.pods.add_handler(once)
     rig.serve(TWO).synced()
     eventually(lambda: heard)
-    other = Heard()
+    other = RecordingHandler()
     late = other.to(rig.pods)
     eventually(lambda: late.has_synced)
     assert len(heard) == 1

@@ -14,7 +14,7 @@ from ctrlhost.informers.callback_metrics import HandlerMetrics
 from ctrlhost.informers.dispatcher import Callbacks, Dispatcher
 from ctrlhost.testing import ManualClock
 from tests.support.informer_rig import QUICK, Rig
-from tests.support.recording_handler import TWO, Heard, names, stepped
+from tests.support.recording_handler import TWO, RecordingHandler, names, step
 from tests.support.stub_api_server import Failure, Frames, Json, error_event, event, pod, pod_list, serve
 from tests.support.waiting import eventually
 
@@ -84,7 +84,7 @@ def test_a_transform_and_an_error_handler_are_active_from_the_first_list(server)
 @pytest.mark.behaviour("informers/SI4")
 def test_handlers_may_be_added_while_the_informer_starts(rig):
     rig.serve(TWO)
-    all_heard = [Heard() for _ in range(20)]
+    all_heard = [RecordingHandler() for _ in range(20)]
     adders = [threading.Thread(target=heard.to, args=(rig.pods,)) for heard in all_heard]
     for adder in adders:
         adder.start()
@@ -98,13 +98,13 @@ def test_handlers_may_be_added_while_the_informer_starts(rig):
 def test_changes_during_a_gap_reach_every_handler(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, resync=10.0)
-    without, with_resync = Heard(), Heard()
+    without, with_resync = RecordingHandler(), RecordingHandler()
     without.to(rig.pods, resync=0.0)
     with_resync.to(rig.pods, resync=10.0)
     frames = Frames()
     rig.serve([*TWO, Json(pod_list(9, pod("pod1", 1), pod("pod2", 8), pod("pod3", 9)))], [frames, Frames()]).synced()
     eventually(lambda: len(without.events) == 2 and len(with_resync.events) == 2)
-    stepped(clock, 10.001)
+    step(clock, 10.001)
     eventually(lambda: len(with_resync.events) == 4)
     frames.send_event(error_event(410, "Expired"))
     eventually(lambda: rig.errors)
@@ -159,7 +159,7 @@ def test_removing_a_handler_does_not_affect_other_informers(rig):
 
 @pytest.mark.behaviour("informers/SI11")
 def test_a_handler_added_twice_is_notified_twice(rig):
-    heard = Heard()
+    heard = RecordingHandler()
     first, _ = heard.to(rig.pods), heard.to(rig.pods)
     frames = Frames()
     rig.serve(TWO, [frames]).synced()
@@ -221,7 +221,7 @@ def test_a_stopped_informer_refuses_and_releases_handlers(rig):
 
 @pytest.mark.behaviour("informers/SI17")
 def test_a_removed_handler_is_no_longer_notified(rig):
-    gone, stays = Heard(), Heard()
+    gone, stays = RecordingHandler(), RecordingHandler()
     handle, _ = gone.to(rig.pods), stays.to(rig.pods)
     frames = Frames()
     rig.serve(TWO, [frames]).synced()
@@ -236,7 +236,7 @@ def test_a_removed_handler_is_no_longer_notified(rig):
 @pytest.mark.behaviour("informers/WT3")
 def test_a_late_handler_is_synced_after_processing_the_existing_objects(rig):
     frames = Frames()
-    early, late = Heard(), Heard()
+    early, late = RecordingHandler(), RecordingHandler()
     early.to(rig.pods)
     rig.serve(TWO, [frames]).synced()
     go_on = threading.Event()
@@ -302,7 +302,7 @@ def test_a_factory_shares_informers_starts_only_new_ones_and_waits_at_shutdown(r
     assert not nodes.has_synced
     rig.synced()
     assert nodes.has_synced
-    assert len(rig.server.asked_for(watch=False)) >= 2
+    assert len(rig.server.received(watch=False)) >= 2
     assert sum(each.path.endswith("/pods") for each in rig.lists) == 1
     rig.stop()
     rig.stop()

@@ -9,11 +9,11 @@ from ctrlhost.workqueue import WorkQueue
 from tests.support.informer_rig import PODS, Rig, in_namespace, keys, synced
 from tests.support.stub_api_server import (
     Answer,
-    Asked,
     Computed,
     Failure,
     Frames,
     Json,
+    ReceivedRequest,
     StubApiServer,
     bookmark,
     event,
@@ -84,7 +84,7 @@ def test_an_informer_keeps_the_fields_that_all_its_users_declared(factory):
 
 
 def test_only_metadata_is_requested_and_kept_if_no_user_reads_more(server, factory):
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: ReceivedRequest) -> Answer:
         if asked.query.get("watch"):
             return Frames()
         assert asked.headers["accept"].startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")

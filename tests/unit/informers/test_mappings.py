@@ -220,7 +220,7 @@ def test_a_priority_set_on_the_handler_applies_to_every_change(mapping: Any) -> 
     assert [priority for _, priority in found] == [100] * 4
 
 
-class Heard:
+class RecordingHandler:
     """Functions of a handler, and their recorded calls."""
 
     def __init__(self) -> None:
@@ -236,7 +236,7 @@ class Heard:
 def test_a_handler_receives_the_changes_that_it_has_functions_for(sandbox, functions: tuple[str, ...]) -> None:
     from tests.support.waiting import eventually
 
-    heard, everything = Heard(), Heard()
+    heard, everything = RecordingHandler(), RecordingHandler()
     client = Client.load(sandbox.kubeconfig)
     with InformerFactory(client) as factory:
         informer = factory.informer("v1", "ConfigMap", namespaces=["default"], label_selector="mine")

@@ -17,7 +17,7 @@ from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError, TransportError, Unauthorized
 from ctrlhost.transport.connection_pool import bypasses_proxy
 from tests.support.kubeconfigs import find, kubeconfig, service_account
-from tests.support.stub_api_server import Answer, Asked, Computed, Failure, Json, StubApiServer, pod
+from tests.support.stub_api_server import Answer, Computed, Failure, Json, ReceivedRequest, StubApiServer, pod
 
 EXEC = "client.authentication.k8s.io/v1"
 
@@ -100,7 +100,7 @@ def test_a_client_certificate_is_sent_and_a_renewed_one_is_picked_up(write, tmp_
 
 
 def needs(valid: set[str]) -> Answer:
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: ReceivedRequest) -> Answer:
         if asked.headers.get("authorization") in valid:
             return Json(pod("a", 1))
         return Failure(401, "Unauthorized")

@@ -194,8 +194,8 @@ def test_the_watch_of_an_unreachable_server_is_retried_without_a_relist(server, 
     with again:
         clock.advance(3.201)
         rig.holds(foo=1, bar=1, a=7, b=8)
-        assert [each.query["resourceVersion"] for each in again.asked_for(watch=True)] == ["7"]
-        assert again.asked_for(watch=False) == []
+        assert [each.query["resourceVersion"] for each in again.received(watch=True)] == ["7"]
+        assert again.received(watch=False) == []
         rig.stop()
 
 
@@ -287,7 +287,7 @@ def test_a_refused_token_is_read_again_from_its_file(tmp_path, server):
 
     from ctrlhost.client import Client
     from ctrlhost.informers import InformerFactory, ReflectorOptions
-    from tests.support.stub_api_server import Asked, Computed
+    from tests.support.stub_api_server import Computed, ReceivedRequest
 
     token = tmp_path / "token"
     token.write_text("old")
@@ -295,7 +295,7 @@ def test_a_refused_token_is_read_again_from_its_file(tmp_path, server):
     frames, later = Frames(), Frames(event("ADDED", pod("a", 7)))
     streams = [frames, later]
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: ReceivedRequest) -> Answer:
         if asked.headers.get("authorization") not in valid:
             return Failure(401, "Unauthorized")
         return (streams.pop(0) if streams else Frames()) if asked.query.get("watch") else FIRST[0]

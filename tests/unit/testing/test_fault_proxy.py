@@ -15,7 +15,8 @@ from ctrlhost import Client, Expired, Forbidden, ServerError, TooManyRequests, T
 from ctrlhost.client import StreamTimeouts
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import Fault, FaultProxy
-from tests.support.proxied import MAPS, Watch, config_map, list_maps
+from tests.support.plugin_modules import config_map
+from tests.support.proxied import MAPS, Watch, list_maps
 from tests.support.waiting import eventually
 
 

@@ -1,0 +1,238 @@
+"""OpenAPI: a constant for version 2, and a document per group version for version 3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ctrlhost.sandbox.http.messages import Request, Response
+from ctrlhost.sandbox.registry.registry import Kind, content_hash
+from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ctrlhost.sandbox.context import ServerContext
+
+# An almost empty document in protobuf: swagger "2.0", a title and a version. With it kubectl validates by itself.
+_V2 = bytes.fromhex("0a03322e3012150a0a4b756265726e65746573120776312e33362e30")
+_V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_PACKAGES = {"meta": _META, "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"}
+_WRITE_PARAMETERS = [
+    {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
+    for name, kind in (
+        ("dryRun", "string"),
+        ("fieldManager", "string"),
+        ("fieldValidation", "string"),
+        ("force", "boolean"),
+    )
+]
+_SCALARS: Mapping[str, Mapping[str, Any]] = {
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "format": "byte"},
+    "boolean": {"type": "boolean"},
+    "integer": {"type": "integer", "format": "int64"},
+    "number": {"type": "number", "format": "double"},
+    "time": {"type": "string", "format": "date-time"},
+    "microtime": {"type": "string", "format": "date-time"},
+    "quantity": {"type": "string"},
+    "int-or-string": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
+    "any": {"type": "object"},
+}
+_ROOT = {
+    "apiVersion": {"type": "string", "description": "The version of the schema that this object is written in."},
+    "kind": {"type": "string", "description": "The kind of the object."},
+}
+
+
+class OpenApi:
+    """The paths below /openapi; documents are cached until the registry changes."""
+
+    def __init__(self, context: ServerContext) -> None:
+        """Describe the kinds of `context`."""
+        self._context = context
+        self._made = -1
+        self._documents: dict[str, bytes] = {}
+        self._hashes: dict[str, str] = {}
+
+    def answer(self, request: Request, rest: list[str]) -> Response | None:
+        """Handle a path; None if it is unknown."""
+        if rest == ["v2"]:
+            return Response(200, _V2, _V2_TYPE)
+        if not rest or rest[0] != "v3":
+            return None
+        self._refresh()
+        if len(rest) == 1:
+            return self._index(request)
+        key = "/".join(rest[1:])
+        if key not in self._hashes:
+            return None
+        wanted, actual = request.query.first("hash"), self._hash(key)
+        if wanted and wanted != actual:
+            location = f"/openapi/v3/{key}?hash={actual}"
+            return Response(301, headers=[("Location", location), ("Cache-Control", "no-cache, private")])
+        response = _tagged(request, actual, lambda: self._document(key))
+        if wanted:
+            response.headers += [("Cache-Control", "public, immutable"), ("Expires", "Thu, 31 Dec 2037 23:55:55 GMT")]
+        return response
+
+    def _index(self, request: Request) -> Response:
+        paths = {
+            key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={self._hash(key)}"} for key in sorted(self._hashes)
+        }
+        body = msgspec.json.encode({"paths": paths})
+        return _tagged(request, content_hash(body), lambda: body)
+
+    def _refresh(self) -> None:
+        registry = self._context.registry
+        if self._made != registry.changes:
+            self._made = registry.changes
+            kinds = [kind for kind in registry if registry.is_listed(kind)]
+            custom = {_key(kind) for kind in kinds if kind.custom is not None}
+            # Documents of built-in groups never change.
+            self._documents = {key: text for key, text in self._documents.items() if key not in custom}
+            known = self._hashes
+            self._hashes = {key: "" if key in custom else known.get(key, "") for key in map(_key, kinds)}
+
+    def _hash(self, key: str) -> str:
+        if not self._hashes[key]:
+            self._hashes[key] = content_hash(self._document(key))
+        return self._hashes[key]
+
+    def _document(self, key: str) -> bytes:
+        found = self._documents.get(key)
+        if found is None:
+            registry = self._context.registry
+            kinds = [kind for kind in registry if _key(kind) == key and registry.is_listed(kind)]
+            found = self._documents[key] = msgspec.json.encode(document(kinds, self._context.options.version))
+        return found
+
+
+def _tagged(request: Request, tag: str, body: Callable[[], bytes]) -> Response:
+    """Respond with a body, or with 304 if the client has it."""
+    headers = [("ETag", f'"{tag}"'), ("Vary", "Accept")]
+    known = request.headers.get("if-none-match") == f'"{tag}"'
+    return Response(304, headers=headers) if known else Response(200, body(), headers=headers)
+
+
+def _key(kind: Kind) -> str:
+    return f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
+
+
+def document(kinds: list[Kind], version: str) -> dict[str, Any]:
+    """Describe the kinds of one group version."""
+    schemas: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
+    for kind in kinds:
+        schemas[_schema_name(kind)] = _kind_schema(kind, schemas)
+        _add_paths(kind, paths)
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": f"v{version}"},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def _gvk(kind: Kind) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _schema_name(kind: Kind) -> str:
+    if kind.custom is not None:
+        return f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
+    shape = of_kind(kind.group, kind.kind)
+    return _type_name(shape.name if shape is not None else f"unknown.{kind.kind}")
+
+
+def _type_name(name: str) -> str:
+    package, _, kind = name.partition(".")
+    return f"{_PACKAGES.get(package, f'io.k8s.api.{package}.v1')}.{kind}"
+
+
+def _kind_schema(kind: Kind, schemas: dict[str, Any]) -> dict[str, Any]:
+    if kind.custom is not None:
+        metadata = {
+            "$ref": _reference(builtin("meta.ObjectMeta"), schemas),
+            "description": "Standard object's metadata.",
+        }
+        declared = {**_ROOT, **(kind.custom.schema.get("properties") or {}), "metadata": metadata}
+        schema = {**kind.custom.schema, "properties": declared}
+    else:
+        shape = of_kind(kind.group, kind.kind)
+        schema = _struct(shape, schemas) if shape is not None else {"type": "object", "properties": {}}
+        schema["properties"] = {**_ROOT, **schema["properties"]}
+    return {**schema, "x-kubernetes-group-version-kind": [_gvk(kind)]}
+
+
+def _reference(shape: Shape, schemas: dict[str, Any]) -> str:
+    """Return a reference to a type's schema, which is added if missing."""
+    name = _type_name(shape.name)
+    if name not in schemas:
+        schemas[name] = {}
+        schemas[name] = _struct(shape, schemas)
+    return f"#/components/schemas/{name}"
+
+
+def _struct(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: _field(child, schemas) for name, child in shape.fields.items()},
+    }
+    if needed := sorted(name for name, child in shape.fields.items() if child.required):
+        schema["required"] = needed
+    return schema
+
+
+def _field(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
+    if shape.type == "object":
+        return (
+            {"allOf": [{"$ref": _reference(shape, schemas)}], "default": {}}
+            if shape.value_struct
+            else {"$ref": _reference(shape, schemas)}
+        )
+    if shape.type == "map":
+        return {"type": "object", "additionalProperties": _field(shape.element or Shape("any"), schemas)}
+    if shape.type == "array":
+        schema: dict[str, Any] = {"type": "array", "items": _field(shape.element or Shape("any"), schemas)}
+        if shape.keys:
+            schema["x-kubernetes-list-map-keys"] = list(shape.keys)
+            schema["x-kubernetes-patch-merge-key"] = shape.merge_key or shape.keys[0]
+        schema["x-kubernetes-list-type"] = shape.list_type
+        if shape.merge_key or shape.merge_scalars:
+            schema["x-kubernetes-patch-strategy"] = "merge"
+        return schema
+    if shape.name == "JSONSchemaProps" or shape.name.startswith("JSONSchema"):
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return dict(_SCALARS.get(shape.type, {}))
+
+
+def _operation(kind: Kind, action: str, **more: Any) -> dict[str, Any]:
+    found = {"responses": {"200": {"description": "OK"}}, "x-kubernetes-action": action}
+    return {**found, "x-kubernetes-group-version-kind": _gvk(kind), **more}
+
+
+def _add_paths(kind: Kind, paths: dict[str, Any]) -> None:
+    root = f"/{_key(kind)}/"
+    collection = root + ("namespaces/{namespace}/" if kind.namespaced else "") + kind.plural
+    if kind.virtual:
+        paths[root + kind.plural] = {"post": _operation(kind, "post", parameters=_WRITE_PARAMETERS)}
+        return
+    paths[collection] = {
+        "get": _operation(kind, "list"),
+        "post": _operation(kind, "post", parameters=_WRITE_PARAMETERS),
+    }
+    one = {
+        "get": _operation(kind, "get"),
+        "put": _operation(kind, "put", parameters=_WRITE_PARAMETERS),
+        "patch": _operation(kind, "patch", parameters=_WRITE_PARAMETERS),
+    }
+    paths[f"{collection}/{{name}}"] = {**one, "delete": _operation(kind, "delete", parameters=_WRITE_PARAMETERS)}
+    if kind.has_status:
+        paths[f"{collection}/{{name}}/status"] = one
+    if kind.scale is not None:
+        gvk = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+        operations = {name: {**entry, "x-kubernetes-group-version-kind": gvk} for name, entry in one.items()}
+        paths[f"{collection}/{{name}}/scale"] = operations

@@ -1,0 +1,126 @@
+"""Requests on resources: the URL grammar, and the verb behind each method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.api import responses, reviews, subresources
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.status import Failure
+from ctrlhost.sandbox.encoding import negotiation
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.operation import Operation
+from ctrlhost.sandbox.verbs import deletes, patch, reads, tables, writes
+from ctrlhost.sandbox.verbs.watches import Watch
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import User
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.encoding.negotiation import Accepted
+    from ctrlhost.sandbox.http.messages import Request, Response, Stream
+
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+_OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+
+
+def answer(
+    context: ServerContext, request: Request, group: str, version: str, rest: list[str], user: User
+) -> Response | Stream | None:
+    """Handle a request under a group version; None for an unknown resource."""
+    operation = _operation(context, request, group, version, rest, user)
+    if operation is None:
+        return None
+    if operation.kind.custom is not None and operation.kind.custom.warning:
+        operation.warnings.append(operation.kind.custom.warning)
+    response = _dispatch(context, request, operation)
+    for text in operation.warnings[:20]:
+        shown = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", " ").replace("\n", " ")
+        response.headers.append(("Warning", f'299 - "{shown}"'))
+    return response
+
+
+def _operation(
+    context: ServerContext, request: Request, group: str, version: str, rest: list[str], user: User
+) -> Operation | None:
+    """Parse the path behind the group version."""
+    namespace = ""
+    scoped = rest[0] == "namespaces" and len(rest) >= 3 and not (not group and rest[2] in ("status", "finalize"))
+    if scoped:
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3 or not all(rest):
+        return None
+    kind = context.registry.find(group, version, rest[0])
+    name, sub = (rest[1] if len(rest) > 1 else ""), (rest[2] if len(rest) > 2 else "")
+    if kind is None or (scoped and not kind.namespaced):
+        return None
+    if sub and kind.subresource(sub) is None and kind.custom is None and sub not in subresources.CONNECTS:
+        return None
+    if kind.namespaced and not scoped and (name or request.method == "POST"):
+        return None
+    if not name and request.method == "GET" and request.query.flag("watch"):
+        verb = "watch"
+    elif sub:
+        verb = {"POST": "create", **_OBJECT_VERBS}.get(request.method, "")
+    else:
+        verb = (_OBJECT_VERBS if name else _COLLECTION_VERBS).get(request.method, "")
+    return Operation(verb, kind, namespace, name, sub, request.query, user=user)
+
+
+def _dispatch(context: ServerContext, request: Request, operation: Operation) -> Response | Stream:
+    kind = operation.kind
+    if not operation.verb or (not operation.subresource and operation.verb not in kind.verbs):
+        _refuse_verb(request, operation)
+    if request.method in _OPTIONS:
+        operation.read_write_options(_OPTIONS[request.method], request.headers.get("user-agent", ""))
+    if operation.subresource and (answer := subresources.answer(context, request, operation)) is not None:
+        return answer
+    if kind.virtual:
+        return reviews.answer(context, request, operation)
+    accepted = responses.accepted_by(request)
+    if operation.verb == "watch":
+        return Watch(context, operation, tables.encoding_of(kind, operation, accepted), negotiation.JSON)
+    if operation.verb == "get":
+        snapshot = reads.get(context, operation, request.received)
+        return responses.respond(operation, accepted, 200, views.raw(kind, snapshot))
+    if operation.verb in ("list", "deletecollection"):
+        return _collection(context, request, operation, accepted)
+    if operation.verb == "delete":
+        written = deletes.delete(context, operation, deletes.read_options(operation, _delete_body(request)))
+    elif operation.verb == "patch":
+        written = patch.patch(context, operation, responses.media_type(request), request.body)
+    else:
+        write = writes.create if operation.verb == "create" else writes.update
+        written = write(context, operation, responses.decode_body(request, operation))
+    return responses.respond(operation, accepted, written.code, written.raw or views.encode(written.obj))
+
+
+def _refuse_verb(request: Request, operation: Operation) -> None:
+    kind = operation.kind
+    if kind.custom is not None and kind.custom.terminating and operation.verb in ("create", "update", "patch"):
+        why = "create not allowed while custom resource definition is terminating"
+        if operation.verb == "create":
+            raise status.forbidden(kind.plural, kind.group, operation.name, why)
+        return
+    verb = operation.verb or request.method.lower()
+    if kind.custom is not None and request.method == "PATCH" and not operation.name:
+        raise status.bad_request("PATCH is not possible on a collection")
+    raise status.method_not_allowed(verb, kind.plural, kind.group)
+
+
+def _collection(context: ServerContext, request: Request, operation: Operation, accepted: Accepted) -> Response:
+    if accepted.form == "PartialObjectMetadata":
+        raise Failure(406, "NotAcceptable", "cannot return a list as PartialObjectMetadata")
+    if operation.verb == "list":
+        page = reads.list_page(context, operation, request.received)
+    else:
+        options = deletes.read_options(operation, _delete_body(request))
+        page = deletes.delete_collection(context, operation, options, request.received)
+    body = tables.present_list(operation, accepted, page) if accepted.form else reads.encode_list(operation.kind, page)
+    return responses.encoded(accepted, 200, body)
+
+
+def _delete_body(request: Request) -> Any:
+    if not request.body.strip():
+        return None
+    return responses.decode(request, "DeleteOptions")

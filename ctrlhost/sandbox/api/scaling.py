@@ -1,0 +1,104 @@
+"""The scale sub-resource: a small object that reads and writes one number of its parent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import selectors, status
+from ctrlhost.sandbox.apimachinery.objects import at
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.encoding import negotiation
+from ctrlhost.sandbox.registry import meta, views
+from ctrlhost.sandbox.verbs import reads, writes
+from ctrlhost.sandbox.verbs.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, changed
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+    from ctrlhost.sandbox.registry.registry import Kind
+
+API_VERSION = "autoscaling/v1"
+
+
+def read(context: ServerContext, operation: Operation) -> Object:
+    """Return the Scale of an object."""
+    return scale_of(operation.kind, views.load(operation.kind, reads.find(context, operation)))
+
+
+def scale_of(kind: Kind, obj: Object) -> Object:
+    """Return the Scale of an object; 500 if it has no replicas."""
+    paths = kind.scale
+    assert paths is not None
+    replicas = at(obj, paths.replicas)
+    if not isinstance(replicas, int):
+        raise status.internal(f"the spec replicas field {'.'.join(paths.replicas)!r} does not exist")
+    metadata = obj["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    shown: dict[str, Any] = {"replicas": at(obj, paths.status_replicas) or 0}
+    selector = at(obj, paths.selector) if paths.selector else None
+    text = selectors.selector_text(selector) if isinstance(selector, dict) else selector
+    if text:
+        shown["selector"] = text
+    return {
+        "kind": "Scale",
+        "apiVersion": API_VERSION,
+        "metadata": {name: metadata[name] for name in kept if name in metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": shown,
+    }
+
+
+def update(context: ServerContext, operation: Operation, body: Any) -> Object:
+    """Replace the Scale of an object."""
+    if type(body) is not dict or body.get("kind", "Scale") != "Scale":
+        raise bad_request("the request body must be a Scale")
+    if body.get("apiVersion", API_VERSION) != API_VERSION:
+        raise bad_request(f"the API version in the data must be {API_VERSION}")
+    meta.check_name(operation, meta.metadata_of(body))
+    return _write(context, operation, body)
+
+
+def patch(context: ServerContext, operation: Operation, media: str, body: bytes) -> Object:
+    """Patch the Scale of an object."""
+    types = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
+    if media not in types:
+        raise negotiation.unsupported(", ".join(types))
+    old = read(context, operation)
+    old["spec"].setdefault("replicas", 0)
+    if media == APPLY_PATCH:
+        return _write(context, operation, negotiation.decode_yaml(body))
+    document = negotiation.decode_json(body)
+    if media != JSON_PATCH and type(document) is not dict:
+        raise bad_request("the patch must be an object")
+    return _write(context, operation, changed(operation.kind, old, media, document))
+
+
+def _write(context: ServerContext, operation: Operation, scale: Any) -> Object:
+    kind = operation.kind
+    assert kind.scale is not None
+    if type(scale) is not dict:
+        raise bad_request("the body or the patch does not leave an object")
+    spec = {} if scale.get("spec") is None else scale["spec"]
+    if type(spec) is not dict:
+        raise bad_request("json: cannot unmarshal value into Go struct field Scale.spec of type v1.ScaleSpec")
+    replicas = spec.get("replicas", 0)
+    if type(replicas) is not int:
+        raise bad_request("json: cannot unmarshal value into Go struct field ScaleSpec.spec.replicas of type int32")
+    if replicas < 0:
+        text = "must be greater than or equal to 0"
+        raise status.invalid(
+            "Scale", "autoscaling", operation.name, [status.invalid_value("spec.replicas", replicas, text)]
+        )
+    snapshot = reads.find(context, operation)
+    writes.check_preconditions(kind, snapshot, meta.metadata_of(scale))
+    old = views.load(kind, snapshot)
+    obj = views.load(kind, snapshot)
+    *parents, last = kind.scale.replicas
+    node = obj
+    for part in parents:
+        node = node.setdefault(part, {})
+        if type(node) is not dict:
+            raise Failure(500, "InternalError", "the parent of the replicas field is not an object")
+    node[last] = replicas
+    return scale_of(kind, writes.replace(context, operation, snapshot, old, obj).obj)

@@ -1,0 +1,101 @@
+"""Sub-resources: status, scale, finalize, and those of pods and service accounts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctrlhost.sandbox.api import responses, scaling, token_requests
+from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.status import bad_request
+from ctrlhost.sandbox.http.messages import Request, Response
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.verbs import deletes, reads, writes
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+
+CONNECTS = ("exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize")
+
+
+def answer(context: ServerContext, request: Request, operation: Operation) -> Response | None:
+    """Handle a request on a sub-resource; None if it is read and written like the object itself."""
+    kind = operation.kind
+    found = kind.subresource(operation.subresource)
+    if found is None and kind.plural != "pods":
+        raise status.not_found(kind.plural, kind.group, operation.name)
+    if found is None:
+        raise bad_request(f"pods/{operation.subresource} is not supported by the sandbox")
+    if operation.verb not in found.verbs:
+        raise status.method_not_allowed(operation.verb, kind.plural, kind.group)
+    special = _SPECIAL.get(operation.subresource)
+    return None if special is None else special(context, request, operation)
+
+
+def _scale(context: ServerContext, request: Request, operation: Operation) -> Response:
+    if operation.verb == "get":
+        scale = scaling.read(context, operation)
+    elif operation.verb == "patch":
+        scale = scaling.patch(context, operation, responses.media_type(request), request.body)
+    else:
+        scale = scaling.update(context, operation, responses.decode(request, "Scale"))
+    return responses.respond(operation, responses.accepted_by(request), 200, views.encode(scale))
+
+
+def _log(context: ServerContext, request: Request, operation: Operation) -> Response:
+    """Return a few generated lines."""
+    pod = views.load(operation.kind, reads.find(context, operation))
+    names = [container["name"] for container in pod["spec"]["containers"]]
+    wanted = request.query.first("container") or names[0]
+    if wanted not in names:
+        raise bad_request(f"container {wanted} is not valid for pod {operation.name}")
+    if not pod["spec"].get("nodeName"):
+        return Response(200, b"", "text/plain")
+    started = (pod.get("status") or {}).get("startTime")
+    if started is None:
+        raise bad_request(f'container "{wanted}" in pod "{operation.name}" is waiting to start: ContainerCreating')
+    lines = [f"{started} {wanted} started", f"{started} {wanted} runs nothing: this is a sandbox"]
+    tail = request.query.number("tailLines")
+    if tail is not None:
+        lines = lines[len(lines) - tail :] if tail else []
+    return Response(200, "".join(f"{line}\n" for line in lines).encode(), "text/plain")
+
+
+def _eviction(context: ServerContext, request: Request, operation: Operation) -> Response:
+    body = responses.decode(request, "Eviction")
+    options = body.get("deleteOptions") if isinstance(body, dict) else None
+    deletes.delete(context, operation, deletes.read_options(operation, options))
+    done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return responses.json_answer(201, done)
+
+
+def _binding(context: ServerContext, request: Request, operation: Operation) -> Response:
+    body = responses.decode(request, "Binding")
+    target = (body.get("target") or {}).get("name") if isinstance(body, dict) else None
+    if not target:
+        raise status.invalid("Binding", "", operation.name, [status.required("target.name")])
+    bind(context, operation, target)
+    return responses.json_answer(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+
+
+def bind(context: ServerContext, operation: Operation, node: str) -> None:
+    """Assign a pod to a node; 409 if it is assigned."""
+    snapshot = reads.find(context, operation)
+    old, pod = views.load(operation.kind, snapshot), views.load(operation.kind, snapshot)
+    if pod["spec"].get("nodeName"):
+        why = f'pod {operation.name} is already assigned to node "{node}"'
+        raise status.conflict("pods/binding", "", operation.name, why)
+    pod["spec"]["nodeName"] = node
+    conditions = [item for item in pod["status"].get("conditions") or () if item["type"] != "PodScheduled"]
+    now = {"lastProbeTime": None, "lastTransitionTime": times.now()}
+    pod["status"]["conditions"] = [*conditions, {"type": "PodScheduled", "status": "True", **now}]
+    operation.subresource = "binding"
+    writes.replace(context, operation, snapshot, old, pod)
+
+
+def _token(context: ServerContext, request: Request, operation: Operation) -> Response:
+    made = token_requests.request(context, operation, responses.decode(request, "TokenRequest"))
+    return responses.respond(operation, responses.accepted_by(request), 201, views.encode(made))
+
+
+_SPECIAL = {"scale": _scale, "log": _log, "eviction": _eviction, "binding": _binding, "token": _token}

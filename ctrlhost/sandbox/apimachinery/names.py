@@ -1,0 +1,174 @@
+"""The rules for names, labels and annotations."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ctrlhost.sandbox.apimachinery.status import (
+    Cause,
+    Failure,
+    forbidden_field,
+    invalid_value,
+    required,
+    too_long,
+)
+
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+MAX_ANNOTATIONS = 262_144
+
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character "
+    "(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+    "start with an alphabetic character, and end with an alphanumeric character "
+    "(e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+QUALIFIED_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def is_label(text: str) -> bool:
+    """Return whether `text` is a DNS-1123 label."""
+    return len(text) <= 63 and LABEL.fullmatch(text) is not None
+
+
+def is_label_1035(text: str) -> bool:
+    """Return whether `text` is a DNS-1035 label."""
+    return len(text) <= 63 and LABEL_1035.fullmatch(text) is not None
+
+
+def is_subdomain(text: str) -> bool:
+    """Return whether `text` is a DNS-1123 subdomain."""
+    return len(text) <= 253 and SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_qualified(text: str) -> bool:
+    """Return whether `text` is a name with an optional DNS prefix, as label keys are."""
+    prefix, slash, name = text.rpartition("/")
+    if slash and not is_subdomain(prefix):
+        return False
+    return len(name) <= 63 and QUALIFIED.fullmatch(name) is not None
+
+
+def is_label_value(text: str) -> bool:
+    """Return whether `text` is a valid value of a label."""
+    return not text or (len(text) <= 63 and QUALIFIED.fullmatch(text) is not None)
+
+
+def name_problem(rule: str, name: str) -> str:
+    """Return why a name breaks a kind's rule; "" if it is valid."""
+    if rule == "segment":
+        if name in (".", ".."):
+            return f"may not be '{name}'"
+        bad = next((char for char in "/%" if char in name), "")
+        return f"may not contain '{bad}'" if bad else ""
+    if rule == "label":
+        return "" if is_label(name) else _LABEL_TEXT
+    if rule == "label1035":
+        return "" if is_label_1035(name) else _1035_TEXT
+    return "" if is_subdomain(name) else _SUBDOMAIN_TEXT
+
+
+def name_causes(rule: str, name: str) -> list[Cause]:
+    """Check `metadata.name`."""
+    if not name:
+        return [required("metadata.name", "name or generateName is required")]
+    problem = name_problem(rule, name)
+    return [invalid_value("metadata.name", name, problem)] if problem else []
+
+
+def label_causes(labels: dict[str, Any], field: str) -> list[Cause]:
+    """Check the keys and values of a label map."""
+    causes = []
+    for key, value in labels.items():
+        if not is_qualified(key):
+            causes.append(invalid_value(field, key, QUALIFIED_TEXT))
+        if not isinstance(value, str) or not is_label_value(value):
+            causes.append(invalid_value(field, value, _VALUE_TEXT))
+    return causes
+
+
+def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
+    """Check everything in metadata but the name."""
+    causes = label_causes(metadata.get("labels") or {}, "metadata.labels")
+    annotations = metadata.get("annotations") or {}
+    size = 0
+    for key, value in annotations.items():
+        size += len(key.encode()) + len(value.encode())
+        if not is_qualified(key.lower()):
+            text = "name part must consist of alphanumeric characters, '-', '_' or '.'"
+            causes.append(invalid_value("metadata.annotations", key, text))
+    if size > MAX_ANNOTATIONS:
+        causes.append(too_long("metadata.annotations", MAX_ANNOTATIONS))
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        if not is_qualified(finalizer):
+            where, text = f"metadata.finalizers[{index}]", "name part must be a qualified name"
+            causes.append(invalid_value(where, finalizer, text))
+        elif "/" not in finalizer and finalizer not in ("orphan", "foregroundDeletion", "kubernetes"):
+            warnings.append(
+                f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name to avoid accidental '
+                "conflicts with other finalizer writers"
+            )
+    causes += _owner_causes(metadata, warnings)
+    if metadata.get("generation", 0) < 0:
+        text = "must be greater than or equal to 0"
+        causes.append(invalid_value("metadata.generation", metadata["generation"], text))
+    return causes
+
+
+def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> list[Cause]:
+    causes: list[Cause] = []
+    owners = metadata.get("ownerReferences") or []
+    unique: list[dict[str, Any]] = []
+    controllers = 0
+    for owner in owners:
+        # The field names have no index, as in a real server's messages.
+        causes += [
+            invalid_value(f"metadata.ownerReferences.{member}", owner.get(member, ""), f"{member} must not be empty")
+            for member in ("apiVersion", "kind", "name", "uid")
+            if not owner.get(member)
+        ]
+        if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
+            causes.append(forbidden_field("metadata.ownerReferences", "Event is disallowed from being an owner"))
+        controllers += owner.get("controller") is True
+        if owner in unique:
+            warnings.append(
+                ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+                "and may reject such requests as early as 1.24; please fix your requests"
+            )
+        else:
+            unique.append(owner)
+    if controllers > 1:
+        text = "Only one reference can have Controller set to true"
+        causes.append(invalid_value("metadata.ownerReferences", len(owners), text))
+    if len(unique) != len(owners):
+        metadata["ownerReferences"] = unique
+    return causes
+
+
+def check_manager(manager: str, options: str) -> None:
+    """Check a field manager's name; 422 if it is too long or unprintable."""
+    if len(manager) > 128 or not manager.isprintable():
+        message = f'{options}.meta.k8s.io "" is invalid: fieldManager'
+        cause = invalid_value("fieldManager", manager, "must be at most 128 printable characters")
+        raise Failure(422, "Invalid", message, group="meta.k8s.io", kind=options, causes=[cause])

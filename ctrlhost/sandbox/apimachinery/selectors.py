@@ -1,0 +1,196 @@
+"""Label and field selectors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ctrlhost.sandbox.apimachinery.names import is_label_value, is_qualified
+from ctrlhost.sandbox.apimachinery.objects import at
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+
+LabelTest = Callable[[Mapping[str, str]], bool]
+
+_TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|=|!|,|\(|\)|>|<)|([^ \t\r\n=!,()<>]+)|$)")
+_INT = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[str] = []
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None or match.end() == position:
+                break
+            token = match[1] or match[2]
+            if token:
+                self._tokens.append(token)
+            position = match.end()
+        self._at = 0
+
+    def fail(self) -> Failure:
+        return bad_request(f"unable to parse requirement: {self._text!r} is not a label selector")
+
+    def peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def next(self) -> str:
+        token = self.peek()
+        self._at += 1
+        return token
+
+    def requirements(self) -> list[LabelTest]:
+        tests: list[LabelTest] = []
+        if not self._tokens:
+            return tests
+        while True:
+            tests.append(self._requirement())
+            token = self.next()
+            if not token:
+                return tests
+            if token != ",":
+                raise self.fail()
+            if not self.peek():
+                return tests
+
+    def _key(self) -> str:
+        key = self.next()
+        if not is_qualified(key):
+            raise self.fail()
+        return key
+
+    def _requirement(self) -> LabelTest:
+        if self.peek() == "!":
+            self.next()
+            absent = self._key()
+            return lambda labels: absent not in labels
+        key = self._key()
+        operator = self.peek()
+        if operator in ("", ","):
+            return lambda labels: key in labels
+        self.next()
+        if operator in ("=", "==", "!="):
+            value = "" if self.peek() in ("", ",") else self._value()
+            if operator == "!=":
+                return lambda labels: labels.get(key) != value
+            return lambda labels: labels.get(key) == value
+        if operator in ("in", "notin"):
+            values = self._values()
+            if operator == "in":
+                return lambda labels: labels.get(key) in values
+            return lambda labels: key not in labels or labels[key] not in values
+        if operator in (">", "<"):
+            text = self.next()
+            if not _INT.fullmatch(text):
+                raise self.fail()
+            return _compare(key, int(text), greater=operator == ">")
+        raise self.fail()
+
+    def _value(self) -> str:
+        value = self.next()
+        if not is_label_value(value):
+            raise self.fail()
+        return value
+
+    def _values(self) -> frozenset[str | None]:
+        if self.next() != "(":
+            raise self.fail()
+        values: set[str | None] = set()
+        while True:
+            values.add("" if self.peek() in (",", ")") else self._value())
+            token = self.next()
+            if token == ")":
+                return frozenset(values)
+            if token != ",":
+                raise self.fail()
+
+
+def _compare(key: str, limit: int, *, greater: bool) -> LabelTest:
+    def test(labels: Mapping[str, str]) -> bool:
+        text = labels.get(key, "")
+        if not _INT.fullmatch(text):
+            return False
+        return int(text) > limit if greater else int(text) < limit
+
+    return test
+
+
+def parse_labels(text: str) -> LabelTest | None:
+    """Parse a label selector; None selects everything, 400 for an invalid one."""
+    if not text.strip():
+        return None
+    tests = _Parser(text).requirements()
+    if len(tests) == 1:
+        return tests[0]
+    return lambda labels: all(test(labels) for test in tests)
+
+
+def match_selector(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Match labels against a LabelSelector object; None matches nothing, {} everything."""
+    if selector is None:
+        return False
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if labels.get(key) != value:
+            return False
+    for requirement in selector.get("matchExpressions") or ():
+        key, operator, values = requirement.get("key"), requirement.get("operator"), requirement.get("values") or ()
+        present = key in labels
+        fits = {
+            "In": present and labels.get(key) in values,
+            "NotIn": not present or labels.get(key) not in values,
+            "Exists": present,
+            "DoesNotExist": not present,
+        }.get(operator, False)
+        if not fits:
+            return False
+    return True
+
+
+def selector_text(selector: Mapping[str, Any] | None) -> str:
+    """Format a LabelSelector object as the text of a query."""
+    if not selector:
+        return ""
+    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for requirement in selector.get("matchExpressions") or ():
+        key, values = requirement.get("key", ""), ",".join(sorted(requirement.get("values") or ()))
+        text = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        parts.append(text.get(requirement.get("operator", ""), ""))
+    return ",".join(sorted(parts))
+
+
+def parse_fields(text: str) -> list[tuple[str, bool, str]]:
+    """Split a field selector into (path, must be equal, value)."""
+    terms = []
+    for term in re.split(r"(?<!\\),", text):
+        if not term.strip():
+            continue
+        match = re.fullmatch(r"([^=!]+)(==|!=|=)((?:[^=\\]|\\.)*)", term, re.DOTALL)
+        if match is None:
+            raise bad_request(f"invalid field selector: {term!r}; can't understand it")
+        value = re.sub(r"\\(.)", _unescape, match[3])
+        terms.append((match[1], match[2] != "!=", value))
+    return terms
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match[1] not in ",=\\":
+        raise bad_request(f"invalid field selector: invalid escape sequence \\{match[1]}")
+    return match[1]
+
+
+def field_text(obj: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    """Return a field's value as selectors compare it; "" if it is missing."""
+    value = at(obj, path)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

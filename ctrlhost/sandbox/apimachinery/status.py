@@ -1,0 +1,193 @@
+"""Failures as the `Status` objects that clients branch on."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+#: The usual reason for each code.
+REASONS: Final[dict[int, str]] = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One entry of `details.causes`: an invalid field, and why."""
+
+    reason: str
+    message: str
+    field: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the entry in wire form."""
+        entry = {"reason": self.reason, "message": self.message}
+        if self.field:
+            entry["field"] = self.field
+        return entry
+
+
+@dataclass(eq=False)
+class Failure(Exception):
+    """Raised anywhere below the request handler; becomes the response's `Status`."""
+
+    code: int
+    reason: str
+    message: str
+    _: KW_ONLY
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: Sequence[Cause] = ()
+    retry_after: int | None = None
+    continue_: str = ""
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return self.message
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the `Status` object."""
+        keys = ("name", "group", "kind", "uid")
+        details: dict[str, Any] = {key: value for key in keys if (value := getattr(self, key))}
+        if self.causes:
+            details["causes"] = [cause.as_dict() for cause in self.causes]
+        if self.retry_after is not None:
+            details["retryAfterSeconds"] = self.retry_after
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {"continue": self.continue_} if self.continue_ else {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if details:
+            status["details"] = details
+        status["code"] = self.code
+        return status
+
+
+def qualified(resource: str, group: str) -> str:
+    """Return a resource's name as messages show it: `pods`, `deployments.apps`."""
+    return f"{resource}.{group}" if group else resource
+
+
+def not_found(resource: str, group: str, name: str) -> Failure:
+    """Return a 404: the object does not exist."""
+    text = f'{qualified(resource, group)} "{name}" not found'
+    return Failure(404, "NotFound", text, name=name, group=group, kind=resource)
+
+
+def already_exists(resource: str, group: str, name: str, prefix: str = "") -> Failure:
+    """Return a 409: the name is in use."""
+    text = f'{prefix}{qualified(resource, group)} "{name}" already exists'
+    return Failure(409, "AlreadyExists", text, name=name, group=group, kind=resource)
+
+
+def conflict(resource: str, group: str, name: str, why: str) -> Failure:
+    """Return a 409: the write is based on outdated state."""
+    text = f'Operation cannot be fulfilled on {qualified(resource, group)} "{name}": {why}'
+    return Failure(409, "Conflict", text, name=name, group=group, kind=resource)
+
+
+def forbidden(resource: str, group: str, name: str, why: str, causes: Sequence[Cause] = ()) -> Failure:
+    """Return a 403: the server refuses the operation."""
+    text = f'{qualified(resource, group)} "{name}" is forbidden: {why}'
+    return Failure(403, "Forbidden", text, name=name, group=group, kind=resource, causes=causes)
+
+
+def bad_request(message: str) -> Failure:
+    """Return a 400: the request is malformed."""
+    return Failure(400, "BadRequest", message)
+
+
+def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Failure:
+    """Return a 422 that names every rule the object breaks."""
+    listed = list(causes)
+    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in listed]
+    text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
+    return Failure(422, "Invalid", message, name=name, group=group, kind=kind, causes=listed)
+
+
+def method_not_allowed(verb: str, resource: str, group: str) -> Failure:
+    """Return a 405: the resource does not support the verb."""
+    text = f'{verb} is not supported on resources of kind "{qualified(resource, group)}"'
+    return Failure(405, "MethodNotAllowed", text, group=group, kind=resource)
+
+
+def expired(message: str, continue_: str = "") -> Failure:
+    """Return a 410: the requested revision was compacted."""
+    return Failure(410, "Expired", message, continue_=continue_)
+
+
+def timeout(message: str, *, too_large: bool = False) -> Failure:
+    """Return a 504: the requested state was not reached in time."""
+    causes = [Cause("ResourceVersionTooLarge", "Too large resource version")] if too_large else []
+    return Failure(504, "Timeout", f"Timeout: {message}", causes=causes, retry_after=1)
+
+
+def internal(message: str) -> Failure:
+    """Return a 500: a defect of the server."""
+    text = f"Internal error occurred: {message}"
+    return Failure(500, "InternalError", text, causes=[Cause("", message)])
+
+
+def shown(value: Any) -> str:
+    """Format a value as cause messages show it, as JSON of at most 1000 characters."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 1000 else text[:1000] + "..."
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """Return the cause of a missing field."""
+    return Cause("FieldValueRequired", "Required value" + (f": {detail}" if detail else ""), field)
+
+
+def invalid_value(field: str, value: Any, detail: str) -> Cause:
+    """Return the cause of a value that breaks a rule."""
+    return Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}", field)
+
+
+def wrong_type(field: str, value: Any, detail: str) -> Cause:
+    """Return the cause of a value with the wrong JSON type."""
+    return Cause("FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {detail}", field)
+
+
+def not_supported(field: str, value: Any, allowed: Iterable[str]) -> Cause:
+    """Return the cause of a value that is not among the allowed ones."""
+    values = ", ".join(f'"{item}"' for item in allowed)
+    return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {values}", field)
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    """Return the cause of a field that must not be set or changed."""
+    return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
+
+
+def duplicate(field: str, value: Any) -> Cause:
+    """Return the cause of a duplicate value."""
+    return Cause("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
+
+
+def too_long(field: str, limit: int) -> Cause:
+    """Return the cause of a text that is too long."""
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)

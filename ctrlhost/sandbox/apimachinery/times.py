@@ -1,0 +1,95 @@
+"""Times in the formats of objects."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import time
+
+_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def now() -> str:
+    """Return the current time in whole seconds, the format of creationTimestamp."""
+    return seconds(time.time())
+
+
+def seconds(at: float) -> str:
+    """Format seconds since the epoch in whole seconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def micro(at: float | None = None) -> str:
+    """Format seconds since the epoch, by default the current time, with microseconds."""
+    moment = dt.datetime.fromtimestamp(time.time() if at is None else at, dt.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse(text: str) -> dt.datetime:
+    """Parse an RFC 3339 time; ValueError for anything else."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    offset = dt.timedelta()
+    if zone not in "Zz":
+        offset = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        offset = -offset if zone[0] == "-" else offset
+    micros = int((fraction or "0")[:6].ljust(6, "0"))
+    moment = dt.datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), micros, dt.UTC)
+    return moment - offset
+
+
+def epoch(text: str) -> float:
+    """Return the seconds since the epoch of an RFC 3339 time; 0 for an invalid one."""
+    try:
+        return parse(text).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+_PARTS = (
+    *(("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T")),
+    *(("15", r"\d\d"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d")),
+)
+_ZONE = ("Z07:00", r"Z|[+-]\d\d:\d\d")
+_RANGES = {
+    "01": (1, 12, "month"),
+    "02": (1, 31, "day"),
+    "15": (0, 23, "hour"),
+    "04": (0, 59, "minute"),
+    "05": (0, 59, "second"),
+}
+
+
+def canonical(text: str, *, micros: bool = False) -> str:
+    """Rewrite a time in UTC, with microseconds or whole seconds; ValueError for an invalid time.
+
+    A MicroTime must have exactly six digits of its fraction, as in Kubernetes.
+    """
+    match = _RFC3339.fullmatch(text)
+    if micros and (match is None or len(match[7] or "") != 6):
+        raise ValueError(text)
+    try:
+        moment = parse(text)
+    except OverflowError as error:
+        raise ValueError(text) from error
+    shape = "%H:%M:%S.%fZ" if micros else "%H:%M:%SZ"
+    return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T" + moment.strftime(shape)
+
+
+def problem(text: str, *, micros: bool = False) -> str:
+    """Return why a text is not a time, in the words of Go's parser."""
+    parts = [*_PARTS, (".000000", r"\.\d{6}") if micros else ("", r"(\.\d+)?"), _ZONE]
+    layout, at = "".join(name for name, _ in parts), 0
+    for name, pattern in parts:
+        match = re.compile(pattern, re.ASCII).match(text, at)
+        if match is None:
+            return f'parsing time "{text}" as "{layout}": cannot parse "{text[at:]}" as "{name}"'
+        low, high, what = _RANGES.get(name, (0, 0, ""))
+        if what and not low <= int(match[0]) <= high:
+            return f'parsing time "{text}": {what} out of range'
+        at = match.end()
+    return (
+        f'parsing time "{text}": extra text: "{text[at:]}"' if text[at:] else f'parsing time "{text}": day out of range'
+    )

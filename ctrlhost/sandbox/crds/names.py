@@ -1,0 +1,69 @@
+"""The names that a CRD gets: those it requests that no other CRD of its group has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctrlhost.sandbox.apimachinery.objects import condition
+from ctrlhost.sandbox.crds.index import is_satisfied
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+
+_FIELDS = (
+    ("plural", "PluralConflict"),
+    ("singular", "SingularConflict"),
+    ("shortNames", "ShortNamesConflict"),
+    ("kind", "KindConflict"),
+    ("listKind", "ListKindConflict"),
+)
+_KINDS = frozenset({"kind", "listKind"})
+
+
+def resolve(
+    crd: Object, used: tuple[Container[str], Container[str]]
+) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
+    """Return the accepted names and the conditions to set; None if nothing changes.
+
+    `used` are the accepted names of resources and of kinds in the CRD's group.
+    As in kube-apiserver a CRD's own accepted names count as used, except in their own field; the short names are
+    accepted or rejected together; and the last field in conflict is the one reported.
+    """
+    wanted = crd["spec"]["names"]
+    accepted = (crd.get("status") or {}).get("acceptedNames") or {}
+    if is_satisfied(crd):
+        return None
+    result: Object = {"plural": "", "kind": ""}
+    reason, message = "", ""
+    for field, why in _FIELDS:
+        want, have = wanted.get(field) or "", accepted.get(field) or ""
+        own = have if isinstance(have, list) else [have]
+        clashes = [
+            name
+            for name in (want if isinstance(want, list) else [want])
+            if name and want != have and name not in own and name in used[field in _KINDS]
+        ]
+        if clashes:
+            texts = list(dict.fromkeys(f'"{name}" is already in use' for name in clashes))
+            reason, message = why, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        if kept := have if clashes else want:
+            result[field] = kept
+    if wanted.get("categories"):
+        result["categories"] = wanted["categories"]
+    return result, _conditions(crd, reason, message)
+
+
+def _conditions(crd: Object, reason: str, message: str) -> list[tuple[str, str, str, str]]:
+    """Return the conditions; a CRD that is established or being installed stays so."""
+    established = condition(crd, "Established")
+    if reason:
+        conditions = [("NamesAccepted", "False", reason, message)]
+        if established is None:
+            conditions.append(("Established", "False", "NotAccepted", "not all names are accepted"))
+        return conditions
+    conditions = [("NamesAccepted", "True", "NoConflicts", "no conflicts found")]
+    if established is None or established.get("status") != "True":
+        conditions.append(("Established", "False", "Installing", "the initial names have been accepted"))
+    return conditions

@@ -1,0 +1,136 @@
+"""Validation of CRDs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import json_path, status
+from ctrlhost.sandbox.apimachinery.names import is_label_1035, is_subdomain
+from ctrlhost.sandbox.crds import schema_rules
+from ctrlhost.sandbox.schema import rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
+
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+
+
+def warn(crd: Object, warnings: list[str], *, enforced: bool) -> None:
+    """Add warnings about parts without effect; `enforced` says whether validation rules have one."""
+    spec = crd.get("spec") or {}
+    schemas = [((version.get("schema") or {}).get("openAPIV3Schema")) or {} for version in spec.get("versions") or ()]
+    if not enforced and any(map(rules.has_rules, schemas)):
+        warnings.append("sandbox: CEL validation rules are stored but not evaluated")
+    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+        warnings.append("sandbox: conversion webhooks are not called, objects are converted as with strategy None")
+
+
+def rule_causes(crd: Object) -> list[Cause]:
+    """Check the validation rules of a CRD that is valid otherwise."""
+    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in crd["spec"]["versions"]]
+    if all(schema == schemas[0] for schema in schemas):
+        # A real server stores a schema that all versions share in the field of the first API.
+        return rules.problems(schemas[0], "spec.validation.openAPIV3Schema")
+    found: list[Cause] = []
+    for index, schema in enumerate(schemas):
+        found += rules.problems(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
+    return found
+
+
+def causes(crd: Object) -> list[Cause]:
+    """Check a CRD."""
+    spec, name = crd["spec"], crd["metadata"].get("name", "")
+    names, group = spec.get("names") or {}, spec.get("group", "")
+    found: list[Cause] = []
+    wanted = f"{names.get('plural', '')}.{group}"
+    if name != wanted:
+        found.append(
+            status.invalid_value("metadata.name", name, f'must be spec.names.plural+"."+spec.group ({wanted})')
+        )
+    if not group or not is_subdomain(group):
+        found.append(status.invalid_value("spec.group", group, "must be a DNS subdomain"))
+    elif "." not in group:
+        found.append(status.invalid_value("spec.group", group, "should be a domain with at least one dot"))
+    protected = group in ("k8s.io", "kubernetes.io") or group.endswith((".k8s.io", ".kubernetes.io"))
+    approved = (crd["metadata"].get("annotations") or {}).get("api-approved.kubernetes.io", "")
+    if protected and not (approved.startswith(("https://", "http://", "unapproved"))):
+        text = 'protected groups must have approval annotation "api-approved.kubernetes.io"'
+        found.append(status.required("metadata.annotations[api-approved.kubernetes.io]", text))
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
+        found.append(status.not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
+    accepted = (crd.get("status") or {}).get("acceptedNames") or {}
+    found += [*_name_causes(names, "spec.names"), *_name_causes(accepted, "status.acceptedNames", required=False)]
+    return [*found, *_version_causes(spec.get("versions") or [])]
+
+
+def _name_causes(names: dict[str, Any], where: str, *, required: bool = True) -> Iterator[Cause]:
+    """Check requested names, or accepted ones, which may be missing."""
+    for field in ("plural", "singular", "kind", "listKind"):
+        text = names.get(field) or ""
+        if not text:
+            if required:
+                yield status.required(f"{where}.{field}")
+        elif not is_label_1035(text.lower() if field in ("kind", "listKind") else text):
+            yield status.invalid_value(f"{where}.{field}", text, "must be a DNS-1035 label")
+    for field in ("shortNames", "categories"):
+        for index, text in enumerate(names.get(field) or ()):
+            if not is_label_1035(text):
+                yield status.invalid_value(f"{where}.{field}[{index}]", text, "must be a DNS-1035 label")
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        yield status.invalid_value(f"{where}.listKind", names["listKind"], "kind and listKind may not be the same")
+
+
+def _version_causes(versions: list[dict[str, Any]]) -> Iterator[Cause]:
+    if not versions:
+        yield status.required("spec.versions")
+        return
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        field, name = f"spec.versions[{index}]", version.get("name", "")
+        if not is_label_1035(name):
+            yield status.invalid_value(f"{field}.name", name, "must be a DNS-1035 label")
+        if name in seen:
+            yield status.duplicate(f"{field}.name", name)
+        seen.add(name)
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if not isinstance(schema, dict):
+            yield status.required(f"{field}.schema.openAPIV3Schema", "schemas are required")
+        else:
+            yield from schema_rules.causes(schema, f"{field}.schema.openAPIV3Schema")
+        yield from _column_causes(version, field)
+        yield from _scale_causes(version, field)
+        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+            text = "can only be set for deprecated versions"
+            yield status.invalid_value(f"{field}.deprecationWarning", version["deprecationWarning"], text)
+    storage = sum(bool(version.get("storage")) for version in versions)
+    if storage != 1:
+        yield status.invalid_value("spec.versions", storage, "must have exactly one version marked as storage version")
+
+
+def _column_causes(version: dict[str, Any], field: str) -> Iterator[Cause]:
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        where = f"{field}.additionalPrinterColumns[{index}]"
+        for name in ("name", "type", "jsonPath"):
+            if not column.get(name):
+                yield status.required(f"{where}.{name}")
+        if column.get("type") and column["type"] not in _COLUMN_TYPES:
+            yield status.not_supported(f"{where}.type", column["type"], _COLUMN_TYPES)
+        path = column.get("jsonPath", "")
+        if path and json_path.parse(path) is None:
+            yield status.invalid_value(f"{where}.jsonPath", path, "is an invalid json path")
+
+
+def _scale_causes(version: dict[str, Any], field: str) -> Iterator[Cause]:
+    scale = (version.get("subresources") or {}).get("scale")
+    if scale is None:
+        return
+    for name, start in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status."), ("labelSelectorPath", ".")):
+        path = scale.get(name, "")
+        if not path and name != "labelSelectorPath":
+            yield status.required(f"{field}.subresources.scale.{name}")
+        elif path and not path.startswith(start):
+            text = f"should be a json path under {start.rstrip('.') or '.'}"
+            yield status.invalid_value(f"{field}.subresources.scale.{name}", path, text)

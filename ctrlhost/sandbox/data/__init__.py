@@ -1,1 +1,0 @@
-"""Tables that are generated, and what generates them."""

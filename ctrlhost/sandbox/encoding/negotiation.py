@@ -1,0 +1,204 @@
+"""Content types: the encodings of request bodies, and the choice of a response's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.encoding import protobuf
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+MAX_DEPTH = 100
+_MAX_YAML_NODES = 200_000
+_ACCEPTED = f"{JSON}, {YAML}, {PROTOBUF}"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A response's encoding, and the kind that objects are converted to (Table, PartialObjectMetadata or "")."""
+
+    media: str = JSON
+    form: str = ""
+    version: str = "v1"
+
+
+_FORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+
+
+def accept(header: str, forms: tuple[str, ...] = _FORMS) -> Accepted:
+    """Choose the first servable clause of an Accept header; 406 if there is none."""
+    if not header:
+        return Accepted()
+    clauses = []
+    for index, clause in enumerate(header.split(",")):
+        media, *parameters = [part.strip() for part in clause.split(";")]
+        values = dict(part.partition("=")[::2] for part in parameters if "=" in part)
+        try:
+            quality = float(values.get("q", "1"))
+        except ValueError:
+            quality = 0.0
+        clauses.append((-quality, index, media, values))
+    for _, _, media, values in sorted(clauses, key=lambda item: item[:2]):
+        form = values.get("as", "")
+        if media in (JSON, YAML):
+            if not form:
+                return Accepted(media)
+            if form in forms and values.get("g") == "meta.k8s.io" and values.get("v") in ("v1", "v1beta1"):
+                return Accepted(media, form, values["v"])
+        elif media in ("*/*", "application/*") and not form:
+            return Accepted()
+    raise Failure(406, "NotAcceptable", f"only the following media types are accepted: {JSON}, {YAML}")
+
+
+def media_type(header: str) -> str:
+    """Return a Content-Type without its parameters."""
+    return header.partition(";")[0].strip().lower()
+
+
+def unsupported(accepted: str = _ACCEPTED) -> Failure:
+    """Return a 415 that lists the supported types."""
+    text = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    return Failure(415, "UnsupportedMediaType", text)
+
+
+def decode_json(body: bytes, *, duplicates: list[str] | None = None) -> Any:
+    """Decode JSON; 400 if it is invalid. Append the paths of duplicate keys to `duplicates`."""
+    try:
+        if duplicates is not None:
+            return _with_duplicates(body, duplicates)
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    check_depth(value)
+    return value
+
+
+def _with_duplicates(body: bytes, duplicates: list[str]) -> Any:
+    # Holds the objects themselves, so that no id is reused.
+    twice: dict[int, tuple[dict[str, Any], list[str]]] = {}
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            counted = Counter(key for key, _ in pairs)
+            twice[id(result)] = result, [key for key, times in counted.items() if times > 1]
+        return result
+
+    msgspec.json.decode(body)
+    value = json.loads(body, object_pairs_hook=build)
+    check_depth(value)
+    if twice:
+        _name_duplicates(value, "", twice, duplicates)
+    return value
+
+
+def _name_duplicates(value: Any, path: str, twice: Mapping[int, Any], found: list[str]) -> None:
+    """Collect the paths of duplicate keys; an object that was itself dropped as a duplicate has none."""
+    if type(value) is dict:
+        prefix = f"{path}." if path else ""
+        if id(value) in twice:
+            found += [f"{prefix}{key}" for key in twice[id(value)][1]]
+        for key, item in value.items():
+            _name_duplicates(item, f"{prefix}{key}", twice, found)
+    elif type(value) is list:
+        for index, item in enumerate(value):
+            _name_duplicates(item, f"{path}[{index}]", twice, found)
+
+
+def check_depth(value: Any) -> None:
+    """Raise 400 for values nested deeper than any object needs."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for item in level
+            if type(item) in (dict, list)
+            for child in (item.values() if type(item) is dict else item)
+            if type(child) in (dict, list)
+        ]
+        if not level:
+            return
+    raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
+
+
+class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
+    """YAML as JSON: times stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def decode_yaml(body: bytes) -> Any:
+    """Decode one YAML document as JSON; the expansion of aliases is bounded."""
+    if body.lstrip()[:1] == b"{":
+        # JSON is valid YAML, and clients mostly send it so for server-side apply.
+        with contextlib.suppress(Failure):
+            return decode_json(body)
+    try:
+        aliases = depth = 0
+        for nodes, event in enumerate(yaml.parse(body, Loader=_Loader)):
+            aliases += isinstance(event, yaml.AliasEvent)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                # The parser takes quadratic time in the depth, so it must stop here.
+                raise bad_request(f"the request body is nested deeper than {MAX_DEPTH} levels")
+            if nodes > _MAX_YAML_NODES or aliases > 100:
+                raise bad_request("the YAML document is too large or has too many aliases")
+        value = yaml.load(body, Loader=_Loader)  # noqa: S506 - the loader is safe
+        return decode_json(msgspec.json.encode(_plain(value, [_MAX_YAML_NODES])))
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError, UnicodeDecodeError, AttributeError) as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from error
+
+
+def _plain(value: Any, left: list[int], depth: int = 0) -> Any:
+    """Make every key a string, as in JSON; 400 if aliases expand too far."""
+    left[0] -= 1
+    if depth > MAX_DEPTH or left[0] < 0:
+        raise bad_request("the YAML document is too large or nested too deeply")
+    if isinstance(value, dict):
+        return {_key(key): _plain(item, left, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, left, depth + 1) for item in value]
+    return value
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key)
+
+
+def encode_yaml(raw: bytes) -> bytes:
+    """Convert JSON to YAML."""
+    text: str = yaml.safe_dump(msgspec.json.decode(raw), sort_keys=True, allow_unicode=True, default_flow_style=False)
+    return text.encode()
+
+
+def decode(content_type: str, body: bytes, kind: str, duplicates: list[str] | None = None) -> Any:
+    """Decode a body in any supported encoding; `kind` "" refuses protobuf, which only built-in kinds have."""
+    media = media_type(content_type)
+    if media in ("", JSON):
+        return decode_json(body, duplicates=duplicates)
+    if media == YAML:
+        return decode_yaml(body)
+    if media == PROTOBUF and kind:
+        try:
+            return protobuf.decode(body)
+        except KeyError as error:
+            raise unsupported() from error
+    raise unsupported()

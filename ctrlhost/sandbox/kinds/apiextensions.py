@@ -1,0 +1,90 @@
+"""CustomResourceDefinitions; `controllers.crds` establishes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.objects import is_true
+from ctrlhost.sandbox.crds import conditions, validation
+from ctrlhost.sandbox.kinds.fields import immutable
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+
+
+class _Crds(BuiltinStrategy):
+    """A CRD changes what the server serves."""
+
+    defaults = (("spec.conversion", {"strategy": "None"}),)
+    columns = "Created-At:d"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        return (obj["metadata"].get("creationTimestamp"),)
+
+    def default(self, obj: Object) -> None:
+        names = obj["spec"].setdefault("names", {})
+        if names.get("kind"):
+            names["singular"] = names.get("singular") or names["kind"].lower()
+            names["listKind"] = names.get("listKind") or f"{names['kind']}List"
+
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        obj["status"] = {
+            "conditions": None,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": _storage_versions(obj),
+        }
+        validation.warn(obj, operation.warnings, enforced=context.options.cel == "enforce")
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        if operation.subresource:
+            return
+        stored = (obj.get("status") or {}).get("storedVersions") or []
+        for name in _storage_versions(obj):
+            if name not in stored:
+                stored = [*stored, name]
+                obj["status"] = {**(obj.get("status") or {}), "storedVersions": stored}
+        validation.warn(obj, operation.warnings, enforced=context.options.cel == "enforce")
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        """Check the schema and, of an established CRD, its immutable fields."""
+        causes = validation.causes(obj)
+        if not causes and context.options.cel == "enforce":
+            # Rules are checked with the types of a structural schema.
+            causes += validation.rule_causes(obj)
+        versions = [version.get("name") for version in obj["spec"].get("versions") or ()]
+        for index, name in enumerate((obj.get("status") or {}).get("storedVersions") or ()):
+            if name not in versions:
+                text = f"missing from spec.versions; {name} was previously a storage version"
+                causes.append(status.invalid_value(f"status.storedVersions[{index}]", name, text))
+        if old is not None and is_true(old, "Established"):
+            for path in (("group",), ("scope",), ("names", "plural"), ("names", "kind")):
+                causes += immutable(obj, old, "spec", *path)
+        return causes
+
+    def begin_deletion(self, context: ServerContext, obj: Object) -> None:
+        """Keep the CRD until its objects are deleted. It has no grace period."""
+        del obj["metadata"]["deletionGracePeriodSeconds"]
+        conditions.begin_deletion(obj)
+
+    def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
+        return True
+
+    def stored(self, context: ServerContext, obj: Object, old: Object | None) -> None:
+        context.crd_changed(obj["metadata"]["name"])
+
+    def deleted(self, context: ServerContext, obj: Object) -> None:
+        context.crd_changed(obj["metadata"]["name"])
+
+
+def _storage_versions(obj: Object) -> list[str]:
+    return [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
+
+
+STRATEGIES = {("apiextensions.k8s.io", "CustomResourceDefinition"): _Crds()}

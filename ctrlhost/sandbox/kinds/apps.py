@@ -1,0 +1,218 @@
+"""The kinds of the apps group, and the Scale that shows their size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import label_causes
+from ctrlhost.sandbox.apimachinery.selectors import match_selector, selector_text
+from ctrlhost.sandbox.kinds import pod_spec
+from ctrlhost.sandbox.kinds.cells import WORKLOAD, created, images, labels
+from ctrlhost.sandbox.kinds.fields import immutable, not_negative
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+
+_TEMPLATE = below("spec.template.spec", pod_spec.DEFAULTS)
+_HISTORY = ("spec.revisionHistoryLimit", 10)
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_STATEFUL_MUTABLE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+
+
+class _ControllerRevisions(BuiltinStrategy):
+    """The history of a template."""
+
+    kept_metadata = ("labels",)
+    columns = "Revision:i Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        return (obj.get("revision", 0), created(obj))
+
+
+class _Workload(BuiltinStrategy):
+    """A workload's selector is immutable and matches its template."""
+
+    kept_metadata = ("labels",)
+    strategy = "updateStrategy"
+    rolling: Sequence[tuple[str, Any]] = ()
+    """The defaults of a rolling update."""
+
+    def default(self, obj: Object) -> None:
+        template, strategy = obj["spec"].get("template"), obj["spec"].get(self.strategy) or {}
+        if template:
+            pod_spec.default(template.get("spec") or {})
+        if strategy.get("type") == "RollingUpdate":
+            for name, value in self.rolling:
+                strategy.setdefault("rollingUpdate", {}).setdefault(name, value)
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        return self._spec_causes(obj) + ([] if operation.subresource else immutable(obj, old, "spec", "selector"))
+
+    def _spec_causes(self, obj: Object) -> list[Cause]:
+        spec = obj["spec"]
+        found = not_negative(spec, "replicas") + not_negative(spec, "minReadySeconds")
+        found += not_negative(spec, "revisionHistoryLimit")
+        selector = spec.get("selector")
+        template = spec.get("template") or {}
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        if not selector:
+            found.append(status.required("spec.selector"))
+            found.append(status.invalid_value("spec.selector", {}, "empty selector is invalid for this kind"))
+        else:
+            found += _selector_causes(selector, "spec.selector")
+            if not found and not match_selector(selector, labels):
+                text = "`selector` does not match template `labels`"
+                found.append(status.invalid_value("spec.template.metadata.labels", labels or None, text))
+        found += label_causes(labels, "spec.template.labels")
+        found += pod_spec.causes(template.get("spec") or {}, "spec.template.spec", templated=True)
+        return found
+
+
+class _Deployments(_Workload):
+    """Annotations control rollouts too, so they raise the generation."""
+
+    defaults = (
+        ("spec.replicas", 1),
+        ("spec.strategy.type", "RollingUpdate"),
+        _HISTORY,
+        ("spec.progressDeadlineSeconds", 600),
+        *_TEMPLATE,
+    )
+    strategy, rolling = "strategy", (("maxUnavailable", "25%"), ("maxSurge", "25%"))
+    columns = f"Ready Up-to-date:i Available:i Age {WORKLOAD} Selector:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        spec, state = obj["spec"], obj.get("status") or {}
+        ready = f"{state.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
+        numbers = (state.get("updatedReplicas", 0), state.get("availableReplicas", 0))
+        return (ready, *numbers, created(obj), *images(obj), selector_text(spec.get("selector")))
+
+    def _spec_causes(self, obj: Object) -> list[Cause]:
+        found = super()._spec_causes(obj)
+        strategy = obj["spec"].get("strategy") or {}
+        kind = strategy.get("type")
+        if kind not in ("Recreate", "RollingUpdate"):
+            found.append(status.not_supported("spec.strategy.type", kind, ("Recreate", "RollingUpdate")))
+        elif kind == "Recreate" and strategy.get("rollingUpdate"):
+            text = "may not be specified when strategy `type` is 'Recreate'"
+            found.append(status.forbidden_field("spec.strategy.rollingUpdate", text))
+        return found
+
+    def metadata_counts(self, obj: Object, old: Object) -> bool:
+        return bool(obj["metadata"].get("annotations") != old["metadata"].get("annotations"))
+
+
+class _ReplicaSets(_Workload):
+    """A number of pods."""
+
+    defaults = (("spec.replicas", 1), *_TEMPLATE)
+    columns = f"Desired:i Current:i Ready:i Age {WORKLOAD} Selector:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        spec, state = obj["spec"], obj.get("status") or {}
+        numbers = (spec.get("replicas", 0), state.get("replicas", 0), state.get("readyReplicas", 0))
+        return (*numbers, created(obj), *images(obj), selector_text(spec.get("selector")))
+
+
+class _StatefulSets(_Workload):
+    """Most of a StatefulSet's spec is immutable."""
+
+    defaults = (
+        ("spec.replicas", 1),
+        ("spec.podManagementPolicy", "OrderedReady"),
+        ("spec.updateStrategy.type", "RollingUpdate"),
+        _HISTORY,
+        ("spec.persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"}),
+        *_TEMPLATE,
+    )
+    rolling = (("partition", 0),)
+    columns = f"Ready Age {WORKLOAD}"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        ready = f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
+        return (ready, created(obj), *images(obj))
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        if old is None and obj["spec"].get("volumeClaimTemplates") and "statefulset" in context.options.controllers:
+            operation.warnings.append("sandbox: no claims are made from spec.volumeClaimTemplates, and no volumes")
+        found = self._spec_causes(obj)
+        if old is None or operation.subresource:
+            return found
+        for key in sorted((obj["spec"].keys() | old["spec"].keys()) - set(_STATEFUL_MUTABLE)):
+            if obj["spec"].get(key) != old["spec"].get(key):
+                *names, last = (f"'{name}'" for name in _STATEFUL_MUTABLE)
+                text = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
+                return [*found, status.forbidden_field("spec", text)]
+        return found
+
+
+class _DaemonSets(_Workload):
+    """A pod per node."""
+
+    defaults = (("spec.updateStrategy.type", "RollingUpdate"), _HISTORY, *_TEMPLATE)
+    rolling = (("maxUnavailable", 1), ("maxSurge", 0))
+    columns = f"Desired:i Current:i Ready:i Up-to-date:i Available:i Node-Selector Age {WORKLOAD} Selector:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        state = obj.get("status") or {}
+        names = (
+            "desiredNumberScheduled",
+            "currentNumberScheduled",
+            "numberReady",
+            "updatedNumberScheduled",
+            "numberAvailable",
+        )
+        template = ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
+        numbers = [state.get(name, 0) for name in names]
+        selector = selector_text(obj["spec"].get("selector"))
+        return (*numbers, labels(template.get("nodeSelector")), created(obj), *images(obj), selector)
+
+
+class _Scales(BuiltinStrategy):
+    """The sub-resource that reads and sets a workload's size."""
+
+    columns = "Desired:i Available:i Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        spec, state = obj.get("spec") or {}, obj.get("status") or {}
+        return (spec.get("replicas", 0), state.get("replicas", 0), created(obj))
+
+
+def _selector_causes(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Check a LabelSelector."""
+    yield from label_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    for index, item in enumerate(selector.get("matchExpressions") or ()):
+        where = f"{path}.matchExpressions[{index}]"
+        operator, values = item.get("operator"), item.get("values")
+        if operator not in _OPERATORS:
+            yield status.invalid_value(f"{where}.operator", operator, "not a valid selector operator")
+        elif operator in ("In", "NotIn") and not values:
+            yield status.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        elif operator in ("Exists", "DoesNotExist") and values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield status.forbidden_field(f"{where}.values", text)
+
+
+STRATEGIES = {
+    ("apps", "ControllerRevision"): _ControllerRevisions(),
+    ("apps", "DaemonSet"): _DaemonSets(),
+    ("apps", "Deployment"): _Deployments(),
+    ("apps", "ReplicaSet"): _ReplicaSets(),
+    ("apps", "StatefulSet"): _StatefulSets(),
+    ("autoscaling", "Scale"): _Scales(),
+}

@@ -1,0 +1,257 @@
+"""The kinds of the core group, and Events of both groups; Pods and Services have files of their own."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.durations import age
+from ctrlhost.sandbox.apimachinery.names import QUALIFIED_TEXT, is_qualified
+from ctrlhost.sandbox.kinds.cells import NONE, created, first
+from ctrlhost.sandbox.kinds.fields import immutable
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+
+IMMORTAL = ("default", "kube-system", "kube-public")
+_MAX_DATA = 1024 * 1024
+_LONGEST_NOTE = 1024
+_SECRET_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+
+_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+
+
+class _Namespaces(BuiltinStrategy):
+    """A namespace stays until its contents are deleted."""
+
+    columns = "Status Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        return ((obj.get("status") or {}).get("phase", ""), created(obj))
+
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Set the label, the finalizer and the phase."""
+        name = obj["metadata"].get("name", "")
+        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+        finalizers = obj["spec"].setdefault("finalizers", [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+        obj["status"] = {"phase": "Active"}
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        """Leave finalizers to the finalize sub-resource."""
+        if operation.subresource != "finalize":
+            obj["spec"] = dict(old.get("spec") or {})
+        obj["metadata"].setdefault("labels", {}).setdefault("kubernetes.io/metadata.name", operation.name)
+
+    def check_delete(self, context: ServerContext, operation: Operation) -> None:
+        """Refuse to delete the namespaces that the server needs."""
+        if operation.name in IMMORTAL:
+            raise status.forbidden("namespaces", "", operation.name, "this namespace may not be deleted")
+
+    def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
+        return bool((obj.get("spec") or {}).get("finalizers"))
+
+    def begin_deletion(self, context: ServerContext, obj: Object) -> None:
+        """Set the phase. A namespace has no grace period."""
+        del obj["metadata"]["deletionGracePeriodSeconds"]
+        obj.setdefault("status", {})["phase"] = "Terminating"
+
+
+class _Data(BuiltinStrategy):
+    """The base of Secrets and ConfigMaps."""
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        causes = []
+        size = 0
+        for field in ("data", "binaryData"):
+            for key, value in (obj.get(field) or {}).items():
+                if not key or len(key) > 253 or not all(char.isalnum() or char in "-_." for char in key) or ".." in key:
+                    text = _KEY_TEXT
+                    causes.append(status.invalid_value(f"{field}[{key}]", key, text))
+                size += len(value)
+        for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
+            causes.append(status.invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
+        if size > _MAX_DATA * (4 / 3 if obj["kind"] == "Secret" else 1):
+            causes.append(status.too_long("data" if obj["kind"] == "Secret" else "", _MAX_DATA))
+        if old is not None and old.get("immutable"):
+            for field in ("immutable", "data", "binaryData"):
+                if obj.get(field) != old.get(field):
+                    causes.append(status.forbidden_field(field, "field is immutable when `immutable` is set"))
+        return causes
+
+
+class _ConfigMaps(_Data):
+    """Plain data."""
+
+    columns = "Data Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        return (_count(obj), created(obj))
+
+
+class _Secrets(_Data):
+    """Data in base64, with a type."""
+
+    defaults = (("type", "Opaque"),)
+    columns = "Type Data Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        return (obj.get("type", ""), _count(obj), created(obj))
+
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Merge stringData into data."""
+        if text := obj.pop("stringData", None):
+            data = obj.setdefault("data", {})
+            data |= {key: base64.b64encode(value.encode()).decode() for key, value in text.items()}
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        self.prepare_create(context, operation, obj)
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        causes = super().causes(context, operation, obj, old)
+        for key in _SECRET_KEYS.get(obj.get("type", ""), ()):
+            if key not in (obj.get("data") or {}):
+                causes.append(status.required(f"data[{key}]"))
+        if (
+            obj.get("type") == "kubernetes.io/basic-auth"
+            and not {"username", "password"} & (obj.get("data") or {}).keys()
+        ):
+            causes.append(status.required("data[username]"))
+        return causes + immutable(obj, old, "type")
+
+
+class _Events(BuiltinStrategy):
+    """Events refer to an object."""
+
+    columns = "Last-Seen Type Reason Object Subobject:w Source:w Message First-Seen:w Count:w Name:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        about = obj.get("involvedObject") or obj.get("regarding") or {}
+        source = obj.get("source") or obj.get("deprecatedSource") or {}
+        first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")
+        series = obj.get("series") or {}
+        last = series.get("lastObservedTime") or obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp") or first
+        target = (
+            f"{about.get('kind', '').lower()}/{about.get('name', '')}"
+            if about.get("name")
+            else about.get("kind", "").lower()
+        )
+        reporter = obj.get("reportingComponent") or obj.get("reportingController") or ""
+        origin = source.get("component") or reporter
+        if source.get("host"):
+            origin = f"{origin}, {source['host']}"
+        return (
+            age(last),
+            obj.get("type", ""),
+            obj.get("reason", ""),
+            target,
+            about.get("fieldPath", ""),
+            origin,
+            (obj.get("message") or obj.get("note") or "").strip(),
+            age(first),
+            series.get("count") or obj.get("count") or obj.get("deprecatedCount") or 1,
+            obj["metadata"]["name"],
+        )
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        """Check the object's namespace, and the fields of new events; old ones have no `eventTime`."""
+        about = obj.get("regarding") or obj.get("involvedObject") or {}
+        namespace, wanted = about.get("namespace", ""), obj["metadata"].get("namespace")
+        causes = []
+        if wanted not in (namespace, namespace or "default"):
+            causes.append(status.invalid_value("involvedObject.namespace", namespace, "does not match event.namespace"))
+        if old is not None:
+            return causes
+        core = operation.kind.group == ""
+        if obj.get("eventTime"):
+            reporter = "reportingComponent" if core else "reportingController"
+            for member, longest in ((reporter, 0), ("reportingInstance", 128), ("action", 128), ("reason", 128)):
+                text = obj.get(member, "")
+                if not text:
+                    causes.append(status.required(member))
+                elif member == reporter and not is_qualified(text):
+                    causes.append(status.invalid_value(member, text, QUALIFIED_TEXT))
+                elif longest and len(text) > longest:
+                    causes.append(status.invalid_value(member, "", f"can have at most {longest} characters"))
+            if len((obj.get("message" if core else "note") or "").encode()) > _LONGEST_NOTE:
+                causes.append(status.invalid_value("message", "", f"can have at most {_LONGEST_NOTE} characters"))
+        elif not core:
+            causes.append(status.required("eventTime"))
+        if not core and obj.get("type") not in ("Normal", "Warning"):
+            causes.append(status.invalid_value("type", "", f"has invalid value: {obj.get('type', '')}"))
+        return causes
+
+
+class _Nodes(BuiltinStrategy):
+    """Nodes."""
+
+    columns = "Status Roles Age Version Internal-IP:w External-IP:w OS-Image:w Kernel-Version:w Container-Runtime:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        found_, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
+        ready = next((item["status"] for item in found_.get("conditions") or () if item["type"] == "Ready"), "Unknown")
+        state = {"True": "Ready", "False": "NotReady"}.get(ready, "Unknown")
+        if (obj.get("spec") or {}).get("unschedulable"):
+            state += ",SchedulingDisabled"
+        prefix = "node-role.kubernetes.io/"
+        roles = ",".join(sorted(key[len(prefix) :] for key in labels if key.startswith(prefix))) or NONE
+        info = found_.get("nodeInfo") or {}
+        found = {item["type"]: item["address"] for item in found_.get("addresses") or ()}
+        return (
+            state,
+            roles,
+            created(obj),
+            info.get("kubeletVersion", ""),
+            found.get("InternalIP", NONE),
+            found.get("ExternalIP", NONE),
+            info.get("osImage", "<unknown>"),
+            info.get("kernelVersion", "<unknown>"),
+            info.get("containerRuntimeVersion", "<unknown>"),
+        )
+
+
+class _Endpoints(BuiltinStrategy):
+    """The addresses of a Service, in the deprecated form."""
+
+    defaults = (("subsets[*].ports[*].protocol", "TCP"),)
+    columns = "Endpoints Age"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        pairs = [
+            f"{address['ip']}:{port['port']}"
+            for subset in obj.get("subsets") or ()
+            for port in subset.get("ports") or ()
+            for address in subset.get("addresses") or ()
+        ]
+        return (first(pairs, NONE), created(obj))
+
+
+def _count(obj: Object) -> int:
+    return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
+
+
+STRATEGIES = {
+    ("", "ConfigMap"): _ConfigMaps(),
+    ("", "Endpoints"): _Endpoints(),
+    ("", "Event"): _Events(),
+    ("events.k8s.io", "Event"): _Events(),
+    ("", "Namespace"): _Namespaces(),
+    ("", "Node"): _Nodes(),
+    ("", "Secret"): _Secrets(),
+}

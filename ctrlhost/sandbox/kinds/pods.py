@@ -1,0 +1,205 @@
+"""Pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.durations import age
+from ctrlhost.sandbox.apimachinery.objects import is_true
+from ctrlhost.sandbox.kinds import pod_spec
+from ctrlhost.sandbox.kinds.cells import NONE, created
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, below
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+
+_MUTABLE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates")
+
+_ADMITTED = ("priority", "preemptionPolicy", "tolerations", "serviceAccountName", "serviceAccount")
+
+
+class _Pods(BuiltinStrategy):
+    """Most of a pod's spec is immutable, and a scheduled pod is deleted in two steps."""
+
+    kept_metadata = ("ownerReferences", "deletionTimestamp")
+    graceful = True
+    allocates = True
+    defaults = (
+        *below("spec", pod_spec.DEFAULTS),
+        ("spec.enableServiceLinks", True),
+        ("spec.serviceAccountName", "default"),
+    )
+    columns = "Ready Status Restarts Age IP:w Node:w Nominated-Node:w Readiness-Gates:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        spec, status = obj["spec"], obj.get("status") or {}
+        containers = status.get("containerStatuses") or ()
+        ready = sum(1 for item in containers if item.get("ready") and "running" in (item.get("state") or {}))
+        gates = spec.get("readinessGates") or ()
+        true = {item["type"] for item in status.get("conditions") or () if item["status"] == "True"}
+        met = f"{sum(gate['conditionType'] in true for gate in gates)}/{len(gates)}" if gates else NONE
+        addresses = status.get("podIPs") or ()
+        return (
+            f"{ready}/{len(spec.get('containers') or ())}",
+            _reason(obj),
+            _restarts(status),
+            created(obj),
+            addresses[0].get("ip") if addresses else status.get("podIP") or NONE,
+            spec.get("nodeName") or NONE,
+            status.get("nominatedNodeName") or NONE,
+            met,
+        )
+
+    def default(self, obj: Object) -> None:
+        """Set missing requests to the limits."""
+        pod_spec.default(obj["spec"])
+        for container in obj["spec"].get("containers") or ():
+            limits = (container.get("resources") or {}).get("limits")
+            if limits:
+                requests = container["resources"].setdefault("requests", {})
+                for name, value in limits.items():
+                    requests.setdefault(name, value)
+
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        """Set the phase, the quality of service, and the fields that admission sets."""
+        _admit(obj["spec"])
+        obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        """Keep the priority that admission set."""
+        for name in ("priority", "preemptionPolicy"):
+            if name in old["spec"]:
+                obj["spec"].setdefault(name, old["spec"][name])
+
+    def tracked(self, obj: Object, sent: Object) -> Object:
+        """Omit the fields that admission set."""
+        spec = {key: value for key, value in obj["spec"].items() if key not in _ADMITTED or key in sent}
+        if sent.get("tolerations"):
+            spec["tolerations"] = sent["tolerations"]
+        return {**obj, "spec": spec}
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        """Check the spec, and that only mutable fields change."""
+        found = list(pod_spec.causes(obj["spec"], "spec"))
+        if old is None or operation.subresource or _frozen(obj["spec"]) == _frozen(old["spec"]):
+            return found
+        text = (
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+            "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+            "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+        )
+        return [*found, status.forbidden_field("spec", text)]
+
+    def grace_period(self, obj: Object, wanted: int | None) -> int:
+        """Return the grace period, 0 for a pod that does not run."""
+        spec = obj.get("spec") or {}
+        phase = (obj.get("status") or {}).get("phase")
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0
+        grace = spec.get("terminationGracePeriodSeconds", 30) if wanted is None else wanted
+        return 1 if grace < 0 else int(grace)
+
+
+def _admit(spec: dict[str, Any]) -> None:
+    """Set the priority, and tolerations of unreachable nodes for five minutes."""
+    spec.setdefault("priority", 0)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    tolerations = list(spec.get("tolerations") or ())
+    for trouble in ("not-ready", "unreachable"):
+        key = f"node.kubernetes.io/{trouble}"
+        if not any(
+            item.get("key", "") in ("", key) and item.get("effect", "") in ("", "NoExecute") for item in tolerations
+        ):
+            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+    spec["tolerations"] = tolerations
+
+
+def _frozen(spec: dict[str, Any]) -> dict[str, Any]:
+    result = {key: value for key, value in spec.items() if key not in _MUTABLE}
+    for key in ("containers", "initContainers"):
+        if key in result:
+            result[key] = [{**container, "image": ""} for container in result[key]]
+    return result
+
+
+def quality_of_service(spec: dict[str, Any]) -> str:
+    """Return the QoS class of the containers' requests and limits."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    resources = [container.get("resources") or {} for container in containers]
+    if not any(item.get("requests") or item.get("limits") for item in resources):
+        return "BestEffort"
+    for item in resources:
+        limits, requests = item.get("limits") or {}, item.get("requests") or {}
+        for name in ("cpu", "memory"):
+            if name not in limits or requests.get(name, limits[name]) != limits[name]:
+                return "Burstable"
+    return "Guaranteed"
+
+
+def _restarts(status: Object) -> str:
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    count = sum(item.get("restartCount", 0) for item in containers)
+    finished = [((item.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or "" for item in containers]
+    last = max(finished, default="")
+    return f"{count} ({age(last)} ago)" if count and last else str(count)
+
+
+def _reason(pod: Object) -> str:
+    """Return a pod's status as tables show it."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    reason = str(status.get("reason") or status.get("phase") or "")
+    initial = _initial(spec, status)
+    if initial:
+        reason = initial
+    else:
+        running = False
+        for item in reversed(status.get("containerStatuses") or ()):
+            state = item.get("state") or {}
+            waiting, terminated = (state.get("waiting") or {}).get("reason"), state.get("terminated")
+            if waiting:
+                reason = waiting
+            elif terminated is not None:
+                reason = _ended(terminated)
+            elif item.get("ready") and "running" in state:
+                running = True
+        if reason == "Completed" and running:
+            reason = "Running" if is_true(pod, "Ready") else "NotReady"
+    if pod["metadata"].get("deletionTimestamp"):
+        if status.get("reason") == "NodeLost":
+            return "Unknown"
+        if status.get("phase") not in ("Succeeded", "Failed"):
+            return "Terminating"
+    return reason
+
+
+def _ended(terminated: Object, prefix: str = "") -> str:
+    if terminated.get("reason"):
+        return prefix + str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"{prefix}Signal:{terminated['signal']}"
+    return f"{prefix}ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _initial(spec: Object, status: Object) -> str:
+    """Return the state of the first unfinished init container; "" if there is none."""
+    statuses = status.get("initContainerStatuses") or ()
+    for index, item in enumerate(statuses):
+        state = item.get("state") or {}
+        terminated, waiting = state.get("terminated"), state.get("waiting") or {}
+        if terminated is not None and not terminated.get("exitCode"):
+            continue
+        if terminated is not None:
+            return _ended(terminated, "Init:")
+        if waiting.get("reason") and waiting["reason"] != "PodInitializing":
+            return f"Init:{waiting['reason']}"
+        return f"Init:{index}/{len(spec.get('initContainers') or ())}"
+    return ""
+
+
+STRATEGIES = {("", "Pod"): _Pods()}

@@ -1,0 +1,157 @@
+"""Roles and bindings; writing them must not escalate privileges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.auth.authorizer import GROUP, MASTERS
+from ctrlhost.sandbox.auth.rbac_rules import EVERYTHING, Rule, missing, quoted
+from ctrlhost.sandbox.http.messages import Attributes
+from ctrlhost.sandbox.kinds.cells import created
+from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause, Failure
+    from ctrlhost.sandbox.auth.authorizer import Authorizer
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+
+_PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
+
+
+class _Guarded(BuiltinStrategy):
+    """The base of both strategies, without checks for members of `system:masters`."""
+
+    def prepare_create(self, context: ServerContext, operation: Operation, obj: Object) -> None:
+        if context.authorizer is not None and MASTERS not in operation.user.groups:
+            self.check(context.authorizer, operation, obj, None)
+
+    def prepare_update(self, context: ServerContext, operation: Operation, obj: Object, old: Object) -> None:
+        if context.authorizer is not None and MASTERS not in operation.user.groups:
+            self.check(context.authorizer, operation, obj, old)
+
+    def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
+        """Raise 403 if the write would grant rights that the user lacks."""
+
+
+class _Roles(_Guarded):
+    """Roles and ClusterRoles: `escalate` on them allows rules beyond the user's own."""
+
+    columns = "Created-At:d"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        return (obj["metadata"].get("creationTimestamp"),)
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        found = []
+        for index, rule in enumerate(obj.get("rules") or ()):
+            if not rule.get("verbs"):
+                found.append(status.required(f"rules[{index}].verbs", "verbs must contain at least one value"))
+            if not rule.get("nonResourceURLs") and not (rule.get("apiGroups") and rule.get("resources")):
+                where = f"rules[{index}].{'resources' if rule.get('apiGroups') else 'apiGroups'}"
+                found.append(status.required(where, "resource rules must supply at least one api group and resource"))
+        return found
+
+    def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
+        name = obj["metadata"].get("name", "")
+        asked = _attributes(operation, "escalate", operation.kind.plural, name)
+        if authorizer.authorize(operation.user, asked).allowed:
+            return
+        if obj.get("aggregationRule") or (old or {}).get("aggregationRule"):
+            if old is not None and _same(obj, old, "rules", "aggregationRule"):
+                return
+            if missing(authorizer.rules_of(operation.user, operation.namespace)[0], EVERYTHING):
+                raise _forbidden(operation, name, "must have cluster-admin privileges to use the aggregationRule")
+        if old is not None and _same(obj, old, "rules"):
+            return
+        _confirm(authorizer, operation, name, map(Rule.of, obj.get("rules") or ()))
+
+
+class _Bindings(_Guarded):
+    """RoleBindings and ClusterRoleBindings: `bind` on a role allows binding it without holding its rights."""
+
+    defaults = (("roleRef.apiGroup", GROUP),)
+    columns = "Role Age Users:w Groups:w ServiceAccounts:w"
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        role, subjects = obj["roleRef"], obj.get("subjects") or ()
+        names: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
+        for subject in subjects:
+            prefix = f"{subject.get('namespace', '')}/" if subject["kind"] == "ServiceAccount" else ""
+            names.setdefault(subject["kind"], []).append(prefix + subject["name"])
+        users, groups, accounts = (", ".join(names[kind]) for kind in ("User", "Group", "ServiceAccount"))
+        return (f"{role['kind']}/{role['name']}", created(obj), users, groups, accounts)
+
+    def default(self, obj: Object) -> None:
+        for subject in obj.get("subjects") or ():
+            if subject.get("kind") in ("User", "Group"):
+                subject.setdefault("apiGroup", GROUP)
+
+    def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+        referred = obj.get("roleRef") or {}
+        allowed = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("ClusterRole", "Role")
+        found = []
+        if referred.get("kind") not in allowed:
+            found.append(status.not_supported("roleRef.kind", referred.get("kind", ""), allowed))
+        if not referred.get("name"):
+            found.append(status.required("roleRef.name"))
+        for index, subject in enumerate(obj.get("subjects") or ()):
+            if not subject.get("name"):
+                found.append(status.required(f"subjects[{index}].name"))
+            if subject.get("kind") not in ("Group", "ServiceAccount", "User"):
+                supported = ("Group", "ServiceAccount", "User")
+                found.append(status.not_supported(f"subjects[{index}].kind", subject.get("kind", ""), supported))
+            elif subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
+                found.append(status.required(f"subjects[{index}].namespace"))
+        if old is not None and not _same(obj, old, "roleRef"):
+            found.append(status.invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef"))
+        return found
+
+    def check(self, authorizer: Authorizer, operation: Operation, obj: Object, old: Object | None) -> None:
+        if old is not None and _same(obj, old, "subjects", "roleRef"):
+            return
+        reference = obj.get("roleRef") or {}
+        role, name = reference.get("name", ""), obj["metadata"].get("name", "")
+        plural = _PLURALS.get(reference.get("kind", ""), "")
+        if plural and authorizer.authorize(operation.user, _attributes(operation, "bind", plural, role)).allowed:
+            return
+        rules = authorizer.rules_of_role(reference, operation.namespace)
+        if rules is None:
+            raise status.not_found(operation.kind.plural, GROUP, role)
+        _confirm(authorizer, operation, name, rules)
+
+
+def _attributes(operation: Operation, verb: str, plural: str, name: str) -> Attributes:
+    return Attributes(verb, group=GROUP, version="v1", resource=plural, namespace=operation.namespace, name=name)
+
+
+def _same(obj: Object, old: Object, *keys: str) -> bool:
+    return all((obj.get(key) or None) == (old.get(key) or None) for key in keys)
+
+
+def _confirm(authorizer: Authorizer, operation: Operation, name: str, wanted: Iterable[Rule]) -> None:
+    user = operation.user
+    held, errors = authorizer.rules_of(user, operation.namespace)
+    lacking = missing(held, wanted)
+    if lacking:
+        why = (
+            f'user "{user.name}" (groups={quoted(user.groups)}) is attempting to grant RBAC permissions not '
+            "currently held:\n" + "\n".join(sorted(map(str, lacking)))
+        )
+        if errors:
+            why += f"; resolution errors: [{', '.join(errors)}]"
+        raise _forbidden(operation, name, why)
+
+
+def _forbidden(operation: Operation, name: str, why: str) -> Failure:
+    return status.forbidden(operation.kind.plural, GROUP, name, why)
+
+
+STRATEGIES = {
+    **{(GROUP, kind): _Roles() for kind in ("Role", "ClusterRole")},
+    **{(GROUP, f"{kind}Binding"): _Bindings() for kind in ("Role", "ClusterRole")},
+}

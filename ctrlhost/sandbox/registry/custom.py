@@ -1,0 +1,110 @@
+"""Custom kinds: the versions of a CRD in the form that requests need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ctrlhost.sandbox.apimachinery.objects import is_true
+from ctrlhost.sandbox.registry.registry import CustomVersion, FieldPath, Kind, Scale, Subresource, content_hash
+from ctrlhost.sandbox.schema.shapes import Shape, builtin
+from ctrlhost.sandbox.schema.structural import shape_of
+
+Crd = Mapping[str, Any]
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""In the order in which discovery lists them for custom kinds."""
+_WRITES = frozenset({"create", "patch", "update"})
+
+
+def simple_path(text: str) -> FieldPath:
+    """Split `.spec.replicas` into its parts."""
+    return tuple(part for part in text.removeprefix(".").split(".") if part)
+
+
+def kinds_of(crd: Crd, shapes: Mapping[str, Shape]) -> list[tuple[Kind, bool]]:
+    """Return a kind for each version that the CRD serves; the flag says whether discovery lists it.
+
+    `shapes` are existing shapes to reuse, by marker.
+    """
+    established = is_true(crd, "Established")
+    if not established and not is_true(crd, "NamesAccepted"):
+        return []
+    spec, status = crd["spec"], crd.get("status") or {}
+    names = status.get("acceptedNames") or spec["names"]
+    if not names.get("plural") or not names.get("kind"):
+        names = spec["names"]
+    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    terminating = is_true(crd, "Terminating") or "deletionTimestamp" in crd["metadata"]
+    return [
+        (_kind(crd, names, version, storage, shapes, terminating=terminating), established)
+        for version in spec["versions"]
+        if version.get("served")
+    ]
+
+
+def _kind(
+    crd: Crd,
+    names: Mapping[str, Any],
+    version: Mapping[str, Any],
+    storage: str,
+    shapes: Mapping[str, Shape],
+    *,
+    terminating: bool,
+) -> Kind:
+    spec = crd["spec"]
+    group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    subresources = version.get("subresources") or {}
+    listed: list[Subresource] = []
+    scale = None
+    if "status" in subresources:
+        listed.append(Subresource("status"))
+    if "scale" in subresources:
+        paths = subresources["scale"]
+        scale = Scale(
+            simple_path(paths["specReplicasPath"]),
+            simple_path(paths["statusReplicasPath"]),
+            simple_path(paths.get("labelSelectorPath", "")),
+        )
+        listed.append(Subresource("scale", group="autoscaling", version="v1", kind="Scale"))
+    warning = ""
+    if version.get("deprecated"):
+        warning = version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+    marker = f"{version['name']}:{content_hash(msgspec.json.encode(schema))}"
+    shape = shapes.get(marker)
+    if shape is None:
+        shape = shape_of(schema)
+        shape.fields = {**shape.fields, "metadata": builtin("meta.ObjectMeta")}
+    return Kind(
+        group,
+        version["name"],
+        kind,
+        plural,
+        names.get("singular") or kind.lower(),
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        list_kind=names.get("listKind") or f"{kind}List",
+        verbs=tuple(verb for verb in _VERBS if not terminating or verb not in _WRITES),
+        subresources=tuple(listed),
+        scale=scale,
+        table=f"{group}/{plural}",
+        generation=True,
+        needs_version=True,
+        field_selectors={
+            ".".join(path): path
+            for path in (simple_path(item["jsonPath"]) for item in version.get("selectableFields") or ())
+        },
+        custom=CustomVersion(
+            crd["metadata"]["name"],
+            schema,
+            shape,
+            storage,
+            tuple(version.get("additionalPrinterColumns") or ()),
+            warning,
+            terminating,
+            marker,
+        ),
+    )

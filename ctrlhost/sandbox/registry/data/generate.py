@@ -1,0 +1,190 @@
+"""Write types.json from the Go modules that define the built-in kinds.
+
+    python -m ctrlhost.sandbox.registry.data.generate "$(go env GOMODCACHE)/k8s.io" v0.36.3 > types.json
+
+For every type used by a served kind it lists the fields by their JSON name as `[type, protobuf number, flags]`.
+Types are scalars, names of other types, or one of the two behind `[]` or `{}`. Flags: `p` pointer, `w` always written,
+`z` left out when zero, `i` inlined, `m=KEY` merge key, `m` merged list of scalars, `r` keys are retained, `l=set`,
+`l=atomic`, `l=map:KEYS`, `a` atomic map or struct, `q` required.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from ctrlhost.sandbox.registry.builtin import builtin_kinds
+from ctrlhost.sandbox.schema.shapes import PACKAGES as GROUPS
+
+_NAMES = [
+    "core",
+    "apps",
+    "networking",
+    "coordination",
+    "discovery",
+    "events",
+    "rbac",
+    "authorization",
+    "authentication",
+    "autoscaling",
+    "policy",
+]
+PACKAGES = {
+    "meta": "apimachinery@{v}/pkg/apis/meta/v1",
+    **{name: f"api@{{v}}/{name}/v1" for name in _NAMES},
+    "apiextensions": "apiextensions-apiserver@{v}/pkg/apis/apiextensions/v1",
+}
+#: Types that no kind uses by itself: bodies of sub-resources, and the schemas of CRDs.
+OTHERS = (
+    "meta.DeleteOptions",
+    "core.Binding",
+    "authentication.TokenRequest",
+    "autoscaling.Scale",
+    "policy.Eviction",
+    "apiextensions.JSONSchemaProps",
+)
+SCALARS = {"string", "bool", "int32", "int64", "float64"}
+SPECIAL = {
+    "meta.Time": "Time",
+    "meta.MicroTime": "MicroTime",
+    "meta.Duration": "Duration",
+    "meta.FieldsV1": "FieldsV1",
+    "intstr.IntOrString": "IntOrString",
+    "resource.Quantity": "Quantity",
+    "runtime.RawExtension": "RawExtension",
+    "apiextensions.JSON": "JSON",
+    "apiextensions.JSONSchemaPropsOrArray": "JSONSchemaPropsOrArray",
+    "apiextensions.JSONSchemaPropsOrBool": "JSONSchemaPropsOrBool",
+    "apiextensions.JSONSchemaPropsOrStringArray": "JSONSchemaPropsOrStringArray",
+    "types.UID": "string",
+    "types.NodeName": "string",
+}
+IMPORTS = {"metav1": "meta", "v1": "core", "apiv1": "core", "corev1": "core", "authnv1": "authentication"}
+STRUCT = re.compile(r"^type (\w+) struct ?\{")
+ALIAS = re.compile(r"^type (\w+) (\[\]|map\[[\w.]+\])?([\w.]+)$")
+FIELD = re.compile(r"^\t(?:(\w+) )?\s*([*\[\]\w.]+)\s+`(.*)`")
+
+
+def parse(package: str, path: Path, types: dict[str, Any], aliases: dict[str, str]) -> None:
+    """Parse the structs and the named scalars of one file."""
+    markers: list[str] = []
+    struct: dict[str, Any] | None = None
+    for line in path.read_text(encoding="utf-8").splitlines():
+        text = line.strip()
+        if struct is None:
+            if text.startswith("//"):
+                markers.append(text[2:].strip())
+            elif match := STRUCT.match(line):
+                struct = {"fields": {}}
+                if "+structType=atomic" in markers:
+                    struct["atomic"] = True
+                types[f"{package}.{match[1]}"] = struct
+                markers = []
+                if text.endswith("}"):
+                    struct = None
+            elif match := ALIAS.match(line):
+                aliases[f"{package}.{match[1]}"] = (match[2] or "") + match[3]
+                markers = []
+            elif text:
+                markers = []
+        elif line == "}":
+            struct, markers = None, []
+        elif text.startswith("//"):
+            markers.append(text[2:].strip())
+        elif match := FIELD.match(line):
+            tags = dict(re.findall(r'(\w+):"([^"]*)"', match[3]))
+            add_field(package, struct, match[2], tags, markers)
+            markers = []
+        elif not text:
+            markers = []
+
+
+def add_field(package: str, struct: dict[str, Any], go: str, tags: dict[str, str], markers: list[str]) -> None:
+    """Add one field in the compact form."""
+    if "json" not in tags or "protobuf" not in tags or go.endswith("TypeMeta"):
+        return
+    names = tags["json"].split(",")
+    proto = tags["protobuf"].split(",")
+    name, flags = names[0], []
+    if not name:
+        name = next((part[5:] for part in proto if part.startswith("name=")), go)
+        flags.append("i")
+    elif go.startswith("*"):
+        flags.append("p")
+    elif "omitempty" not in names:
+        flags.append("w")
+    if "patchMergeKey" in tags:
+        flags.append("m=" + tags["patchMergeKey"])
+    elif "merge" in tags.get("patchStrategy", ""):
+        flags.append("m")
+    if "retainKeys" in tags.get("patchStrategy", ""):
+        flags.append("r")
+    values = dict(marker[1:].partition("=")[::2] for marker in markers if marker.startswith("+"))
+    if kind := values.get("listType"):
+        keys = [marker.partition("=")[2] for marker in markers if marker.startswith("+listMapKey=")]
+        flags.append("l=" + (f"map:{','.join(keys)}" if kind == "map" else kind))
+    if "atomic" in (values.get("mapType"), values.get("structType")):
+        flags.append("a")
+    if "required" in values:
+        flags.append("q")
+    if "omitzero" in names:
+        flags.append("z")
+    struct["fields"][name] = [resolve(package, go.lstrip("*")), int(proto[1]), " ".join(flags)]
+
+
+def resolve(package: str, go: str) -> str:
+    """Return the table's name of a Go type."""
+    if go == "[]byte":
+        return "bytes"
+    if go.startswith("[]"):
+        return "[]" + resolve(package, go[2:].lstrip("*"))
+    if go.startswith("map["):
+        return "{}" + resolve(package, go.partition("]")[2])
+    if go in SCALARS:
+        return go
+    if "." in go:
+        module, _, name = go.partition(".")
+        go = f"{IMPORTS.get(module, module)}.{name}"
+    else:
+        go = f"{package}.{go}"
+    return SPECIAL.get(go, go)
+
+
+def flatten(name: str, aliases: dict[str, str]) -> str:
+    """Replace named scalars, lists and maps by their types."""
+    prefix = ""
+    while name.startswith(("[]", "{}")):
+        prefix, name = prefix + name[:2], name[2:]
+    while name in aliases:
+        name = flatten(resolve(name.partition(".")[0], aliases[name]), aliases)
+    return prefix + name
+
+
+def main(root: Path, version: str) -> None:
+    """Print the table."""
+    types: dict[str, Any] = {}
+    aliases: dict[str, str] = {}
+    for package, pattern in PACKAGES.items():
+        for path in sorted((root / pattern.format(v=version)).glob("*.go")):
+            if "types" in path.name and not path.name.startswith(("zz_", "types_swagger")):
+                parse(package, path, types, aliases)
+    kept: dict[str, Any] = {}
+    waiting = [*OTHERS, *(f"{GROUPS[kind.group]}.{kind.kind}" for kind in builtin_kinds())]
+    while waiting:
+        name = waiting.pop()
+        if name in kept or name not in types:
+            continue
+        struct = types[name]
+        kept[name] = struct["fields"] if not struct.get("atomic") else {"": "atomic", **struct["fields"]}
+        for field in struct["fields"].values():
+            field[0] = flatten(field[0], aliases)
+            waiting.append(field[0].replace("[]", "").replace("{}", ""))
+    lines = [f"{json.dumps(name)}: {json.dumps(kept[name], separators=(',', ':'))}" for name in sorted(kept)]
+    sys.stdout.write("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

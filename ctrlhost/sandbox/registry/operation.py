@@ -1,0 +1,67 @@
+"""One operation on the API, requested by a client over HTTP or by a built-in controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery.names import check_manager
+from ctrlhost.sandbox.apimachinery.objects import ADMIN, User
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure, not_supported
+from ctrlhost.sandbox.http.messages import Query
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.registry.registry import Kind
+
+
+@dataclass(slots=True)
+class Operation:
+    """A verb on a kind or object, with the options that all verbs share."""
+
+    verb: str
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    query: Query = field(default_factory=Query)
+    manager: str = ""
+    user: User = ADMIN
+    warnings: list[str] = field(default_factory=list)
+    dry_run: bool = False
+    field_validation: str = "Warn"
+    problems: list[str] = field(default_factory=list)
+    """Problems of the body such as duplicate fields, reported together with its unknown fields."""
+    applied: set[tuple[str, ...]] | None = None
+    """The fields that a server-side apply sets if it creates the object."""
+
+    @property
+    def counts_fields(self) -> bool:
+        """Whether duplicate keys are reported: that takes longer, so only on request."""
+        return "fieldValidation" in self.query and self.field_validation != "Ignore"
+
+    def read_write_options(self, options: str, user_agent: str) -> None:
+        """Read dryRun, fieldValidation and fieldManager from the query; 422 for invalid values."""
+        self.dry_run = dry_run(self.query.get("dryRun", []), options)
+        mode = self.query.first("fieldValidation")
+        if mode not in ("", "Ignore", "Warn", "Strict"):
+            raise bad_option(options, not_supported("fieldValidation", mode, ("", "Ignore", "Strict", "Warn")))
+        self.field_validation = mode or "Warn"
+        manager = self.query.first("fieldManager")
+        check_manager(manager, options)
+        self.manager = manager or "".join(filter(str.isprintable, user_agent.partition("/")[0]))[:128]
+
+
+def dry_run(values: list[Any], options: str) -> bool:
+    """Return whether the write must not be stored."""
+    if not values or values == [""]:
+        return False
+    if any(value != "All" for value in values):
+        raise bad_option(options, not_supported("dryRun", values, ("All",)))
+    return True
+
+
+def bad_option(options: str, *causes: Cause) -> Failure:
+    """Return a 422 for an options object, which has no name."""
+    texts = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    message = f'{options}.meta.k8s.io "" is invalid: {f"[{texts}]" if len(causes) > 1 else texts}'
+    return Failure(422, "Invalid", message, group="meta.k8s.io", kind=options, causes=causes)

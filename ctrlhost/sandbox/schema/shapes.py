@@ -1,0 +1,165 @@
+"""The shape of objects: one tree for built-in types and for CRD schemas.
+
+Field tracking, strict decoding, pruning, strategic merge and OpenAPI all read the same tree.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCALARS = {
+    "string": "string",
+    "bytes": "bytes",
+    "bool": "boolean",
+    "int32": "integer",
+    "int64": "integer",
+    "float64": "number",
+    "Time": "time",
+    "MicroTime": "microtime",
+    "Duration": "string",
+    "IntOrString": "int-or-string",
+    "Quantity": "quantity",
+}
+_OPAQUE = {
+    "FieldsV1",
+    "RawExtension",
+    "JSON",
+    "JSONSchemaPropsOrArray",
+    "JSONSchemaPropsOrBool",
+    "JSONSchemaPropsOrStringArray",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Shape:
+    """One node. `type` is object, map, array, any, or a scalar's name as in `SCALARS`."""
+
+    type: str
+    name: str = ""
+    fields: dict[str, Shape] = field(default_factory=dict)
+    element: Shape | None = None
+    """The shape of a map's or an array's elements."""
+    list_type: str = "atomic"
+    keys: tuple[str, ...] = ()
+    key_defaults: dict[str, Any] = field(default_factory=dict)
+    atomic: bool = False
+    merge_key: str = ""
+    merge_scalars: bool = False
+    retain_keys: bool = False
+    pointer: bool = False
+    """An explicit zero value is kept."""
+    written: bool = False
+    """Written even if it is zero."""
+    value_struct: bool = False
+    """Written as `{}` if it is absent."""
+    required: bool = False
+    open: bool = False
+    """Unknown fields are kept."""
+    number: int = 0
+    """The protobuf field number."""
+    inlined: Mapping[int, Shape] = field(default_factory=dict)
+    """Fields of protobuf messages whose members are inlined into this object."""
+
+    def child(self, name: str) -> Shape | None:
+        """Return the shape of a field or map key; None if it is unknown."""
+        if self.type == "map":
+            return self.element
+        found = self.fields.get(name)
+        if found is None and self.open:
+            return ANY
+        return found
+
+
+ANY = Shape("any", open=True)
+_TYPES: dict[str, dict[str, Any]] = {}
+_SHAPES: dict[str, Shape] = {}
+
+
+def _types() -> dict[str, dict[str, Any]]:
+    if not _TYPES:
+        text = resources.files("ctrlhost.sandbox.registry.data").joinpath("types.json").read_text(encoding="utf-8")
+        _TYPES.update(json.loads(text))
+    return _TYPES
+
+
+@cache
+def builtin(name: str) -> Shape:
+    """Return the shape of a built-in type, for example `core.Pod`. Shapes are shared and may be recursive."""
+    found = _SHAPES.get(name)
+    if found is None:
+        found = _SHAPES[name] = Shape("object", name)
+        _fill(found, _types()[name])
+    return found
+
+
+def _fill(shape: Shape, table: Mapping[str, Any]) -> None:
+    inlined: dict[int, Shape] = {}
+    for name, entry in table.items():
+        if not name:
+            shape.atomic = True
+            continue
+        type_name, number, flags = entry[0], entry[1], entry[2].split()
+        child = _field(type_name, flags)
+        child.number = number
+        if "i" in flags:
+            # The members of an inlined message belong to the parent.
+            target = builtin(type_name)
+            inlined[number] = target
+            shape.fields.update(target.fields)
+        else:
+            shape.fields[name] = child
+    shape.inlined = inlined
+
+
+def _field(type_name: str, flags: list[str]) -> Shape:
+    """Create the node of a field; a struct's node shares the fields of its type."""
+    shape = _node(type_name)
+    shape.pointer = "p" in flags
+    shape.written = "w" in flags
+    shape.required = "q" in flags
+    shape.atomic = shape.atomic or "a" in flags
+    shape.retain_keys = "r" in flags
+    shape.merge_scalars = "m" in flags
+    if shape.type == "object" and not shape.pointer and "z" not in flags:
+        shape.value_struct = True
+    for flag in flags:
+        if flag.startswith("m="):
+            shape.merge_key = flag[2:]
+        elif flag.startswith("l=map:"):
+            shape.list_type, shape.keys = "map", tuple(flag[6:].split(","))
+            if "protocol" in shape.keys:
+                shape.key_defaults = {"protocol": "TCP"}
+        elif flag.startswith("l="):
+            shape.list_type = flag[2:]
+    return shape
+
+
+def _node(type_name: str) -> Shape:
+    if type_name.startswith("[]"):
+        return Shape("array", element=_node(type_name[2:]))
+    if type_name.startswith("{}"):
+        return Shape("map", element=_node(type_name[2:]))
+    if type_name in SCALARS:
+        return Shape(SCALARS[type_name], type_name)
+    if type_name in _OPAQUE:
+        return Shape("any", type_name, open=True)
+    target = builtin(type_name)
+    return Shape("object", type_name, fields=target.fields, atomic=target.atomic, inlined=target.inlined)
+
+
+_GROUPS = """apps networking.k8s.io coordination.k8s.io discovery.k8s.io events.k8s.io rbac.authorization.k8s.io
+authorization.k8s.io authentication.k8s.io autoscaling policy apiextensions.k8s.io"""
+PACKAGES = {"": "core", **{group: group.partition(".")[0] for group in _GROUPS.split()}}
+
+
+def of_kind(group: str, kind: str) -> Shape | None:
+    """Return the shape of a built-in kind, None if there is no such kind."""
+    name = f"{PACKAGES.get(group, '?')}.{kind}"
+    return builtin(name) if name in _types() else None

@@ -1,0 +1,156 @@
+"""The initial objects."""
+
+from __future__ import annotations
+
+import ipaddress
+import platform
+from typing import TYPE_CHECKING
+
+from ctrlhost.sandbox import controllers
+from ctrlhost.sandbox.apimachinery import times
+from ctrlhost.sandbox.controllers import crds
+from ctrlhost.sandbox.controllers.aggregation import AggregationController
+from ctrlhost.sandbox.kinds.services import hold
+from ctrlhost.sandbox.registry.operation import Operation
+from ctrlhost.sandbox.server import default_roles
+from ctrlhost.sandbox.verbs import writes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.storage.store import Snapshot
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+NODE = "sandbox-node"
+_MANAGER = "sandbox"
+_INITIAL = frozenset(
+    {
+        *(("namespaces", "", name) for name in NAMESPACES),
+        ("nodes", "", NODE),
+        ("services", "default", "kubernetes"),
+        ("discovery.k8s.io/endpointslices", "default", "kubernetes"),
+    }
+)
+
+
+def create_objects(context: ServerContext, port: int) -> None:
+    """Create missing initial objects, and start the controllers."""
+    _hold_addresses(context)
+    for name in NAMESPACES:
+        _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    _node(context)
+    _kubernetes(context, port)
+    if context.authorizer is not None:
+        default_roles.create_objects(context)
+        AggregationController(context).start()
+    crds.start(context)
+    controllers.start(context)
+
+
+def is_initial(context: ServerContext, table: str, snapshot: Snapshot) -> bool:
+    """Return whether an object is an initial one."""
+    inside, name = snapshot.namespace, snapshot.name
+    if table == "serviceaccounts":
+        return name == "default" and inside in NAMESPACES
+    if table.startswith("rbac.") and not inside:
+        return context.authorizer is not None and b"rbac-defaults" in snapshot.raw
+    return (table, inside, name) in _INITIAL
+
+
+def _create(context: ServerContext, obj: Object, namespace: str = "") -> bool:
+    kind = context.registry.builtin(obj["apiVersion"].rpartition("/")[0], obj["kind"])
+    if context.store.table(kind.table).get(namespace, obj["metadata"]["name"]) is not None:
+        return False
+    writes.create(context, Operation("create", kind, namespace, manager=_MANAGER), obj)
+    return True
+
+
+def _put(context: ServerContext, obj: Object, namespace: str, correct: Callable[[Object], None]) -> None:
+    """Create an object, or correct the one of an earlier run."""
+    if _create(context, obj, namespace):
+        return
+    kind = context.registry.builtin(obj["apiVersion"].rpartition("/")[0], obj["kind"])
+    name = obj["metadata"]["name"]
+    found = context.store.table(kind.table).get(namespace, name)
+    assert found is not None
+    stored = found.decode()
+    correct(stored)
+    writes.update(context, Operation("update", kind, namespace, name, manager=_MANAGER), stored)
+
+
+def _hold_addresses(context: ServerContext) -> None:
+    """Record the allocations of the stored Services."""
+    for snapshot in context.store.table("services").list():
+        hold(context, snapshot.decode())
+
+
+def _node(context: ServerContext) -> None:
+    labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    node: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}, "spec": {}}
+    if not _create(context, node):
+        return
+    kind = context.registry.builtin("", "Node")
+    stored = context.store.table(kind.table).get("", NODE)
+    assert stored is not None
+    node = stored.decode()
+    now = times.now()
+    release = f"v{context.options.version}"
+    capacity = {"cpu": "8", "memory": "16Gi", "pods": "1000"}
+    node["status"] = {
+        "capacity": capacity,
+        "allocatable": capacity,
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": NODE}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": now,
+                "reason": "KubeletReady",
+                "message": "the sandbox's node is always ready",
+            }
+        ],
+        "nodeInfo": {
+            "architecture": "amd64",
+            "bootID": node["metadata"]["uid"],
+            "containerRuntimeVersion": "sandbox://1",
+            "kernelVersion": platform.release() or "unknown",
+            "kubeProxyVersion": release,
+            "kubeletVersion": release,
+            "machineID": node["metadata"]["uid"].replace("-", ""),
+            "operatingSystem": "linux",
+            "osImage": "ctrlhost sandbox",
+            "systemUUID": node["metadata"]["uid"],
+        },
+    }
+    writes.update(context, Operation("update", kind, "", NODE, "status", manager=_MANAGER), node)
+
+
+def _kubernetes(context: ServerContext, port: int) -> None:
+    """Create the Service of the API server."""
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kubernetes", "labels": labels},
+        "spec": {"ports": ports, "clusterIP": _first_address(context), "type": "ClusterIP"},
+    }
+    _put(context, service, "default", lambda found: found["spec"]["ports"][0].update(targetPort=port))
+    slice_labels = {"kubernetes.io/service-name": "kubernetes"}
+    endpoint_slice = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "kubernetes", "labels": slice_labels},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    }
+    _put(context, endpoint_slice, "default", lambda found: found["ports"][0].update(port=port))
+
+
+def _first_address(context: ServerContext) -> str:
+    return str(ipaddress.ip_network(context.options.service_cidr)[1])

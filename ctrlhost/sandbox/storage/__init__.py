@@ -1,0 +1,4 @@
+"""Objects in memory (`store`) and on disk (`persistence`).
+
+Imports `apimachinery`. Public: both modules.
+"""

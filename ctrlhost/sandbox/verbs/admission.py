@@ -1,0 +1,94 @@
+"""Processing of an object before it is stored: normalization, defaults, validation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.kinds import strategy_of
+from ctrlhost.sandbox.kinds.strategy import set_defaults
+from ctrlhost.sandbox.registry import meta
+from ctrlhost.sandbox.schema import rules, structural
+from ctrlhost.sandbox.schema.normalize import Undecodable, conform
+from ctrlhost.sandbox.schema.shapes import of_kind
+from ctrlhost.sandbox.schema.validation import validate
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.apimachinery.status import Cause
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+    from ctrlhost.sandbox.registry.registry import Kind
+
+
+def conform_object(operation: Operation, obj: Object) -> Object:
+    """Drop unknown fields and normalize the rest.
+
+    Raise `Undecodable` for wrong types, and for unknown fields if the client asked for strict validation.
+    """
+    kind = operation.kind
+    unknown: list[str] = []
+    if kind.custom is not None:
+        meta.normalize_metadata(obj, kind.kind, unknown)
+        structural.prune(kind.custom.schema, obj, unknown)
+    else:
+        shape = of_kind(kind.group, kind.kind)
+        meta.metadata_of(obj)
+        if shape is not None:
+            try:
+                obj = conform(shape, obj, kind.kind, unknown)
+            except Undecodable as error:
+                raise error.of(kind.kind, kind.version) from None
+    if unknown or operation.problems:
+        _report(operation, [*operation.problems, *(f'unknown field "{path}"' for path in unknown)])
+    return obj
+
+
+def _report(operation: Operation, problems: list[str]) -> None:
+    """Warn about dropped fields, or refuse them, as the client asked."""
+    if operation.field_validation == "Strict":
+        why = f"strict decoding error: {', '.join(problems)}"
+        raise Undecodable(why).of(operation.kind.kind, operation.kind.version)
+    if operation.field_validation == "Warn":
+        operation.warnings += problems
+
+
+def default_object(operation: Operation, obj: Object) -> None:
+    """Set defaults."""
+    if operation.kind.custom is not None:
+        structural.default(operation.kind.custom.schema, obj)
+    else:
+        set_defaults(strategy_of(operation.kind), obj)
+
+
+def causes(context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> list[Cause]:
+    """Return the causes why an object is invalid, except for metadata."""
+    kind = operation.kind
+    if kind.custom is not None:
+        body = {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind")}
+        declared = structural.properties(kind.custom.schema)
+        for name in ("apiVersion", "kind", "metadata"):
+            if name in declared or name in (kind.custom.schema.get("required") or ()):
+                body[name] = obj[name]
+        if old is None:
+            found = validate(kind.custom.schema, body)
+        else:
+            before = {key: value for key, value in old.items() if key in body or key == "status"}
+            found = validate(kind.custom.schema, body, "", before)
+        if context.options.cel == "enforce" and kind.custom.rules is not None:
+            found += rules.findings(kind.custom.rules, found, obj, old, operation.warnings)
+        return found
+    return strategy_of(kind).causes(context, operation, obj, old)
+
+
+def generation_grows(kind: Kind, obj: Object, old: Object) -> bool:
+    """Return whether a write changed what `generation` counts: everything but metadata and status."""
+    if not kind.generation:
+        return False
+    skipped = {"metadata", "apiVersion", "kind"} | ({"status"} if kind.has_status else set())
+    if _without(obj, skipped) != _without(old, skipped):
+        return True
+    return strategy_of(kind).metadata_counts(obj, old)
+
+
+def _without(obj: Object, keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in obj.items() if key not in keys}

@@ -1,0 +1,170 @@
+"""Delete and deletecollection."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status, times
+from ctrlhost.sandbox.apimachinery.status import bad_request
+from ctrlhost.sandbox.kinds import strategy_of
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.operation import Operation, bad_option, dry_run
+from ctrlhost.sandbox.verbs import reads
+from ctrlhost.sandbox.verbs.writes import WriteResult, remove, store
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.storage.store import Snapshot
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+_POLICIES = ("Foreground", "Background", "Orphan")
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    """Options of a deletion."""
+
+    grace: int | None = None
+    policy: str = ""
+    uid: str = ""
+    version: str = ""
+
+
+def read_options(operation: Operation, body: Any) -> DeleteOptions:
+    """Read the options from the body, or from the query if there is none."""
+    found = DeleteOptions()
+    if body is None:
+        found.grace = operation.query.number("gracePeriodSeconds")
+        found.policy = operation.query.first("propagationPolicy")
+        orphan = operation.query.flag("orphanDependents") if "orphanDependents" in operation.query else None
+        operation.dry_run = dry_run(operation.query.get("dryRun", []), "DeleteOptions")
+    else:
+        if type(body) is not dict or body.get("kind", "DeleteOptions") != "DeleteOptions":
+            raise bad_request("the request body must be a DeleteOptions")
+        found.grace = body.get("gracePeriodSeconds")
+        found.policy = body.get("propagationPolicy") or ""
+        orphan = body.get("orphanDependents")
+        preconditions = body.get("preconditions") or {}
+        values = body.get("dryRun") or operation.query.get("dryRun", [])
+        if type(preconditions) is not dict or type(values) is not list or type(found.grace) not in (int, type(None)):
+            raise bad_request("malformed DeleteOptions")
+        found.uid, found.version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
+        operation.dry_run = dry_run(values, "DeleteOptions")
+    if found.policy and orphan is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        raise bad_option("DeleteOptions", status.invalid_value("propagationPolicy", found.policy, text))
+    if found.policy and found.policy not in _POLICIES:
+        raise bad_option("DeleteOptions", status.not_supported("propagationPolicy", found.policy, (*_POLICIES, "nil")))
+    if orphan is not None:
+        found.policy = "Orphan" if orphan else "Background"
+    return found
+
+
+def delete(context: ServerContext, operation: Operation, options: DeleteOptions) -> WriteResult:
+    """Delete one object, or begin its deletion: finalizers and a pod's grace period delay it."""
+    snapshot = reads.find(context, operation)
+    _check(operation, snapshot, options)
+    strategy = strategy_of(operation.kind)
+    strategy.check_delete(context, operation)
+    old = views.load(operation.kind, snapshot)
+    if "deletionTimestamp" in old["metadata"]:
+        return _delete_again(context, operation, snapshot, old, options)
+    obj = views.load(operation.kind, snapshot)
+    _apply_policy(operation, obj, options)
+    grace = strategy.grace_period(obj, options.grace)
+    finalizers = obj["metadata"].get("finalizers")
+    if not finalizers and not grace and not strategy.holds_deletion(context, obj):
+        remove(context, operation, snapshot, old)
+        if strategy.graceful:
+            obj["metadata"] |= {"deletionTimestamp": times.now(), "deletionGracePeriodSeconds": 0}
+        return _answer(operation, obj, gone=True)
+    metadata = obj["metadata"]
+    metadata["deletionTimestamp"] = times.seconds(time.time() + grace)
+    metadata["deletionGracePeriodSeconds"] = grace
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+    strategy.begin_deletion(context, obj)
+    if not operation.dry_run:
+        store(context, operation.kind, obj)
+        strategy.stored(context, obj, old)
+    return _answer(operation, obj, gone=False)
+
+
+def _check(operation: Operation, snapshot: Snapshot, options: DeleteOptions) -> None:
+    kind = operation.kind
+    why = ""
+    if options.uid and options.uid != snapshot.uid:
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({snapshot.uid}). "
+            "The object might have been deleted and then recreated"
+        )
+    elif options.version and options.version != str(snapshot.revision):
+        why = (
+            f"the ResourceVersion in the precondition ({options.version}) does not match "
+            f"the ResourceVersion in record ({snapshot.revision}). The object might have been modified"
+        )
+    if why:
+        raise status.conflict(kind.kind, kind.group, operation.name, why)
+
+
+def _delete_again(
+    context: ServerContext, operation: Operation, snapshot: Snapshot, old: Object, options: DeleteOptions
+) -> WriteResult:
+    """Delete an object that is already being deleted: only a pod's grace period may shrink."""
+    metadata = old["metadata"]
+    grace = strategy_of(operation.kind).grace_period(old, options.grace)
+    left = metadata.get("deletionGracePeriodSeconds", 0)
+    if grace >= left or options.grace is None:
+        return _answer(operation, old, gone=False)
+    obj = views.load(operation.kind, snapshot)
+    if grace == 0 and not metadata.get("finalizers"):
+        remove(context, operation, snapshot, old)
+        return _answer(operation, old, gone=True)
+    obj["metadata"]["deletionGracePeriodSeconds"] = grace
+    obj["metadata"]["deletionTimestamp"] = times.seconds(times.epoch(metadata["deletionTimestamp"]) - left + grace)
+    if not operation.dry_run:
+        store(context, operation.kind, obj)
+    return _answer(operation, obj, gone=False)
+
+
+def _apply_policy(operation: Operation, obj: Object, options: DeleteOptions) -> None:
+    """Convert the propagation policy into the finalizers of the garbage collector."""
+    if not options.policy or operation.kind.table == "events":
+        return
+    metadata = obj["metadata"]
+    finalizers = [name for name in metadata.get("finalizers") or () if name not in (FOREGROUND, ORPHAN)]
+    if options.policy == "Foreground":
+        finalizers.append(FOREGROUND)
+    elif options.policy == "Orphan":
+        finalizers.append(ORPHAN)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+
+
+def _answer(operation: Operation, obj: Object, *, gone: bool) -> WriteResult:
+    if operation.kind.returns_object or not gone:
+        return WriteResult(200, obj)
+    kind, metadata = operation.kind, obj["metadata"]
+    details = {"name": metadata["name"], "group": kind.group, "kind": kind.plural, "uid": metadata["uid"]}
+    if not kind.group:
+        del details["group"]
+    return WriteResult(
+        200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    )
+
+
+def delete_collection(
+    context: ServerContext, operation: Operation, options: DeleteOptions, received: float
+) -> reads.Page:
+    """Delete all selected objects; return their last state."""
+    page = reads.list_page(context, operation, received)
+    for snapshot in page.items:
+        one = replace(operation, verb="delete", namespace=snapshot.namespace, name=snapshot.name)
+        if context.store.table(operation.kind.table).get(snapshot.namespace, snapshot.name) is not None:
+            delete(context, one, options)
+    return page

@@ -1,0 +1,243 @@
+"""Get and list."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ctrlhost.sandbox.apimachinery import selectors, status
+from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
+from ctrlhost.sandbox.http.messages import NotYet
+from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry.operation import Operation, bad_option
+
+if TYPE_CHECKING:
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.registry import Kind
+    from ctrlhost.sandbox.storage.store import Snapshot, Table
+
+WAIT_SECONDS = 1.0
+"""How long a read waits for a future revision; short, since clients retry the 504 themselves."""
+
+
+@dataclass(slots=True)
+class Page:
+    """One page of a list."""
+
+    revision: int
+    items: list[Snapshot]
+    continue_: str = ""
+    remaining: int | None = None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the list."""
+        found: dict[str, Any] = {"resourceVersion": str(self.revision)}
+        if self.continue_:
+            found["continue"] = self.continue_
+            if self.remaining is not None:
+                found["remainingItemCount"] = self.remaining
+        return found
+
+
+@dataclass(slots=True)
+class Filter:
+    """The selectors of a request."""
+
+    labels: selectors.LabelTest | None
+    terms: list[tuple[tuple[str, ...], bool, str]]
+    names: list[tuple[str, bool]]
+
+    @property
+    def everything(self) -> bool:
+        """Whether all objects match."""
+        return self.labels is None and not self.terms and not self.names
+
+    def matches(self, kind: Kind, snapshot: Snapshot, parsed: dict[Any, Any] | None = None) -> bool:
+        """Return whether an object is selected; `parsed` caches decoded objects for other filters."""
+        if self.labels is not None and not self.labels(snapshot.labels):
+            return False
+        for name, equal in self.names:
+            if (snapshot.name == name) is not equal:
+                return False
+        if self.terms:
+            key = (id(kind), snapshot.revision)
+            obj = None if parsed is None else parsed.get(key)
+            if obj is None:
+                obj = views.load(kind, snapshot)
+                if parsed is not None:
+                    parsed[key] = obj
+            return all((selectors.field_text(obj, path) == value) is equal for path, equal, value in self.terms)
+        return True
+
+
+def find(context: ServerContext, operation: Operation) -> Snapshot:
+    """Return the operation's object; 404 if it is missing."""
+    found = context.store.table(operation.kind.table).get(operation.namespace, operation.name)
+    if found is None:
+        raise status.not_found(operation.kind.plural, operation.kind.group, operation.name)
+    return found
+
+
+def get(context: ServerContext, operation: Operation, received: float) -> Snapshot:
+    """Read one object, at least as new as `resourceVersion`."""
+    wanted = revision_of(operation.query.first("resourceVersion"), "GetOptions")
+    wait_for(context, wanted, received)
+    return find(context, operation)
+
+
+def revision_of(text: str, options: str) -> int:
+    """Parse a resourceVersion; 0 if it is missing."""
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        message = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        if options == "watch":
+            raise bad_option("ListOptions", status.invalid_value("resourceVersion", text, message))
+        raise bad_request(f"invalid resource version {text!r}: {message}")
+    return int(text)
+
+
+def wait_for(context: ServerContext, revision: int, received: float) -> None:
+    """Defer the request while `revision` is in the future."""
+    if revision > context.store.revision:
+        text = f"Too large resource version: {revision}, current: {context.store.revision}"
+        raise NotYet(received + WAIT_SECONDS, status.timeout(text, too_large=True))
+
+
+def make_filter(kind: Kind, operation: Operation) -> Filter:
+    """Parse the selectors of a request."""
+    labels = selectors.parse_labels(operation.query.first("labelSelector"))
+    terms: list[tuple[tuple[str, ...], bool, str]] = []
+    names: list[tuple[str, bool]] = []
+    for label, equal, value in selectors.parse_fields(operation.query.first("fieldSelector")):
+        if label == "metadata.name" or (label == "name" and kind.plural == "namespaces"):
+            names.append((value, equal))
+        elif label == "metadata.namespace" and kind.namespaced:
+            terms.append((("metadata", "namespace"), equal, value))
+        elif label in kind.field_selectors:
+            terms.append((kind.field_selectors[label], equal, value))
+        else:
+            raise bad_request(_unknown_field(kind, label))
+    return Filter(labels, terms, names)
+
+
+def _unknown_field(kind: Kind, label: str) -> str:
+    """Return the message in one of a real server's two forms."""
+    if kind.custom is not None or (not kind.group and kind.field_selectors):
+        return f"field label not supported: {label}"
+    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+def list_page(context: ServerContext, operation: Operation, received: float) -> Page:
+    """Read a page of a collection."""
+    query, table = operation.query, context.store.table(operation.kind.table)
+    _check_list_options(operation)
+    selected = make_filter(operation.kind, operation)
+    version, match, limit = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.number("limit")
+    revision, token, start = context.store.revision, query.first("continue"), ""
+    namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None
+    if token:
+        revision, start = _read_token(token)
+        items = _at(context, table, revision, namespace, start)
+        revision = context.store.revision if revision < 0 else revision
+    else:
+        wanted = revision_of(version, "list")
+        wait_for(context, wanted, received)
+        if wanted and (match == "Exact" or (not match and limit)):
+            revision, items = wanted, table.list_at(wanted, namespace)
+        else:
+            items = _named(table, selected, namespace)
+        if version == "0" and match != "Exact":
+            limit = None
+    if start:
+        items = [item for item in items if f"{item.namespace}/{item.name}\0" >= start]
+    return _cut(operation.kind, selected, items, revision, limit)
+
+
+def _named(table: Table, selected: Filter, namespace: str | None) -> list[Snapshot]:
+    """List; if the selector names one object, look it up."""
+    if namespace is not None and len(selected.names) == 1 and selected.names[0][1]:
+        found = table.get(namespace, selected.names[0][0])
+        return [] if found is None else [found]
+    return table.list(namespace)
+
+
+def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, limit: int | None) -> Page:
+    if limit is None or limit <= 0:
+        chosen = items if selected.everything else [item for item in items if selected.matches(kind, item)]
+        return Page(revision, chosen)
+    chosen = []
+    for index, item in enumerate(items):
+        if not selected.matches(kind, item):
+            continue
+        if len(chosen) == limit:
+            # Continue with the first item that did not fit.
+            token = _token(revision, f"{item.namespace}/{item.name}\0")
+            remaining = len(items) - index if selected.everything else None
+            return Page(revision, chosen, token, remaining)
+        chosen.append(item)
+    return Page(revision, chosen)
+
+
+def _check_list_options(operation: Operation) -> None:
+    query = operation.query
+    query.number("timeoutSeconds")
+    version, match, token = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.first("continue")
+    causes = []
+    if query.first("sendInitialEvents"):
+        causes.append(status.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if match:
+        field = "resourceVersionMatch"
+        if not version:
+            causes.append(status.forbidden_field(field, f"{field} is forbidden unless resourceVersion is provided"))
+        if token:
+            causes.append(status.forbidden_field(field, f"{field} is forbidden when continue is provided"))
+        if match not in ("Exact", "NotOlderThan"):
+            causes.append(status.not_supported(field, match, ("Exact", "NotOlderThan", "")))
+        elif match == "Exact" and version == "0":
+            causes.append(status.forbidden_field(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
+    if causes:
+        raise bad_option("ListOptions", *causes)
+    if token and version not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+
+
+def _token(revision: int, start: str) -> str:
+    data = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": revision, "start": start})
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _read_token(text: str) -> tuple[int, str]:
+    try:
+        data: Any = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        revision, start = data["rv"], data["start"]
+    except (binascii.Error, ValueError, KeyError, TypeError) as error:
+        raise bad_request("continue key is not valid") from error
+    if data.get("v") != "meta.k8s.io/v1" or type(revision) is not int or type(start) is not str:
+        raise bad_request("continue key is not valid")
+    return revision, start
+
+
+def _at(context: ServerContext, table: Table, revision: int, namespace: str | None, start: str) -> list[Snapshot]:
+    if revision < 0:
+        return table.list(namespace)
+    if revision > context.store.revision:
+        raise bad_request("continue key is not valid")
+    try:
+        return table.list_at(revision, namespace)
+    except Failure as gone:
+        text = "The provided continue parameter is too old to display a consistent list result."
+        raise status.expired(text, _token(-1, start)) from gone
+
+
+def encode_list(kind: Kind, page: Page) -> bytes:
+    """Encode a page from the stored bytes, without type information for built-in kinds."""
+    head = msgspec.json.encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": page.metadata})
+    cut = 0 if kind.custom is not None else len(f'{{"apiVersion":"{kind.api_version}","kind":"{kind.kind}",')
+    items = [b"{" + views.raw(kind, item)[cut:] if cut else views.raw(kind, item) for item in page.items]
+    return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))

@@ -1,0 +1,240 @@
+"""Create and update, the only way to store objects."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost.sandbox.apimachinery import status
+from ctrlhost.sandbox.apimachinery.names import metadata_causes, name_causes
+from ctrlhost.sandbox.apimachinery.status import Cause, Failure, bad_request
+from ctrlhost.sandbox.kinds import strategy_of
+from ctrlhost.sandbox.patch import managed
+from ctrlhost.sandbox.registry import meta, views
+from ctrlhost.sandbox.verbs import admission
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.registry.operation import Operation
+    from ctrlhost.sandbox.registry.registry import Kind
+    from ctrlhost.sandbox.storage.store import Snapshot
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_NAME_ATTEMPTS = 8
+
+
+@dataclass(slots=True)
+class WriteResult:
+    """The result of a write; `raw` is the stored JSON, if the client gets it unchanged."""
+
+    code: int
+    obj: Object
+    raw: bytes | None = None
+
+
+def decode_type(operation: Operation, obj: Any) -> Object:
+    """Check that the body is an object of the request's kind and version."""
+    kind = operation.kind
+    if type(obj) is not dict:
+        raise bad_request(f"the request body must be an object of kind {kind.kind}")
+    if kind.custom is not None and not obj.get("kind"):
+        raise bad_request("Object 'Kind' is missing in the request body")
+    if kind.custom is not None and not obj.get("apiVersion"):
+        raise bad_request("Object 'apiVersion' is missing in the request body")
+    version, name = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
+    if version != kind.api_version:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        )
+    if name != kind.kind:
+        if kind.custom is not None:
+            cause = status.invalid_value("kind", name, f"must be {kind.kind}")
+            raise status.invalid(kind.kind, kind.group, str(meta.metadata_of(obj).get("name", "")), [cause])
+        raise bad_request(f"the kind in the data ({name}) does not match the expected kind ({kind.kind})")
+    obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
+    return obj
+
+
+def create(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
+    """Store a new object."""
+    kind = operation.kind
+    if context.authorizer is not None and operation.verb != "create":
+        # An update or apply that creates the object also needs the right to create.
+        context.authorizer.require_verb(operation, "create")
+    obj = decode_type(operation, body)
+    sent = meta.metadata_of(obj)
+    if sent.get("resourceVersion"):
+        raise Failure(500, "", "resourceVersion should not be set on objects to be created")
+    meta.place(operation, obj)
+    if kind.has_status:
+        obj.pop("status", None)
+    obj = admission.conform_object(operation, obj)
+    metadata = obj["metadata"]
+    _check_namespace(context, operation, metadata)
+    table = context.store.table(kind.table)
+    _name(context, operation, metadata)
+    meta.initialize(metadata, generation=kind.generation)
+    strategy = strategy_of(kind)
+    asked = copy.deepcopy(obj.get("spec")) if strategy.allocates else None
+    admission.default_object(operation, obj)
+    strategy.prepare_create(context, operation, obj)
+    causes = name_causes(kind.name_rule, metadata.get("name", "")) + metadata_causes(metadata, operation.warnings)
+    causes += admission.causes(context, operation, obj, None)
+    name = metadata.get("name", "")
+    if causes:
+        raise status.invalid(kind.kind, kind.group, name, causes)
+    existing = table.get(metadata.get("namespace", ""), name)
+    if existing is not None:
+        prefix = "object is being deleted: " if "deletionTimestamp" in existing.decode()["metadata"] else ""
+        raise status.already_exists(kind.plural, kind.group, name, prefix)
+    managed.track_create(operation, obj if asked is None else strategy.tracked(obj, asked))
+    if operation.dry_run:
+        return WriteResult(201, obj)
+    snapshot = store(context, kind, obj)
+    strategy.stored(context, obj, None)
+    return WriteResult(201, obj, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
+
+
+def _check_namespace(context: ServerContext, operation: Operation, metadata: dict[str, Any]) -> None:
+    if not operation.kind.namespaced:
+        return
+    found = context.store.table("namespaces").get("", operation.namespace)
+    if found is None:
+        raise status.not_found("namespaces", "", operation.namespace)
+    namespace = found.decode()
+    if "deletionTimestamp" in namespace["metadata"]:
+        text = f"namespace {operation.namespace} is being terminated"
+        cause = Cause("NamespaceTerminating", text, "metadata.namespace")
+        why = f"unable to create new content in namespace {operation.namespace} because it is being terminated"
+        raise status.forbidden(operation.kind.plural, operation.kind.group, metadata.get("name", ""), why, [cause])
+
+
+def _name(context: ServerContext, operation: Operation, metadata: dict[str, Any]) -> None:
+    """Generate a name, if only its prefix was given."""
+    prefix = metadata.get("generateName", "")
+    if metadata.get("name") or not prefix:
+        return
+    table = context.store.table(operation.kind.table)
+    for _ in range(_NAME_ATTEMPTS):
+        metadata["name"] = meta.generate(prefix)
+        if table.get(metadata.get("namespace", ""), metadata["name"]) is None:
+            return
+    failure = status.already_exists(operation.kind.plural, operation.kind.group, metadata["name"])
+    failure.retry_after = 1
+    raise failure
+
+
+def update(context: ServerContext, operation: Operation, body: Any) -> WriteResult:
+    """Replace an object."""
+    kind = operation.kind
+    obj = decode_type(operation, body)
+    meta.place(operation, obj)
+    metadata = meta.metadata_of(obj)
+    metadata["name"] = metadata.get("name") or operation.name
+    meta.check_name(operation, metadata)
+    old = context.store.table(kind.table).get(operation.namespace, operation.name)
+    if old is None:
+        if kind.creates_on_update and not operation.subresource:
+            metadata.pop("resourceVersion", None)
+            return create(context, operation, obj)
+        raise status.not_found(kind.plural, kind.group, operation.name)
+    if not metadata.get("resourceVersion") and kind.needs_version:
+        cause = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise status.invalid(kind.plural, kind.group, operation.name, [cause])
+    return replace(context, operation, old, views.load(kind, old), obj)
+
+
+def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]) -> None:
+    """Compare the sent uid and resourceVersion with the stored ones; 409 if they differ."""
+    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    if uid and uid != snapshot.uid:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {snapshot.uid}"
+        raise status.conflict(kind.plural, kind.group, snapshot.name, why)
+    if version and version != str(snapshot.revision):
+        raise status.conflict(kind.plural, kind.group, snapshot.name, MODIFIED)
+
+
+def replace(
+    context: ServerContext,
+    operation: Operation,
+    snapshot: Snapshot,
+    old: Object,
+    obj: Object,
+    *,
+    manage: Callable[[Object, Object], None] | None = None,
+) -> WriteResult:
+    """Replace `old` by `obj`, as far as the sub-resource allows."""
+    kind = operation.kind
+    sent_metadata = meta.metadata_of(obj)
+    check_preconditions(kind, snapshot, sent_metadata)
+    sent_managed = sent_metadata.pop("managedFields", None)
+    obj = admission.conform_object(operation, obj)
+    metadata, before = obj["metadata"], old["metadata"]
+    metadata["name"] = operation.name
+    causes = meta.keep_identity(metadata, before)
+    metadata["resourceVersion"] = before["resourceVersion"]
+    strategy = strategy_of(kind)
+    if operation.subresource == "status":
+        obj = strategy.only_status(kind, obj, old)
+    elif kind.has_status and operation.subresource != "binding":
+        _put(obj, "status", old.get("status"))
+    admission.default_object(operation, obj)
+    strategy.prepare_update(context, operation, obj, old)
+    metadata = obj["metadata"]
+    causes += metadata_causes(metadata, operation.warnings)
+    causes += admission.causes(context, operation, obj, old)
+    if causes:
+        raise status.invalid(kind.kind, kind.group, operation.name, causes)
+    if "managedFields" in before:
+        metadata["managedFields"] = copy.deepcopy(before["managedFields"])
+    if operation.subresource not in ("status", "binding") and admission.generation_grows(kind, obj, old):
+        metadata["generation"] = before.get("generation", 0) + 1
+    if manage is not None:
+        manage(obj, old)
+    else:
+        managed.track_update(operation, obj, old, sent_managed)
+    if managed.unchanged(obj, old):
+        return WriteResult(200, old, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
+    if _is_finished(obj):
+        remove(context, operation, snapshot, old)
+        return WriteResult(200, obj)
+    if operation.dry_run:
+        return WriteResult(200, obj)
+    stored = store(context, kind, obj)
+    strategy.stored(context, obj, old)
+    return WriteResult(200, obj, stored.raw if views.is_stored_form(kind, stored) else None)
+
+
+def _put(obj: Object, key: str, value: Any) -> None:
+    if value is None:
+        obj.pop(key, None)
+    else:
+        obj[key] = value
+
+
+def _is_finished(obj: Object) -> bool:
+    """Return whether nothing delays the deletion of a terminating object any longer."""
+    metadata = obj["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not (obj["kind"] == "Namespace" and (obj.get("spec") or {}).get("finalizers"))
+    )
+
+
+def remove(context: ServerContext, operation: Operation, snapshot: Snapshot, old: Object) -> None:
+    """Remove an object from the store, unless the operation is a dry run."""
+    if not operation.dry_run:
+        context.store.remove(context.store.table(operation.kind.table), snapshot)
+        strategy_of(operation.kind).deleted(context, old)
+
+
+def store(context: ServerContext, kind: Kind, obj: Object) -> Snapshot:
+    """Store an object in its storage version."""
+    stored, marker = views.to_storage(kind, obj)
+    return context.store.write(context.store.table(kind.table), stored, marker)
