@@ -44,30 +44,30 @@ def test_the_system_clock_runs_and_returns_the_unix_time() -> None:
 
 
 def _waiter(clock: ManualClock, event: threading.Event, timeout: float | None) -> tuple[threading.Thread, list[bool]]:
-    answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(clock.wait(event, timeout)))
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(clock.wait(event, timeout)))
     before = clock.waiters()
     thread.start()
     while clock.waiters() == before:
         pass
-    return thread, answers
+    return thread, results
 
 
 def test_a_step_wakes_the_waiter_that_is_due() -> None:
     clock = ManualClock()
-    thread, answers = _waiter(clock, threading.Event(), 10)
+    thread, results = _waiter(clock, threading.Event(), 10)
     clock.advance(9)
     assert thread.is_alive()
     assert clock.waiters() == 1
     clock.advance(1)
     thread.join()
-    assert answers == [False]
+    assert results == [False]
     assert clock.waiters() == 0
 
 
 def test_an_event_wakes_a_waiter_without_a_step() -> None:
     clock, event = ManualClock(), threading.Event()
-    thread, answers = _waiter(clock, event, None)
+    thread, results = _waiter(clock, event, None)
     event.set()
     thread.join()
-    assert answers == [True]
+    assert results == [True]

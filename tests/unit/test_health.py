@@ -21,11 +21,11 @@ def test_a_failure_shows_every_line():
 
 
 def test_a_check_that_raises_fails_with_its_exception():
-    def unwell() -> None:
+    def failing() -> None:
         raise RuntimeError("no peers")
 
     assert PluginCheck("a", lambda: None).run() == Check("a", passed=True)
-    assert PluginCheck("a", unwell).run() == Check("a", passed=False, detail="RuntimeError: no peers")
+    assert PluginCheck("a", failing).run() == Check("a", passed=False, detail="RuntimeError: no peers")
 
 
 def test_a_check_that_hangs_fails_and_is_not_started_twice():

@@ -188,7 +188,7 @@ def test_a_list_has_its_own_struct(models):
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "said"),
+    ("text", "options", "message"),
     [
         ("a: [", [], "is neither YAML nor JSON"),
         ("", [], "must contain one CustomResourceDefinition, got 0 documents"),
@@ -205,13 +205,13 @@ def test_a_list_has_its_own_struct(models):
         (yaml.safe_dump(crd({})), ["--version", "v3"], "things.example.com has no version v3"),
     ],
 )
-def test_an_invalid_crd_is_reported_in_one_line(tmp_path, capsys, text, options, said):
+def test_an_invalid_crd_is_reported_in_one_line(tmp_path, capsys, text, options, message):
     file = tmp_path / "crd.yaml"
     file.write_text(text)
     assert run(["models", str(file), *options]) == 2
     written = capsys.readouterr()
     assert written.out == ""
-    assert said in written.err.splitlines()[0]
+    assert message in written.err.splitlines()[0]
     assert "Traceback" not in written.err
 
 

@@ -28,7 +28,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 def echo(status: int = 200) -> Answer:
-    return Computed(lambda asked: Json(asked.json(), status))
+    return Computed(lambda request: Json(request.json(), status))
 
 
 def test_an_object_is_read_as_a_plain_dict(server, client):
@@ -162,12 +162,12 @@ def test_replace_apply_patch_and_delete_use_the_right_path(server, client):
     client.delete(
         "v1", "Pod", "a", "default", propagation="Foreground", preconditions={"uid": "u", "resourceVersion": "3"}
     )
-    asked = [
+    requests = [
         (each.method, each.path.removeprefix(PODS), each.query, each.headers.get("content-type", ""))
         for each in server.requests
     ]
     manager = {"fieldManager": "ctrlhost"}
-    assert asked == [
+    assert requests == [
         ("PUT", "/a", manager, "application/json"),
         ("PUT", "/a/status", manager, "application/json"),
         ("PATCH", "/a", {"fieldManager": "m", "force": "false"}, "application/apply-patch+yaml"),
@@ -286,8 +286,8 @@ def test_requests_are_counted_in_the_usual_metrics(server, client):
 
 
 def test_many_threads_share_one_client(server, client):
-    def answer(asked: ReceivedRequest) -> Answer:
-        return Json(pod(asked.path.rsplit("/", 1)[1], 1))
+    def answer(request: ReceivedRequest) -> Answer:
+        return Json(pod(request.path.rsplit("/", 1)[1], 1))
 
     for number in range(40):
         server.on("GET", f"{PODS}/p{number}", Computed(answer))

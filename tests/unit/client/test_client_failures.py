@@ -37,7 +37,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 def echo(status: int = 200) -> Answer:
-    return Computed(lambda asked: Json(asked.json(), status))
+    return Computed(lambda request: Json(request.json(), status))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_read_with_a_broken_connection_is_retried_and_a_write_is_not(server, c
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         pytest.param(Body(b"<html><head><title>Login</title></head>"), "not JSON.*Login", id="html"),
         pytest.param(Body(b"[1]", content_type="application/json"), "not an object", id="list"),
@@ -111,9 +111,9 @@ def test_a_read_with_a_broken_connection_is_retried_and_a_write_is_not(server, c
         pytest.param(Raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n"), "GET http", id="headers"),
     ],
 )
-def test_an_answer_without_an_object_is_a_transport_error_that_names_the_request(server, client, answer, says):
+def test_an_answer_without_an_object_is_a_transport_error_that_names_the_request(server, client, answer, message):
     server.on("GET", f"{PODS}/a", answer)
-    with pytest.raises(TransportError, match=says) as caught:
+    with pytest.raises(TransportError, match=message) as caught:
         client.get("v1", "Pod", "a")
     assert f"{PODS}/a" in str(caught.value)
 
@@ -139,10 +139,10 @@ def test_a_server_that_does_not_answer_fails_at_the_timeout(server, client):
 
 
 def test_a_failed_connection_is_reported_as_not_sent():
-    gone = StubApiServer().start()
-    gone.stop()
+    stopped = StubApiServer().start()
+    stopped.stop()
     with pytest.raises(TransportError, match="cannot connect") as caught:
-        Client(gone.url).create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+        Client(stopped.url).create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
     assert caught.value.sent is False
 
 

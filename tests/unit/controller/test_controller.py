@@ -194,7 +194,7 @@ class Unspeakable(Exception):
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "message"),
     [
         (Result(requeue_after="5"), "TypeError"),  # type: ignore[arg-type]
         (Result(requeue_after=5, priority=2**40), "OverflowError"),
@@ -203,17 +203,17 @@ class Unspeakable(Exception):
     ],
 )
 def test_an_invalid_result_is_a_failure_and_the_worker_continues(
-    bench: Bench, manual_clock: ManualClock, step, told: str
+    bench: Bench, manual_clock: ManualClock, step, message: str
 ) -> None:
     controller = bench.controller(Script(step, None))
     controller.queue.add(WEB)
     eventually(lambda: bench.results() == {"error": 1} and idle(controller))
-    assert (controller.status().last_error or "").startswith(told)
+    assert (controller.status().last_error or "").startswith(message)
     manual_clock.advance(0.005)
     eventually(lambda: bench.results() == {"error": 1, "success": 1})
 
 
-class BrokenLimiter:
+class FailingLimiter:
     """A rate limiter that fails."""
 
     def when(self, key) -> float:
@@ -234,7 +234,7 @@ def test_a_failing_rate_limiter_loses_no_key_and_no_worker(bench: Bench, manual_
         if len(runs) == 1:
             raise ValueError("once")
 
-    controller = bench.controller(fail_once, rate_limiter=BrokenLimiter())
+    controller = bench.controller(fail_once, rate_limiter=FailingLimiter())
     controller.queue.add(WEB)
     eventually(lambda: len(runs) == 1 and idle(controller))
     manual_clock.advance(1)

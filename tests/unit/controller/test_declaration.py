@@ -78,9 +78,9 @@ def test_a_limiter_of_the_plugin_replaces_the_default(bench: Bench, manual_clock
 class Overrides:
     """Settings of the operator for a controller."""
 
-    def __init__(self, **given) -> None:
+    def __init__(self, **settings) -> None:
         for name in ("workers", "timeout", "namespaces", "base_delay", "max_delay"):
-            setattr(self, name, given.get(name))
+            setattr(self, name, settings.get(name))
 
 
 @pytest.mark.behaviour("workqueue/K50")

@@ -57,16 +57,16 @@ def test_keys_behind_a_blocked_reconcile_are_done_by_other_workers(bench: Bench)
 
 @pytest.mark.behaviour("workqueue/K47")
 def test_stopping_waits_for_the_running_reconcile_and_the_queued_keys(bench: Bench) -> None:
-    begun, release, done = threading.Event(), threading.Event(), []
+    started, release, done = threading.Event(), threading.Event(), []
 
     def reconcile(ctx, request):
-        begun.set()
+        started.set()
         release.wait(30)
         done.append(request)
 
     controller = bench.controller(reconcile)
     controller.queue.add(WEB)
-    assert begun.wait(10)
+    assert started.wait(10)
     controller.queue.add(DB)
     controller.stop_intake()
     controller.queue.add(Request("late"))
@@ -126,34 +126,34 @@ def test_a_timeout_of_zero_is_none(bench: Bench, manual_clock: ManualClock) -> N
 
 @pytest.mark.behaviour("workqueue/K7")
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (TimeoutError("the plugin's own"), "TimeoutError: the plugin's own"),
         (None, None),
         (asyncio.CancelledError(), "CancelledError: "),
     ],
 )
-def test_an_exception_of_a_run_in_time_is_not_a_timeout(bench: Bench, error, told: str | None) -> None:
+def test_an_exception_of_a_run_in_time_is_not_a_timeout(bench: Bench, error, message: str | None) -> None:
     controller = bench.controller(Script(error), timeout=10)
     controller.queue.add(WEB)
     eventually(lambda: idle(controller) and bench.results())
     assert bench.sample("reconcile_timeouts_total") == 0
     assert bench.results() == ({"success": 1} if error is None else {"error": 1})
-    assert controller.status().last_error == told
+    assert controller.status().last_error == message
 
 
 def test_a_reconcile_that_outlasts_its_timeout_is_reported_while_it_runs(
     bench: Bench, manual_clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begun, release = threading.Event(), threading.Event()
+    started, release = threading.Event(), threading.Event()
 
     def reconcile(ctx, request):
-        begun.set()
+        started.set()
         release.wait(30)
 
     controller = bench.controller(reconcile, timeout=5)
     controller.queue.add(WEB)
-    assert begun.wait(10)
+    assert started.wait(10)
     assert controller.status().active == 1
     manual_clock.advance(5)
     try:
@@ -234,15 +234,15 @@ def test_a_plugin_cannot_stop_its_event_loop_under_its_other_runs(
 
 @pytest.mark.behaviour("workqueue/K4")
 def test_an_async_reconcile_is_cancelled_at_its_timeout(bench: Bench, manual_clock: ManualClock) -> None:
-    begun = threading.Event()
+    started = threading.Event()
 
     async def reconcile(ctx, request):
-        begun.set()
+        started.set()
         await asyncio.sleep(3600)
 
     controller = bench.controller(reconcile, timeout=5)
     controller.queue.add(WEB)
-    assert begun.wait(10)
+    assert started.wait(10)
     manual_clock.advance(5)
     eventually(lambda: bench.results() == {"error": 1})
     assert controller.status().last_error == "TimeoutError: the reconcile was cancelled at its timeout of 5 s"

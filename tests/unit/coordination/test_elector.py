@@ -146,21 +146,21 @@ def test_an_elector_stopped_during_a_request_still_releases(rig, operation, step
     elector = rig.elector("a")
     elector.start()
     eventually(lambda: elector.leading and rig.clock.waiters() == 1, LIMIT)
-    arrived, go_on = threading.Event(), threading.Event()
+    arrived, proceed = threading.Event(), threading.Event()
 
-    def hold(which):
-        if which == operation:
+    def block(current):
+        if current == operation:
             arrived.set()
-            assert go_on.wait(LIMIT)
+            assert proceed.wait(LIMIT)
 
-    rig.recording.before = hold
+    rig.recording.before = block
     rig.clock.advance(step)
     assert arrived.wait(LIMIT)
     stopping = threading.Thread(target=elector.stop, args=(LIMIT,), kwargs={"release": True})
     stopping.start()
     eventually(lambda: elector._stop.is_set(), LIMIT)
     assert not elector.leading, "it no longer leads before another may"
-    go_on.set()
+    proceed.set()
     stopping.join(LIMIT)
     assert rig.record.holder_identity == ""
     assert rig.events["a"][-1] == "leader"
@@ -216,17 +216,17 @@ def test_a_leader_whose_write_conflicts_reads_and_writes_again(rig):
 
 @pytest.mark.behaviour("informers/LE11")
 def test_only_an_own_expired_lease_is_unhealthy(rig):
-    mine, others = rig.elector("a"), rig.elector("b")
-    mine.check()
-    mine.attempt()
+    own, others = rig.elector("a"), rig.elector("b")
+    own.check()
+    own.attempt()
     others.attempt()
-    mine.check()
+    own.check()
     rig.clock.advance(15 + 20)
-    mine.check()
+    own.check()
     rig.clock.advance(0.1)
     others.check()
     with pytest.raises(RuntimeError, match="failed election to renew leadership on lease foo"):
-        mine.check()
+        own.check()
 
 
 @pytest.mark.behaviour("informers/LE12")

@@ -49,25 +49,25 @@ class Lock:
         self._seen = 0
         self.reachable = True
         #: Faults of the next requests: a delay or a loss, before or after the server handles it.
-        self.plan: list[tuple[str, float]] = []
+        self.faults: list[tuple[str, float]] = []
 
     def __str__(self) -> str:
         return f"default/{self.name}"
 
-    def _request(self, do: Callable[[], Any]) -> Any:
-        what, seconds = self.plan.pop(0) if self.plan else ("", 0.0)
+    def _request(self, handle: Callable[[], Any]) -> Any:
+        fault, seconds = self.faults.pop(0) if self.faults else ("", 0.0)
         if not self.reachable:
-            what = "lost"
-        if what == "slow to arrive":
+            fault = "lost"
+        if fault == "slow to arrive":
             self._delay(seconds)
-        if what == "lost":
+        if fault == "lost":
             raise TransportError("no connection")
-        if what == "refused":
+        if fault == "refused":
             raise ServerError("down")
-        result = do()
-        if what == "slow to answer":
+        result = handle()
+        if fault == "slow to answer":
             self._delay(seconds)
-        if what == "unanswered":
+        if fault == "unanswered":
             self._delay(seconds)
             raise TransportError("no answer in time")
         return result
@@ -75,34 +75,34 @@ class Lock:
     def get(self, *, timeout: float) -> LeaderElectionRecord | None:
         assert timeout == CONFIG.request_timeout
 
-        def do() -> LeaderElectionRecord | None:
+        def handle() -> LeaderElectionRecord | None:
             self._seen = self._server.version
             return self._server.record
 
-        found: LeaderElectionRecord | None = self._request(do)
+        found: LeaderElectionRecord | None = self._request(handle)
         return found
 
     def create(self, record: LeaderElectionRecord, *, timeout: float) -> None:
         assert timeout == CONFIG.request_timeout
 
-        def do() -> int:
+        def handle() -> int:
             if self._server.record is not None:
                 raise AlreadyExists("there is one")
             return self._server.write(record)
 
-        self._seen = self._request(do)
+        self._seen = self._request(handle)
 
     def update(self, record: LeaderElectionRecord, *, timeout: float) -> None:
         assert timeout == CONFIG.request_timeout
 
-        def do() -> int:
+        def handle() -> int:
             if self._server.record is None:
                 raise NotFound("gone")
             if self._seen != self._server.version:
                 raise Conflict("changed")
             return self._server.write(record)
 
-        self._seen = self._request(do)
+        self._seen = self._request(handle)
 
 
 class Election(RuleBasedStateMachine):
@@ -113,7 +113,7 @@ class Election(RuleBasedStateMachine):
         self.rates = rates
         self.server = Server()
         self.clocks = [ManualClock(float(number * 1000)) for number in range(len(RATES))]
-        self.locks = [Lock(self.server, f"r{number}", self.pass_time) for number in range(len(RATES))]
+        self.locks = [Lock(self.server, f"r{number}", self.advance) for number in range(len(RATES))]
         self.electors = [self.elector(number) for number in range(len(RATES))]
         self.running = [True] * len(RATES)
         #: Time of the next attempt of each elector, on its own clock.
@@ -123,12 +123,12 @@ class Election(RuleBasedStateMachine):
         lock: Any = self.locks[number]
         return LeaderElector(lock, self.clocks[number], CONFIG)
 
-    def pass_time(self, seconds: float, steps: int = 10) -> None:
+    def advance(self, seconds: float, steps: int = 10) -> None:
         """Advance all clocks in steps, and check the invariant after each."""
         for _ in range(steps):
             for clock, rate in zip(self.clocks, self.rates, strict=True):
                 clock.advance(seconds * rate / steps)
-            self.at_most_one_leads()
+            self.at_most_one_leader()
 
     @rule(number=REPLICAS)
     def attempt(self, number: int) -> None:
@@ -139,7 +139,7 @@ class Election(RuleBasedStateMachine):
 
     @rule(seconds=DELAYS)
     def wait(self, seconds: float) -> None:
-        self.pass_time(seconds)
+        self.advance(seconds)
 
     @rule(seconds=st.integers(1, 40))
     def run(self, seconds: int) -> None:
@@ -151,7 +151,7 @@ class Election(RuleBasedStateMachine):
                 woken = changed and self.locks[number].reachable
                 if woken or self.clocks[number].now() >= self.due[number]:
                     self.attempt(number)
-            self.pass_time(0.5, steps=1)
+            self.advance(0.5, steps=1)
 
     @rule(number=REPLICAS, reachable=st.booleans())
     def connect(self, number: int, reachable: bool) -> None:
@@ -159,11 +159,11 @@ class Election(RuleBasedStateMachine):
 
     @rule(
         number=REPLICAS,
-        what=st.sampled_from(["lost", "refused", "unanswered", "slow to arrive", "slow to answer"]),
+        fault=st.sampled_from(["lost", "refused", "unanswered", "slow to arrive", "slow to answer"]),
         seconds=DELAYS,
     )
-    def disturb(self, number: int, what: str, seconds: float) -> None:
-        self.locks[number].plan.append((what, seconds))
+    def disturb(self, number: int, fault: str, seconds: float) -> None:
+        self.locks[number].faults.append((fault, seconds))
 
     @rule(number=REPLICAS)
     def release(self, number: int) -> None:
@@ -182,7 +182,7 @@ class Election(RuleBasedStateMachine):
     @rule(number=REPLICAS)
     def start(self, number: int) -> None:
         if not self.running[number]:
-            self.locks[number] = Lock(self.server, f"{self.locks[number].identity}'", self.pass_time)
+            self.locks[number] = Lock(self.server, f"{self.locks[number].identity}'", self.advance)
             self.electors[number] = self.elector(number)
             self.running[number], self.due[number] = True, 0.0
 
@@ -194,30 +194,30 @@ class Election(RuleBasedStateMachine):
             self.server.write(None)
             for number, elector in enumerate(self.electors):
                 if elector.leading:
-                    self.locks[number].plan.clear()
+                    self.locks[number].faults.clear()
                     self.locks[number].reachable = True
                     self.attempt(number)
 
     @rule()
-    def garble_the_lease(self) -> None:
+    def overwrite_the_lease(self) -> None:
         """Overwrite the lease with an unknown holder; the leader is notified."""
         if self.server.record is not None:
             self.server.write(LeaderElectionRecord("a hand", 3, "x", "2099-01-01T00:00:00.000000Z", 2**31 - 1))
             for number, elector in enumerate(self.electors):
                 if elector.leading:
-                    self.locks[number].plan.clear()
+                    self.locks[number].faults.clear()
                     self.locks[number].reachable = True
                     self.attempt(number)
 
     @invariant()
-    def at_most_one_leads(self) -> None:
+    def at_most_one_leader(self) -> None:
         leading = [elector.lock.identity for elector in self.electors if elector.leading]
         assert len(leading) <= 1, leading
 
     def teardown(self) -> None:
         """Without faults, a replica leads within a lease duration and the pause of the candidates."""
         for number in range(len(RATES)):
-            self.locks[number].plan.clear()
+            self.locks[number].faults.clear()
             self.locks[number].reachable = True
             self.start(number)
         self.run(30)

@@ -109,7 +109,7 @@ def test_a_list_may_be_empty(informer: SharedInformer, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "what"),
+    ("body", "message"),
     [
         (b"", "unexpected end of the page"),
         (b"<!DOCTYPE html><html>proxy says no</html>", "expected `{`"),
@@ -133,14 +133,14 @@ def test_a_list_may_be_empty(informer: SharedInformer, body: bytes) -> None:
         (b'{"kind":"PodList","metadata":{"resourceVersion":"5"}}', "the body has no items"),
     ],
 )
-def test_a_malformed_page_is_an_error_with_its_position(informer: SharedInformer, body: bytes, what: str) -> None:
+def test_a_malformed_page_is_an_error_with_its_position(informer: SharedInformer, body: bytes, message: str) -> None:
     informer.begin_list()
 
     def read() -> None:
         informer.feed_list(body)
         informer.end_page()
 
-    with pytest.raises(DecodeError, match=what) as caught:
+    with pytest.raises(DecodeError, match=message) as caught:
         read()
     error = caught.value
     assert error.resource == "pods"
@@ -185,7 +185,7 @@ def test_a_status_instead_of_a_list_is_part_of_the_error(informer: SharedInforme
 
 
 @pytest.mark.parametrize(
-    ("body", "what"),
+    ("body", "message"),
     [
         (b"<html>\n", "expected a value"),
         (b'{"type":"ADDED","object":{"metadata":{"name":"a"}}\n', "unexpected end of the frame"),
@@ -199,10 +199,10 @@ def test_a_status_instead_of_a_list_is_part_of_the_error(informer: SharedInforme
     ],
 )
 def test_a_malformed_frame_is_an_error_and_earlier_frames_are_applied(
-    informer: SharedInformer, body: bytes, what: str
+    informer: SharedInformer, body: bytes, message: str
 ) -> None:
     good = frame("ADDED", typed(pod("good", 5)))
-    with pytest.raises(DecodeError, match=what) as caught:
+    with pytest.raises(DecodeError, match=message) as caught:
         informer.feed_watch(good + body)
     assert caught.value.first_bytes.rstrip() == body[:64].rstrip()
     assert len(good) <= caught.value.offset <= len(good) + len(body)

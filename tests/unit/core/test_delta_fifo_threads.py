@@ -90,12 +90,12 @@ def test_the_queue_accepts_changes_while_deltas_are_processed() -> None:
 def test_a_second_pop_waits_for_the_first() -> None:
     fifo = fifo_of()
     run(fifo, "A a1; A b1")
-    inside, go_on = threading.Event(), threading.Event()
+    inside, proceed = threading.Event(), threading.Event()
     order: list[str] = []
 
     def slow(_deltas: list[Delta], _initial: bool) -> None:
         inside.set()
-        assert go_on.wait(10)
+        assert proceed.wait(10)
         order.append("first")
 
     first = threading.Thread(target=fifo.pop, args=(slow,))
@@ -105,7 +105,7 @@ def test_a_second_pop_waits_for_the_first() -> None:
         fifo.pop(ignore, timeout=0)
     second = threading.Thread(target=fifo.pop, args=(lambda *_: order.append("second"),))
     second.start()
-    go_on.set()
+    proceed.set()
     first.join(10)
     second.join(10)
     assert order == ["first", "second"]

@@ -198,26 +198,26 @@ def test_a_transform_that_drops_the_version_keeps_that_of_the_list() -> None:
 
 @behaviour("informers/ST20")
 @pytest.mark.parametrize(
-    ("selector", "given", "looked_at"),
+    ("selector", "count", "lookups_expected"),
     [("app=matching", 10_000, 100_000), ("", 100_000, 0), ("app=none", 0, 100_000)],
 )
 def test_a_list_returns_the_objects_its_selector_matches(
-    many: Indexer, monkeypatch: pytest.MonkeyPatch, selector: str, given: int, looked_at: int
+    many: Indexer, monkeypatch: pytest.MonkeyPatch, selector: str, count: int, lookups_expected: int
 ) -> None:
     """Indexes return lists instead of calling back, so the length of a list is the number of upstream's calls.
 
     The last two use 100,000 objects instead of upstream's million.
     """
-    matches, looks = selectors.matches, []
+    matches, lookups = selectors.matches, []
 
     def counted(*args: Any) -> bool:
-        looks.append(None)
+        lookups.append(None)
         return matches(*args)
 
     monkeypatch.setattr(selectors, "matches", counted)
     found = Lister(many).list(label_selector=selector)
-    assert (len(found), len(looks)) == (given, looked_at)
-    assert len({obj.key for obj in found}) == given
+    assert (len(found), len(lookups)) == (count, lookups_expected)
+    assert len({obj.key for obj in found}) == count
 
 
 @pytest.fixture(scope="module")

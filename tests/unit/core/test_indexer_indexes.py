@@ -178,10 +178,10 @@ def test_the_default_index_is_by_namespace() -> None:
 def test_a_failing_index_function_omits_the_object_from_that_index_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def picky(obj: Object) -> list[str]:
+    def failing_index(obj: Object) -> list[str]:
         return [obj["value"]]
 
-    store = Indexer({"picky": picky, "namespace": namespace_index})
+    store = Indexer({"picky": failing_index, "namespace": namespace_index})
     store.add(thing("good", "ns", value="x"))
     store.add(thing("bad", "ns"))
     store.add(thing("worse", "ns", value=7))
@@ -253,8 +253,8 @@ def test_a_path_yields_the_scalars_at_its_end(path: str, expected: list[str]) ->
 
 def test_readers_see_the_old_or_the_new_state() -> None:
     store = Indexer()
-    worlds = [[thing(f"{world}{index}", world) for index in range(50)] for world in ("a", "b")]
-    store.replace(worlds[0])
+    states = [[thing(f"{state}{index}", state) for index in range(50)] for state in ("a", "b")]
+    store.replace(states[0])
     stop = threading.Event()
     mixtures: list[set[str]] = []
 
@@ -267,7 +267,7 @@ def test_readers_see_the_old_or_the_new_state() -> None:
     reader = threading.Thread(target=read)
     reader.start()
     for turn in range(200):
-        store.replace(worlds[turn % 2])
+        store.replace(states[turn % 2])
     stop.set()
     reader.join(10)
     assert mixtures == []

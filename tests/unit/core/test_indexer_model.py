@@ -76,8 +76,8 @@ class IndexerMachine(RuleBasedStateMachine):
     @rule(steps=st.lists(st.tuples(st.sampled_from(["add", "update", "delete"]), objects), max_size=4))
     def transaction(self, steps: list[tuple[str, dict[str, Any]]]) -> None:
         self.indexer.transaction(steps)
-        for what, thing in steps:
-            if what == "delete":
+        for operation, thing in steps:
+            if operation == "delete":
                 self.things.pop(key_of(thing), None)
             else:
                 self.things[key_of(thing)] = thing
@@ -89,12 +89,12 @@ class IndexerMachine(RuleBasedStateMachine):
             self.by_app = True
 
     @rule(thing=objects)
-    def look_for_what_shares_a_host(self, thing: dict[str, Any]) -> None:
+    def find_objects_that_share_a_host(self, thing: dict[str, Any]) -> None:
         found = sorted(one.key for one in self.indexer.index("host", thing))
         assert found == sorted(key for key, other in self.things.items() if hosts_of(other) & hosts_of(thing))
 
     @invariant()
-    def the_same(self) -> None:
+    def check_state(self) -> None:
         assert sorted(self.indexer.list_keys()) == sorted(self.things)
         assert len(self.indexer) == len(self.things)
         for key, thing in self.things.items():

@@ -12,7 +12,7 @@ from ctrlhost.cache import Object
 
 
 @pytest.mark.parametrize(
-    ("raw", "what"),
+    ("raw", "message"),
     [
         (b"", "unexpected end"),
         (b"[]", "not a JSON object"),
@@ -50,8 +50,8 @@ from ctrlhost.cache import Object
         (b'{"a":' * 100_000, "nested too deep"),
     ],
 )
-def test_an_invalid_object_is_refused(raw: bytes, what: str) -> None:
-    with pytest.raises(ValueError, match=what):
+def test_an_invalid_object_is_refused(raw: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Object(raw)
 
 

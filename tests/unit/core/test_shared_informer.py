@@ -60,10 +60,13 @@ def test_a_relist_notifies_the_differences(
     relist(informer, *(pod(*one) for one in after), version=20)
     held = {name: f"{name}{version}" for name, version in after}
     assert {named(obj) for obj in informer.indexer.list()} == set(held.values())
-    heard = delivered(listener)
-    vanished = sum(kind == "gone" for kind, *_ in expected)
-    assert [*heard[: len(heard) - vanished], *sorted(heard[len(heard) - vanished :])] == expected
-    assert [name for name, _ in during] == [name for _, *states in heard for name in states if isinstance(name, str)]
+    received = delivered(listener)
+    deletions = sum(kind == "gone" for kind, *_ in expected)
+    assert [
+        *received[: len(received) - deletions],
+        *sorted(received[len(received) - deletions :]),
+    ] == expected
+    assert [name for name, _ in during] == [name for _, *states in received for name in states if isinstance(name, str)]
     assert all(now == held.get(name[0]) for name, now in during)
     assert informer.indexer.resource_version == informer.last_resource_version == "20"
 
@@ -98,9 +101,13 @@ def test_only_real_transitions_are_notified(informer: SharedInformer) -> None:
         watch(informer, "ADDED", pod(name, 1), process=name != "b")
         watch(informer, "MODIFIED", pod(name, 2))
         watch(informer, "DELETED", pod(name, 3))
-    heard = delivered(listener)
-    assert {one[1:] for one in heard if one[0] == "update"} == {("a1", "a2"), ("b1", "b2"), ("c1", "c2")}
-    assert [one for one in heard if one[0] == "delete"] == [("delete", "a3"), ("delete", "b3"), ("delete", "c3")]
+    received = delivered(listener)
+    assert {one[1:] for one in received if one[0] == "update"} == {("a1", "a2"), ("b1", "b2"), ("c1", "c2")}
+    assert [one for one in received if one[0] == "delete"] == [
+        ("delete", "a3"),
+        ("delete", "b3"),
+        ("delete", "c3"),
+    ]
 
 
 @behaviour("informers/CT5")
@@ -135,12 +142,12 @@ def test_handlers_and_store_see_only_transformed_objects() -> None:
     stored.append(held())
     assert stored == [["pod13"], ["pod13", "pod24"], ["pod13", "pod25"], ["pod13"], ["pod17"], []]
     batch = listener.next(0)
-    heard = []
+    received = []
     for kind, old, new, _ in batch:
         states = [one.object if isinstance(one, DeletedFinalStateUnknown) else one for one in (old, new)]
         assert all(obj is None or obj["spec"] == {"transformed": True} for obj in states)
-        heard.append((kind, *(named(obj) for obj in states if obj is not None)))
-    assert heard == [
+        received.append((kind, *(named(obj) for obj in states if obj is not None)))
+    assert received == [
         ("add", "pod13"),
         ("add", "pod24"),
         ("update", "pod24", "pod25"),

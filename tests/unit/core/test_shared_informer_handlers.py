@@ -35,13 +35,13 @@ def test_each_handler_is_resynced_at_its_own_period(clock: ManualClock, late: bo
         initial()
     both = [("update", "a1", "a1"), ("update", "b2", "b2")]
     expected: dict[int, list[list[Any]]] = {1: [[], [], []], 2: [[], both, []], 3: [[], [], both]}
-    for second, heard in expected.items():
+    for second, changes in expected.items():
         clock.advance(1)
         informer.resync()
         informer.process()
         if late and second == 1:
             initial()
-        assert [sorted(delivered(listener)) for listener in listeners] == heard, second
+        assert [sorted(delivered(listener)) for listener in listeners] == changes, second
 
 
 @behaviour("informers/SI3")
@@ -236,9 +236,9 @@ def test_a_slow_handler_delays_neither_the_informer_nor_others(informer: SharedI
 def test_a_listener_waits_for_the_next_change(informer: SharedInformer) -> None:
     relist(informer)
     listener = informer.add_listener()
-    heard: list[Any] = []
-    thread = threading.Thread(target=lambda: heard.extend(listener.next(timeout=10)))
+    received: list[Any] = []
+    thread = threading.Thread(target=lambda: received.extend(listener.next(timeout=10)))
     thread.start()
     watch(informer, "ADDED", pod("a"))
     thread.join(10)
-    assert [(kind, new.name) for kind, _, new, _ in heard] == [("add", "a")]
+    assert [(kind, new.name) for kind, _, new, _ in received] == [("add", "a")]

@@ -227,14 +227,14 @@ def test_a_reentrant_call_into_the_informer_is_refused(
     """The call would deadlock; the index and the cache are still readable."""
     seen: list[Any] = []
 
-    def come_back(_old: Object | None, new: Object | None) -> bool:
+    def reenter(_old: Object | None, new: Object | None) -> bool:
         assert new is not None
         seen.append(informer.indexer.get_by_key(new.key))
         informer.add_listener()
         return False
 
     queue = WorkQueue()
-    informer.enqueue_to(queue, predicates=[come_back])
+    informer.enqueue_to(queue, predicates=[reenter])
     relist(informer, pod("a"))
     assert seen == [pod("a")]
     assert len(queued(queue)) == 1

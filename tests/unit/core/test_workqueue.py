@@ -117,7 +117,7 @@ def test_a_key_added_again_waits_for_its_run_to_end() -> None:
     assert len(work_queue) == 0
 
 
-def two_taken() -> tuple[WorkQueue, ManualClock]:
+def two_in_process() -> tuple[WorkQueue, ManualClock]:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     work_queue.add_many(["foo", "bar"])
@@ -127,7 +127,7 @@ def two_taken() -> tuple[WorkQueue, ManualClock]:
 
 @behaviour("workqueue/Q9")
 def test_a_drain_waits_for_keys_in_process() -> None:
-    work_queue, clock = two_taken()
+    work_queue, clock = two_in_process()
     drain = Background(work_queue.shut_down_with_drain)
     wait_for_sleepers(clock)
     with pytest.raises(ShutDown):
@@ -141,7 +141,7 @@ def test_a_drain_waits_for_keys_in_process() -> None:
 
 @behaviour("workqueue/Q10")
 def test_shut_down_does_not_wait_for_keys_in_process() -> None:
-    work_queue, _ = two_taken()
+    work_queue, _ = two_in_process()
     work_queue.shut_down()
     assert work_queue.shutting_down
 
@@ -149,7 +149,7 @@ def test_shut_down_does_not_wait_for_keys_in_process() -> None:
 @behaviour("workqueue/Q11")
 @behaviour("workqueue/X6")
 def test_shut_down_ends_a_drain_that_would_wait_forever() -> None:
-    work_queue, clock = two_taken()
+    work_queue, clock = two_in_process()
     work_queue.shut_down()
     drain = Background(work_queue.shut_down_with_drain)
     wait_for_sleepers(clock)
@@ -172,13 +172,13 @@ def test_a_getter_waits_during_a_drain_for_a_key_that_will_be_queued_again() -> 
     getters = [Background(work_queue.get), Background(work_queue.get)]
     wait_for_sleepers(clock, 3)
     work_queue.done("foo")
-    answers = []
+    results = []
     for getter in getters:
         try:
-            answers.append(getter.result())
+            results.append(getter.result())
         except ShutDown:
-            answers.append("shut down")
-    assert sorted(answers) == ["foo", "shut down"]
+            results.append("shut down")
+    assert sorted(results) == ["foo", "shut down"]
     assert drain.waits
     work_queue.done("foo")
     assert drain.result() is True
@@ -200,11 +200,11 @@ def test_a_hundred_keys_pass_through_in_order() -> None:
 @behaviour("workqueue/X1")
 def test_done_of_an_unknown_key_changes_nothing() -> None:
     work_queue = WorkQueue()
-    work_queue.done("nobody")
-    work_queue.done("nobody")
+    work_queue.done("unknown")
+    work_queue.done("unknown")
     assert len(work_queue) == 0
-    work_queue.add("nobody")
-    assert work_queue.get_nowait() == "nobody"
+    work_queue.add("unknown")
+    assert work_queue.get_nowait() == "unknown"
 
 
 @behaviour("workqueue/X2")
@@ -220,7 +220,7 @@ def test_done_of_a_queued_key_does_not_queue_it_twice() -> None:
 
 @behaviour("workqueue/X3")
 def test_two_drains_both_return() -> None:
-    work_queue, clock = two_taken()
+    work_queue, clock = two_in_process()
     drains = [Background(work_queue.shut_down_with_drain) for _ in range(2)]
     wait_for_sleepers(clock, 2)
     work_queue.done_many(["foo", "bar"])
@@ -245,7 +245,7 @@ def test_a_drain_waits_for_keys_not_yet_taken() -> None:
 
 @behaviour("workqueue/X5")
 def test_a_drain_ends_at_its_timeout_and_a_snapshot_lists_the_remaining_keys() -> None:
-    work_queue, clock = two_taken()
+    work_queue, clock = two_in_process()
     work_queue.done("bar")
     drain = Background(work_queue.shut_down_with_drain, 30)
     wait_for_sleepers(clock)
@@ -295,7 +295,7 @@ def test_a_reader_gets_five_words_in_order_and_then_shutdown() -> None:
             try:
                 word = work_queue.get()
             except ShutDown:
-                return "no more"
+                return "shut down"
             read.append(word)
             work_queue.done(word)
 
@@ -304,7 +304,7 @@ def test_a_reader_gets_five_words_in_order_and_then_shutdown() -> None:
     clock.advance(1)
     threads[0].result()
     clock.advance(2)
-    assert threads[1].result() == "no more"
+    assert threads[1].result() == "shut down"
     assert read == words
 
 

@@ -308,7 +308,7 @@ def test_blocked_getters_are_served_as_keys_become_due(clock: ManualClock, work_
     wait_for_sleepers(clock, 3)
     for number in range(3):
         work_queue.add_after(number, 3 - number)
-    answers = []
+    results = []
     for _ in range(3):
         clock.advance(1)
         pause = threading.Event()
@@ -316,8 +316,8 @@ def test_blocked_getters_are_served_as_keys_become_due(clock: ManualClock, work_
             pause.wait(0.001)
         for getter in ended:
             getters.remove(getter)
-            answers.append(getter.result())
-    assert answers == [2, 1, 0]
+            results.append(getter.result())
+    assert results == [2, 1, 0]
 
 
 def test_delays_work_with_the_system_clock() -> None:
@@ -331,19 +331,19 @@ def test_delays_work_with_the_system_clock() -> None:
 
 def test_another_getter_takes_over_when_the_timing_getter_leaves() -> None:
     work_queue = WorkQueue()
-    hasty = [Background(work_queue.get, 0.01) for _ in range(2)]
+    impatient = [Background(work_queue.get, 0.01) for _ in range(2)]
     work_queue.add_after("foo", 0.5)
-    getters = [*hasty, Background(work_queue.get)]
-    answers = []
+    getters = [*impatient, Background(work_queue.get)]
+    results = []
     for getter in getters:
         try:
-            answers.append(getter.result())
+            results.append(getter.result())
         except queue.Empty:
-            answers.append(None)
+            results.append(None)
         else:
             # A late getter that takes this key leaves another one for the next getter.
             work_queue.add("again")
-    assert answers[-1] is not None
+    assert results[-1] is not None
 
 
 def test_a_new_earlier_deadline_wakes_the_timing_getter() -> None:

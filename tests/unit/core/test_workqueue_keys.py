@@ -337,8 +337,8 @@ def test_a_queue_in_a_cycle_with_its_fair_by_is_collected() -> None:
             return str(key)
 
     controller = Controller()
-    gone = weakref.ref(controller)
+    reference = weakref.ref(controller)
     controller.queue.add("key")
     del controller
     gc.collect()
-    assert gone() is None
+    assert reference() is None

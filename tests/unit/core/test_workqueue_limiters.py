@@ -253,21 +253,21 @@ def test_a_limiter_may_use_the_queue() -> None:
 
 
 def test_a_blocked_limiter_does_not_block_others() -> None:
-    asked, answer = threading.Event(), threading.Event()
+    called, proceed = threading.Event(), threading.Event()
 
     class Slow(Scripted):
         def when(self, key: Any) -> Any:
-            asked.set()
-            answer.wait()
+            called.set()
+            proceed.wait()
             return super().when(key)
 
     work_queue = WorkQueue(rate_limiter=Slow([0]))
     failing = Background(work_queue.add_rate_limited, "slow")
-    asked.wait()
+    called.wait()
     work_queue.add("fast")
     assert work_queue.get() == "fast"
     work_queue.add_rate_limited("slow")
-    answer.set()
+    proceed.set()
     failing.result()
     assert work_queue.get() == "slow"
 

@@ -160,7 +160,7 @@ def test_every_count_of_a_queue_has_a_family(clock: ManualClock, request: pytest
 
 def test_spurious_and_dropped_keys_are_counted(clock: ManualClock, request: pytest.FixtureRequest) -> None:
     work_queue = named(clock, request)
-    work_queue.done("nobody")
+    work_queue.done("unknown")
     work_queue.add_after("later", 60)
     clock.advance(1)
     assert scrape(work_queue.name)["ctrlhost_workqueue_delayed_items"] == 1

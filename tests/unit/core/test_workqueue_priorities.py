@@ -157,14 +157,14 @@ def test_random_producers_and_consumers_keep_the_guarantees(request: pytest.Fixt
     held: set[Any] = set()
     lock = threading.Lock()
     handed_out: dict[Any, int] = defaultdict(int)
-    asked: dict[Any, set[int]] = {key: set() for key in range(200)}
+    added: dict[Any, set[int]] = {key: set() for key in range(200)}
 
     def produce(seed: int) -> None:
         random_ = random.Random(seed)
         for _ in range(1000):
             key, priority = random_.randrange(200), random_.randrange(10)
             delay = random_.choice([0, 0, 0.001, 0.01])
-            asked[key].add(priority)
+            added[key].add(priority)
             work_queue.add_after(key, delay, priority=priority)
 
     def consume() -> None:
@@ -176,7 +176,7 @@ def test_random_producers_and_consumers_keep_the_guarantees(request: pytest.Fixt
             with lock:
                 assert key not in held
                 # `queue_model.rs` checks which of them: here the order of the threads is unknown.
-                assert priority in asked[key]
+                assert priority in added[key]
                 held.add(key)
                 handed_out[key] += 1
             with lock:

@@ -19,9 +19,9 @@ def test_each_handler_is_resynced_at_its_own_period(rig_with, late):
     """SI2: an earlier handler blocks all deliveries for the first second."""
     clock = ManualClock()
     rig = rig_with(clock=clock, resync=1.0)
-    entered, go_on = threading.Event(), threading.Event()
+    entered, proceed = threading.Event(), threading.Event()
     if late:
-        rig.pods.add_handler(lambda *_: (entered.set(), go_on.wait(10)), resync=0.0)
+        rig.pods.add_handler(lambda *_: (entered.set(), proceed.wait(10)), resync=0.0)
     never, every_2, every_3 = RecordingHandler(), RecordingHandler(), RecordingHandler()
     for heard, resync in ((never, 0.0), (every_2, 2.0), (every_3, 3.0)):
         heard.to(rig.pods, resync=resync)
@@ -30,7 +30,7 @@ def test_each_handler_is_resynced_at_its_own_period(rig_with, late):
         assert entered.wait(10)
         step(clock, 1.001)
         assert [heard.events for heard in (never, every_2, every_3)] == [[], [], []]
-        go_on.set()
+        proceed.set()
     eventually(lambda: all(len(heard.events) == 2 for heard in (never, every_2, every_3)))
     if not late:
         step(clock, 1.001)
@@ -88,11 +88,11 @@ def test_a_handler_that_raises_a_base_exception_keeps_its_thread_running(rig, er
 @pytest.mark.behaviour("informers/SI21")
 @pytest.mark.behaviour("informers/SI22")
 def test_removing_a_handler_waits_for_its_callback_only_on_request(rig):
-    entered, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    entered, proceed, ended = threading.Event(), threading.Event(), threading.Event()
 
     def blocked(obj, initial):
         entered.set()
-        go_on.wait()
+        proceed.wait()
         ended.set()
 
     handle = rig.pods.add_handler(blocked)
@@ -100,15 +100,15 @@ def test_removing_a_handler_waits_for_its_callback_only_on_request(rig):
     assert entered.wait(10)
     handle.remove()
     assert not ended.is_set()
-    go_on.set()
+    proceed.set()
     assert ended.wait(10)
 
     entered.clear()
-    go_on.clear()
+    proceed.clear()
     ended.clear()
     handle = rig.pods.add_handler(blocked)
     assert entered.wait(10)
-    threading.Timer(0.05, go_on.set).start()
+    threading.Timer(0.05, proceed.set).start()
     handle.remove(wait=True)
     assert ended.is_set()
 

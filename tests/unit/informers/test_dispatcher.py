@@ -20,8 +20,8 @@ from tests.support.waiting import eventually
 
 
 def test_the_handler_thread_ends_when_idle_and_restarts_with_the_next_change():
-    engine, heard, idle = _core.SharedInformer("pods", "v1", "Pod"), [], "handlers of nobody else"
-    dispatcher = Dispatcher("of nobody else", idle=0.01)
+    engine, heard, idle = _core.SharedInformer("pods", "v1", "Pod"), [], "handlers of the test"
+    dispatcher = Dispatcher("of the test", idle=0.01)
     callbacks = Callbacks("heard", on_add=lambda obj, _: heard.append(obj.name))
     dispatcher.add(callbacks, engine.add_listener(), HandlerMetrics())
     try:
@@ -48,7 +48,7 @@ def test_a_transform_and_an_error_handler_are_active_from_the_first_list(server)
         errors.append((key, error))
         heard.set()
 
-    def shout(obj):
+    def upper_label(obj):
         changed = obj.to_dict()
         changed["metadata"]["labels"] = {"name": obj.name.upper()}
         return changed
@@ -57,41 +57,41 @@ def test_a_transform_and_an_error_handler_are_active_from_the_first_list(server)
     factory = InformerFactory(Client(server.url), options=options, on_error=on_error)
     serve(server, "/api/v1/pods", [Failure(500), *TWO], [Frames()])
     together = threading.Barrier(9)
-    asked = []
+    informers = []
 
-    def ask() -> None:
+    def request_informer() -> None:
         together.wait(10)
-        asked.append(factory.informer("v1", "Pod", transform=shout))
+        informers.append(factory.informer("v1", "Pod", transform=upper_label))
 
-    askers = [threading.Thread(target=ask) for _ in range(8)]
-    for asker in askers:
-        asker.start()
+    threads = [threading.Thread(target=request_informer) for _ in range(8)]
+    for thread in threads:
+        thread.start()
     together.wait(10)
     with factory:
-        for asker in askers:
-            asker.join(10)
+        for thread in threads:
+            thread.join(10)
         factory.start()
         assert factory.wait_for_sync(10)
         assert heard.wait(10)
-        (pods,) = set(asked)
-        assert len(asked) == 8
+        (pods,) = set(informers)
+        assert len(informers) == 8
         assert sorted(obj.labels["name"] for obj in pods.lister.list()) == ["POD1", "POD2"]
         assert [(key, error.status) for key, error in errors] == [(pods.key, 500)]
         with pytest.raises(AttributeError):
-            pods.parts[0].engine.transform = shout
+            pods.parts[0].engine.transform = upper_label
 
 
 @pytest.mark.behaviour("informers/SI4")
 def test_handlers_may_be_added_while_the_informer_starts(rig):
     rig.serve(TWO)
-    all_heard = [RecordingHandler() for _ in range(20)]
-    adders = [threading.Thread(target=heard.to, args=(rig.pods,)) for heard in all_heard]
+    handlers = [RecordingHandler() for _ in range(20)]
+    adders = [threading.Thread(target=heard.to, args=(rig.pods,)) for heard in handlers]
     for adder in adders:
         adder.start()
     rig.synced()
     for adder in adders:
         adder.join()
-    eventually(lambda: all(names(heard) == ["pod1", "pod2"] for heard in all_heard))
+    eventually(lambda: all(names(heard) == ["pod1", "pod2"] for heard in handlers))
 
 
 @pytest.mark.behaviour("informers/CT11")
@@ -118,13 +118,13 @@ def test_changes_during_a_gap_reach_every_handler(rig_with):
 
 @pytest.mark.behaviour("informers/SI8")
 def test_handlers_see_transformed_objects(server):
-    def shout(obj):
+    def upper_label(obj):
         changed = obj.to_dict()
         changed["metadata"]["labels"] = {"name": obj.name.upper()}
         return changed
 
     factory = InformerFactory(Client(server.url), options=ReflectorOptions(watch_list=False))
-    pods = factory.informer("v1", "Pod", transform=shout)
+    pods = factory.informer("v1", "Pod", transform=upper_label)
     seen = []
     pods.add_handler(lambda obj, _: seen.append(obj.labels["name"]))
     serve(server, "/api/v1/pods", TWO, [Frames()])
@@ -221,15 +221,15 @@ def test_a_stopped_informer_refuses_and_releases_handlers(rig):
 
 @pytest.mark.behaviour("informers/SI17")
 def test_a_removed_handler_is_no_longer_notified(rig):
-    gone, stays = RecordingHandler(), RecordingHandler()
-    handle, _ = gone.to(rig.pods), stays.to(rig.pods)
+    removed, remaining = RecordingHandler(), RecordingHandler()
+    handle, _ = removed.to(rig.pods), remaining.to(rig.pods)
     frames = Frames()
     rig.serve(TWO, [frames]).synced()
-    eventually(lambda: len(gone.events) == 2)
+    eventually(lambda: len(removed.events) == 2)
     handle.remove(wait=True)
     frames.send_event(event("ADDED", pod("pod3", 3)))
-    eventually(lambda: len(stays.events) == 3)
-    assert len(gone.events) == 2
+    eventually(lambda: len(remaining.events) == 3)
+    assert len(removed.events) == 2
 
 
 @pytest.mark.behaviour("informers/SI18")
@@ -239,16 +239,16 @@ def test_a_late_handler_is_synced_after_processing_the_existing_objects(rig):
     early, late = RecordingHandler(), RecordingHandler()
     early.to(rig.pods)
     rig.serve(TWO, [frames]).synced()
-    go_on = threading.Event()
+    proceed = threading.Event()
 
     def slow(obj, initial):
-        go_on.wait()
+        proceed.wait()
         late.on_add(obj, initial)
 
     handle = rig.pods.add_handler(slow)
     assert rig.pods.has_synced
     assert not handle.has_synced
-    go_on.set()
+    proceed.set()
     eventually(lambda: handle.has_synced)
     assert sorted(late.initial) == ["pod1", "pod2"]
     frames.send_event(event("ADDED", pod("pod3", 3)))
@@ -258,18 +258,18 @@ def test_a_late_handler_is_synced_after_processing_the_existing_objects(rig):
 
 @pytest.mark.behaviour("informers/WT3")
 def test_an_early_handler_is_synced_after_the_list_and_its_own_work(rig):
-    go_on = threading.Event()
+    proceed = threading.Event()
     seen: list[bool] = []
 
     def slow(obj, initial):
-        go_on.wait()
+        proceed.wait()
         seen.append(handle.has_synced)
 
     handle = rig.pods.add_handler(slow)
     assert not handle.has_synced
     rig.serve(TWO).synced()
     assert not handle.has_synced
-    go_on.set()
+    proceed.set()
     eventually(lambda: handle.has_synced)
     # Not before the last one was processed.
     assert seen == [False, False]

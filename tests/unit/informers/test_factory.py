@@ -84,10 +84,10 @@ def test_an_informer_keeps_the_fields_that_all_its_users_declared(factory):
 
 
 def test_only_metadata_is_requested_and_kept_if_no_user_reads_more(server, factory):
-    def answer(asked: ReceivedRequest) -> Answer:
-        if asked.query.get("watch"):
+    def answer(request: ReceivedRequest) -> Answer:
+        if request.query.get("watch"):
             return Frames()
-        assert asked.headers["accept"].startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+        assert request.headers["accept"].startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
         return Json(pod_list(1, pod("a", 1, app="x")))
 
     server.on("GET", PODS, Computed(answer))
@@ -121,11 +121,11 @@ def test_several_namespaces_are_watched_separately_and_read_together(server, fac
     pods.indexer.add_indexers({"node": lambda obj: [obj.get_path("spec", "nodeName")]})
     queue = WorkQueue()
     pods.enqueue_to(queue)
-    heard = []
-    handle = pods.add_handler(lambda obj, initial: heard.append(obj.key))
+    found_keys = []
+    handle = pods.add_handler(lambda obj, initial: found_keys.append(obj.key))
     synced(factory)
     eventually(lambda: handle.has_synced)
-    assert sorted(heard) == ["one/a", "two/a", "two/b"]
+    assert sorted(found_keys) == ["one/a", "two/a", "two/b"]
     assert sorted(each.key for each in pods.lister.list()) == ["one/a", "two/a", "two/b"]
     assert [each.key for each in pods.lister.list("one")] == ["one/a"]
     assert pods.lister.get("b", "two").resource_version == "3"

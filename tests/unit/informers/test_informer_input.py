@@ -16,7 +16,7 @@ def factory():
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "arguments",
     [
         {"label_selector": {"a": "b"}},
         {"field_selector": 5},
@@ -28,9 +28,9 @@ def factory():
         {"api_version": None},
     ],
 )
-def test_an_invalid_informer_is_refused_where_it_is_requested(factory, asked):
+def test_an_invalid_informer_is_refused_where_it_is_requested(factory, arguments):
     with pytest.raises(TypeError):
-        factory.informer(**{"api_version": "v1", "kind": "Pod", **asked})
+        factory.informer(**{"api_version": "v1", "kind": "Pod", **arguments})
     with pytest.raises(ValueError, match="more than one slash"):
         factory.informer("a/b/c", "Pod")
     assert factory.informers() == []

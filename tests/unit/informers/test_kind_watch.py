@@ -27,8 +27,8 @@ def test_waiting_for_sync_names_the_unsynced_informers(server, factory, caplog):
     for kind in ("Pod", "Secret", "Node"):
         factory.informer("v1", kind)
     assert factory.wait_for_sync(0)
-    said = "not waiting for informers requested after start(): Node.v1, Pod.v1, Secret.v1"
-    assert caplog.messages == [said]
+    message = "not waiting for informers requested after start(): Node.v1, Pod.v1, Secret.v1"
+    assert caplog.messages == [message]
     factory.start()
     assert not factory.wait_for_sync(0.2)
     assert caplog.messages[-1] == "timed out waiting for Node.v1 (listing), Secret.v1 (listing)"
@@ -58,9 +58,9 @@ def test_waiting_for_sync_ends_when_the_factory_is_stopped(server, factory):
     server.on("GET", PODS, Hang())
     factory.informer("v1", "Pod")
     factory.start()
-    answers: list[bool] = []
-    waiter = threading.Thread(target=lambda: answers.append(factory.wait_for_sync()))
+    results: list[bool] = []
+    waiter = threading.Thread(target=lambda: results.append(factory.wait_for_sync()))
     waiter.start()
     factory.stop()
     waiter.join(10)
-    assert answers == [False]
+    assert results == [False]

@@ -47,11 +47,11 @@ def test_handlers_of_a_view_see_only_the_selected_objects(server, factory):
     serve(server, PODS, THREE, [frames])
     factory.informer("v1", "Pod")
     narrow = factory.informer("v1", "Pod", label_selector="app=x")
-    heard: list[tuple[str, str]] = []
+    notifications: list[tuple[str, str]] = []
     narrow.add_handler(
-        lambda obj, initial: heard.append(("add", obj.key)),
-        lambda old, new: heard.append(("update", new.key)),
-        lambda obj: heard.append(("delete", obj.key)),
+        lambda obj, initial: notifications.append(("add", obj.key)),
+        lambda old, new: notifications.append(("update", new.key)),
+        lambda obj: notifications.append(("delete", obj.key)),
     )
     every, relabelled = WorkQueue(), WorkQueue()
     narrow.enqueue_to(every)
@@ -65,9 +65,9 @@ def test_handlers_of_a_view_see_only_the_selected_objects(server, factory):
     assert keys(every) == [Request("a", "one"), Request("a", "two"), Request("b", "one")]
     # An object that enters or leaves the selection has no old or new state; the built-in predicates pass it.
     assert keys(relabelled) == [Request("a", "one"), Request("b", "one")]
-    eventually(lambda: len(heard) == 5)
-    assert sorted(heard[:2]) == [("add", "one/a"), ("add", "two/a")]
-    assert heard[2:] == [("add", "one/b"), ("delete", "one/a"), ("update", "two/a")]
+    eventually(lambda: len(notifications) == 5)
+    assert sorted(notifications[:2]) == [("add", "one/a"), ("add", "two/a")]
+    assert notifications[2:] == [("add", "one/b"), ("delete", "one/a"), ("update", "two/a")]
 
 
 def test_a_view_keeps_its_wider_informer_alive_and_other_users_keep_it_running(server, factory):

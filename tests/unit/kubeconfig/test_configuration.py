@@ -100,8 +100,8 @@ def test_a_client_certificate_is_sent_and_a_renewed_one_is_picked_up(write, tmp_
 
 
 def needs(valid: set[str]) -> Answer:
-    def answer(asked: ReceivedRequest) -> Answer:
-        if asked.headers.get("authorization") in valid:
+    def answer(request: ReceivedRequest) -> Answer:
+        if request.headers.get("authorization") in valid:
             return Json(pod("a", 1))
         return Failure(401, "Unauthorized")
 
@@ -186,7 +186,7 @@ def test_the_token_of_an_exec_plugin_is_renewed_before_it_expires(tmp_path, writ
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "says"),
+    ("body", "kind", "message"),
     [
         ("sys.exit('please log in')", TransportError, "failed with code 1: please log in"),
         ("print('hello')", ConfigError, "printed an invalid ExecCredential"),
@@ -202,10 +202,10 @@ def test_the_token_of_an_exec_plugin_is_renewed_before_it_expires(tmp_path, writ
         ),
     ],
 )
-def test_a_failing_exec_plugin_is_named(tmp_path, write, server, body, kind, says):
+def test_a_failing_exec_plugin_is_named(tmp_path, write, server, body, kind, message):
     exec_program(tmp_path, body)
     user = {"exec": {"apiVersion": EXEC, "command": "./login"}}
-    with pytest.raises(kind, match=says):
+    with pytest.raises(kind, match=message):
         Client.load(write(kubeconfig({"server": server.url}, user))).get("v1", "Pod", "a")
 
 

@@ -12,7 +12,7 @@ from ctrlhost.kubeconfig.credentials import TokenFile
 
 
 @pytest.fixture(autouse=True)
-def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def check_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "_CHECK_INTERVAL", 0.0)
 
 

@@ -140,9 +140,9 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_malformed_kubeconfig_is_an_error_that_names_the_file_and_the_fault(tmp_path, write, name):
-    content, says = BROKEN[name]
+    content, message = BROKEN[name]
     path = write(content)
-    with pytest.raises(ConfigError, match=says) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         find(tmp_path, kubeconfig=path)
     assert str(path) in str(caught.value) or str(path.parent) in str(caught.value)
 

@@ -110,17 +110,17 @@ def test_an_invalid_period_is_refused(bench: Bench, every: float) -> None:
 
 
 def test_a_stopping_loop_cancels_its_tasks() -> None:
-    loop, begun, ended = PluginLoop("demo"), threading.Event(), threading.Event()
+    loop, started, ended = PluginLoop("demo"), threading.Event(), threading.Event()
 
     async def wait() -> None:
-        begun.set()
+        started.set()
         try:
             await asyncio.sleep(3600)
         finally:
             ended.set()
 
     loop.submit(wait())
-    assert begun.wait(10)
+    assert started.wait(10)
     assert loop.stop(10)
     assert ended.is_set()
     assert loop.stop(0)

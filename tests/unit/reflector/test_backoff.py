@@ -66,8 +66,8 @@ def test_a_window_expires_and_opens_again_with_the_next_failure():
     clock = ManualClock()
     never, retries = RetryWindow(clock, 0), RetryWindow(clock, 1)
     assert not never.failed()
-    answers = []
+    allowed_retries = []
     for _ in range(4):
-        answers.append(retries.failed())
+        allowed_retries.append(retries.failed())
         clock.advance(1)
-    assert answers == [True, True, False, True]
+    assert allowed_retries == [True, True, False, True]

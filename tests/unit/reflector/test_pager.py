@@ -150,9 +150,9 @@ TOO_LARGE = [
 
 
 @pytest.mark.behaviour("informers/RE25")
-@pytest.mark.parametrize("says", TOO_LARGE)
-def test_a_version_ahead_of_the_server_is_requested_once_and_then_the_newest(rig, says):
-    too_large = Failure(504, "Timeout", **says)
+@pytest.mark.parametrize("error_fields", TOO_LARGE)
+def test_a_version_ahead_of_the_server_is_requested_once_and_then_the_newest(rig, error_fields):
+    too_large = Failure(504, "Timeout", **error_fields)
     rig.serve(
         [Json(pod_list(20, pod("a", 1))), too_large, Json(pod_list(5, pod("a", 3)))],
         [Frames(error_event(410, "Expired")), Frames()],
@@ -251,9 +251,9 @@ def test_watches_last_a_random_time_between_the_shortest_and_twice_that(server, 
     requests = ListWatch(client.transport, options, rng=random.Random(1))
     for _ in range(20):
         requests.watch(client.resource("v1", "Pod"), "1").close()
-    asked = [int(each.query["timeoutSeconds"]) for each in server.requests]
-    assert all(low <= seconds <= high for seconds in asked)
-    assert len(set(asked)) > 10
+    timeouts = [int(each.query["timeoutSeconds"]) for each in server.requests]
+    assert all(low <= seconds <= high for seconds in timeouts)
+    assert len(set(timeouts)) > 10
 
 
 @pytest.mark.behaviour("informers/RE28")

@@ -18,7 +18,7 @@ FIRST = Json(pod_list(1, pod("foo", 1)))
 CAP = 16 << 20
 
 
-def said(caplog) -> list[str]:
+def messages(caplog) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -54,14 +54,14 @@ def test_an_invalid_frame_is_skipped_logged_once_a_minute_and_counted(rig_with, 
         frames.send_bytes(frame + b"\n")
         frames.send_event(event("ADDED", pod(f"good{number}", 10 + number)))
     rig.holds(foo=1, good0=10, good1=11, good2=12)
-    eventually(lambda: said(caplog))
+    eventually(lambda: messages(caplog))
     assert stats(rig)["skipped"] == 3
-    assert len(said(caplog)) == 1
-    assert "of Pod" in said(caplog)[0]
-    assert named in said(caplog)[0]
+    assert len(messages(caplog)) == 1
+    assert "of Pod" in messages(caplog)[0]
+    assert named in messages(caplog)[0]
     clock.advance(61)
     frames.send_bytes(frame + b"\n")
-    eventually(lambda: len(said(caplog)) == 2)
+    eventually(lambda: len(messages(caplog)) == 2)
     assert (len(rig.lists), len(rig.watches)) == (1, 1)
     assert rig.errors == []
 
@@ -73,8 +73,8 @@ def test_an_invalid_list_item_is_skipped_logged_and_counted(rig, caplog, item):
     rig.serve([Json(listed)]).synced()
     assert rig.held() == {"a": "1", "b": "2"}
     assert stats(rig)["skipped"] == 1
-    assert len(said(caplog)) == 1
-    assert "a list item" in said(caplog)[0]
+    assert len(messages(caplog)) == 1
+    assert "a list item" in messages(caplog)[0]
 
 
 def broken(name: str) -> bytes:
@@ -101,8 +101,8 @@ def test_an_unreadable_stream_is_logged_once_counted_and_reopened(rig, caplog, n
     rig.holds(foo=1, good=20)
     assert rig.status.errors == {"DecodeError": 3}
     assert stats(rig)["decode_errors"] >= 3
-    assert len(said(caplog)) == 1, said(caplog)
-    assert said(caplog)[0].startswith("cannot watch Pod: pods")
+    assert len(messages(caplog)) == 1, messages(caplog)
+    assert messages(caplog)[0].startswith("cannot watch Pod: pods")
 
 
 @pytest.mark.parametrize("name", ["html", "not UTF-8", "over the cap", "a number", "null"])
@@ -113,7 +113,7 @@ def test_an_unreadable_list_is_logged_once_counted_and_retried(rig, caplog, name
     rig.serve([bad, bad, bad, FIRST]).synced()
     assert rig.held() == {"foo": "1"}
     assert rig.status.errors == {"DecodeError": 3}
-    assert len(said(caplog)) == 1, said(caplog)
+    assert len(messages(caplog)) == 1, messages(caplog)
 
 
 def test_frames_before_a_broken_one_are_applied_so_the_cache_never_goes_back(rig):
@@ -161,7 +161,7 @@ def test_pages_that_disagree_about_the_kind_are_refused(rig, caplog):
     rig.serve([Json(pod_list(5, pod("a", 1), continue_="x")), Json(services), Json(pod_list(6, pod("c", 2)))]).synced()
     assert rig.held() == {"c": "2"}
     assert rig.status.errors == {"DecodeError": 1}
-    assert "ServiceList" in said(caplog)[0]
+    assert "ServiceList" in messages(caplog)[0]
 
 
 def test_repeatedly_expiring_tokens_end_in_a_list_without_pages(rig_with):
@@ -178,8 +178,8 @@ def test_older_bookmarks_are_logged_counted_and_ignored(rig, caplog):
     eventually(lambda: rig.status.bookmarks == 3)
     assert stats(rig)["backward_bookmarks"] == 2
     assert rig.pods.last_resource_version == "70"
-    eventually(lambda: len(said(caplog)) == 1)
-    assert "bookmarks of Pod with an older version" in said(caplog)[0]
+    eventually(lambda: len(messages(caplog)) == 1)
+    assert "bookmarks of Pod with an older version" in messages(caplog)[0]
 
 
 def test_a_stream_that_only_repeats_events_is_reopened_after_a_pause(rig_with):

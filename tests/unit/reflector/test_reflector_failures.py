@@ -73,9 +73,9 @@ def test_a_failed_list_is_retried_and_its_failure_named(rig, bad):
 
 def test_an_unreachable_server_is_retried_with_growing_delays(server):
     clock = ManualClock()
-    gone = StubApiServer().start()
-    gone.stop()
-    rig = Rig(gone, clock=clock, backoff=BackoffOptions(jitter=0))
+    stopped = StubApiServer().start()
+    stopped.stop()
+    rig = Rig(stopped, clock=clock, backoff=BackoffOptions(jitter=0))
     rig.start()
     try:
         for delay in (0.8, 1.6, 3.2):

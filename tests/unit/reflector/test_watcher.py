@@ -29,9 +29,9 @@ FIRST = [Json(pod_list(1, pod("foo", 1), pod("bar", 1)))]
 
 
 @pytest.mark.behaviour("informers/RE1")
-@pytest.mark.parametrize("what", [{"kind": "Pod", "metadata": {"name": "x"}}, {}, {"code": "many"}])
-def test_an_error_frame_without_a_status_ends_the_stream_and_leads_to_a_relist(rig, what):
-    odd = Frames({"type": "ERROR", "object": what})
+@pytest.mark.parametrize("body", [{"kind": "Pod", "metadata": {"name": "x"}}, {}, {"code": "many"}])
+def test_an_error_frame_without_a_status_ends_the_stream_and_leads_to_a_relist(rig, body):
+    odd = Frames({"type": "ERROR", "object": body})
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [odd, Frames()]).start()
     rig.holds(foo=4)
     assert odd.closed.wait(10)
@@ -295,10 +295,10 @@ def test_a_refused_token_is_read_again_from_its_file(tmp_path, server):
     frames, later = Frames(), Frames(event("ADDED", pod("a", 7)))
     streams = [frames, later]
 
-    def answer(asked: ReceivedRequest) -> Answer:
-        if asked.headers.get("authorization") not in valid:
+    def answer(request: ReceivedRequest) -> Answer:
+        if request.headers.get("authorization") not in valid:
             return Failure(401, "Unauthorized")
-        return (streams.pop(0) if streams else Frames()) if asked.query.get("watch") else FIRST[0]
+        return (streams.pop(0) if streams else Frames()) if request.query.get("watch") else FIRST[0]
 
     server.on("GET", PODS, Computed(answer))
     kubeconfig = {

@@ -15,11 +15,11 @@ def rig_with(rig_with):
     return functools.partial(rig_with, watch_list=True)
 
 
-NONE = [Failure(500, "InternalError", "nobody should list")]
+NO_LISTS = [Failure(500, "InternalError", "unexpected list")]
 
 
-def queries(asked):
-    return [{name: value for name, value in each.query.items() if name != "timeoutSeconds"} for each in asked]
+def queries(requests):
+    return [{name: value for name, value in each.query.items() if name != "timeoutSeconds"} for each in requests]
 
 
 STREAMING = {
@@ -34,7 +34,7 @@ STREAMING = {
 @pytest.mark.behaviour("informers/WL7")
 def test_the_first_list_is_a_stream_that_continues_as_the_watch(rig):
     frames = Frames(event("ADDED", pod("p1", 1)), event("ADDED", pod("p2", 2)), bookmark(2, initial_end=True))
-    rig.serve(NONE, [frames]).synced()
+    rig.serve(NO_LISTS, [frames]).synced()
     assert rig.held() == {"p1": "1", "p2": "2"}
     frames.send_event(event("MODIFIED", pod("p1", 3)))
     rig.holds(p1=3, p2=2)
@@ -61,7 +61,7 @@ def test_streaming_lists_can_be_disabled(rig_with, streaming):
 )
 def test_versions_of_initial_events_are_ignored_before_the_final_bookmark(rig, frames, version):
     stream = Frames(*frames)
-    rig.serve(NONE, [stream]).start()
+    rig.serve(NO_LISTS, [stream]).start()
     assert stream.opened.wait(10)
     if frames:
         eventually(lambda: rig.status.last_byte_at is not None)
@@ -71,7 +71,7 @@ def test_versions_of_initial_events_are_ignored_before_the_final_bookmark(rig, f
 @pytest.mark.behaviour("informers/WL4")
 def test_an_incomplete_stream_does_not_fill_the_cache(rig):
     stream = Frames(event("ADDED", pod("a", 1)))
-    rig.serve(NONE, [stream]).start()
+    rig.serve(NO_LISTS, [stream]).start()
     eventually(lambda: rig.status.last_byte_at is not None)
     rig.stop()
     assert rig.held() == {}
@@ -109,7 +109,7 @@ def test_streaming_lists_are_not_requested_again_after_a_permanent_refusal(rig):
 @pytest.mark.behaviour("informers/WL8")
 def test_changes_among_the_initial_events_are_applied(rig):
     rig.serve(
-        NONE,
+        NO_LISTS,
         [
             Frames(
                 event("ADDED", pod("p1", 1)),
@@ -128,7 +128,7 @@ def test_changes_among_the_initial_events_are_applied(rig):
 @pytest.mark.behaviour("informers/WL9")
 def test_a_busy_server_gets_the_streaming_request_again(rig):
     busy = Failure(429, "TooManyRequests")
-    rig.serve(NONE, [busy, busy, Frames(event("ADDED", pod("a", 1)), bookmark(1, initial_end=True))]).synced()
+    rig.serve(NO_LISTS, [busy, busy, Frames(event("ADDED", pod("a", 1)), bookmark(1, initial_end=True))]).synced()
     assert queries(rig.server.requests) == [STREAMING] * 3
 
 
@@ -137,7 +137,7 @@ def test_a_stream_that_ends_before_it_is_complete_is_opened_again_at_once(rig_wi
     clock = ManualClock()
     rig = rig_with(clock=clock)
     rig.serve(
-        NONE,
+        NO_LISTS,
         [
             Frames(event("ADDED", pod("gone", 1))).end(),
             Frames(event("ADDED", pod("p1", 1)), bookmark(2, initial_end=True)),
@@ -160,7 +160,7 @@ def test_a_stream_cut_before_it_is_complete_is_replaced_by_a_list(rig):
 @pytest.mark.behaviour("informers/WL11")
 def test_a_stream_that_ends_after_completion_is_followed_by_a_plain_watch(rig):
     first = Frames(event("ADDED", pod("p1", 1)), bookmark(2, initial_end=True))
-    rig.serve(NONE, [first, Frames(event("ADDED", pod("p3", 4)))]).synced()
+    rig.serve(NO_LISTS, [first, Frames(event("ADDED", pod("p3", 4)))]).synced()
     first.send_event(event("ADDED", pod("p2", 3)))
     first.end()
     rig.holds(p1=1, p2=3, p3=4)
@@ -176,7 +176,7 @@ def test_an_expired_watch_keeps_the_content_and_streams_a_list_from_the_known_ve
     rig = rig_with(clock=clock, backoff=BackoffOptions(jitter=0))
     first = Frames(event("ADDED", pod("p1", 1)), bookmark(2, initial_end=True)).end()
     second = Frames(event("ADDED", pod("p1", 1)), event("ADDED", pod("p2", 7)), bookmark(8, initial_end=True))
-    rig.serve(NONE, [first, Failure(410, "Expired"), second]).start()
+    rig.serve(NO_LISTS, [first, Failure(410, "Expired"), second]).start()
     eventually(lambda: rig.errors)
     eventually(lambda: clock.waiters() == 1)
     assert rig.held() == {"p1": "1"}
@@ -189,7 +189,7 @@ def test_an_expired_watch_keeps_the_content_and_streams_a_list_from_the_known_ve
 def test_a_stream_at_an_expired_version_is_requested_at_the_newest(rig):
     first = Frames(event("ADDED", pod("p1", 1)), bookmark(2, initial_end=True), error_event(410, "Expired"))
     rig.serve(
-        NONE, [first, Failure(410, "Expired"), Frames(event("ADDED", pod("p1", 9)), bookmark(9, initial_end=True))]
+        NO_LISTS, [first, Failure(410, "Expired"), Frames(event("ADDED", pod("p1", 9)), bookmark(9, initial_end=True))]
     ).start()
     rig.holds(p1=9)
     assert [each.query.get("resourceVersion", "") for each in rig.server.requests] == ["", "2", ""]
@@ -198,7 +198,7 @@ def test_a_stream_at_an_expired_version_is_requested_at_the_newest(rig):
 @pytest.mark.behaviour("informers/WL13")
 def test_only_the_annotation_value_true_ends_the_initial_events(rig):
     stream = Frames(event("ADDED", pod("a", 1)), bookmark(2, initial_end="false"))
-    rig.serve(NONE, [stream]).start()
+    rig.serve(NO_LISTS, [stream]).start()
     eventually(lambda: rig.status.bookmarks == 1)
     assert not rig.pods.has_synced
     assert rig.held() == {}
@@ -227,7 +227,7 @@ def test_initial_events_that_stop_without_an_end_are_replaced_by_pages(rig_with)
 def test_a_complete_stream_may_be_silent_as_long_as_any_watch(rig_with):
     rig = rig_with(initial_idle_timeout=0.05, idle_timeout=30)
     frames = Frames(event("ADDED", pod("a", 1)), bookmark(2, initial_end=True))
-    rig.serve(NONE, [frames]).synced()
+    rig.serve(NO_LISTS, [frames]).synced()
     assert rig.pods.parts[0].reflector.join(0.2) is False
     frames.send_event(event("ADDED", pod("b", 3)))
     rig.holds(a=1, b=3)
@@ -251,7 +251,7 @@ def test_a_transform_runs_once_per_object_received(server):
     factory = InformerFactory(Client(server.url))
     pods = factory.informer("v1", "Pod", transform=upper)
     frames = Frames(event("ADDED", pod("a", 1)), event("ADDED", pod("b", 2)), bookmark(2, initial_end=True))
-    serve(server, "/api/v1/pods", NONE, [frames])
+    serve(server, "/api/v1/pods", NO_LISTS, [frames])
     with factory:
         assert factory.wait_for_sync(10)
         frames.send_event(event("ADDED", pod("c", 3)))
@@ -269,7 +269,7 @@ def test_a_deletion_during_the_gap_reaches_handlers_after_a_streamed_list(rig):
         bookmark(2, initial_end=True),
         error_event(410, "Gone"),
     )
-    rig.serve(NONE, [first, Frames(event("ADDED", pod("b", 1)), bookmark(8, initial_end=True))]).start()
+    rig.serve(NO_LISTS, [first, Frames(event("ADDED", pod("b", 1)), bookmark(8, initial_end=True))]).start()
     eventually(lambda: deleted)
     assert deleted[0].key == "default/a"
     assert rig.held() == {"b": "1"}

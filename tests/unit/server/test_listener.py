@@ -93,7 +93,7 @@ def test_plugin_pages_are_below_the_plugin_name_and_the_longest_path_wins(server
     assert get(server, "/hostname")[:2] == (200, "/hostname/ below /hostname")
     assert get(server, "/naming/overlay/x")[:2] == (200, "/naming/overlay/x below /naming/overlay")
     assert get(server, "/naming/overlays")[0] == 404
-    assert get(server, "/nobody/here")[0] == 404
+    assert get(server, "/unknown/page")[0] == 404
 
 
 def test_a_page_that_raises_fails_only_its_own_request(server, host):

@@ -220,14 +220,14 @@ def test_an_older_list_is_replayed(proxy: FaultProxy, client: Client) -> None:
 
 
 def test_an_older_streaming_list_is_replayed(proxy: FaultProxy, client: Client) -> None:
-    asked = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    parameters = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     client.create(config_map("a"))
-    watch = Watch(client, **asked)
+    watch = Watch(client, **parameters)
     assert [watch.frame()["type"] for _ in range(2)] == ["ADDED", "BOOKMARK"]
     watch.stream.close()
     client.delete("v1", "ConfigMap", "a", "default")
     proxy.next(Fault.older(), verb="watch")
-    again = Watch(client, **asked)
+    again = Watch(client, **parameters)
     assert [again.frame()["type"] for _ in range(2)] == ["ADDED", "BOOKMARK"]
     assert again.frame() is None
 

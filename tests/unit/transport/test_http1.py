@@ -49,7 +49,7 @@ def test_every_body_framing_yields_the_body(server, transport, raw, body):
 
 
 @pytest.mark.parametrize(
-    ("raw", "says"),
+    ("raw", "message"),
     [
         (b"", "closed the connection without a response"),
         (b"HTTP/1.1 200 OK\r\nContent-Le", "cut in the middle"),
@@ -59,9 +59,9 @@ def test_every_body_framing_yields_the_body(server, transport, raw, body):
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", "compressed"),
     ],
 )
-def test_an_incomplete_answer_is_an_error_with_its_cause(server, transport, raw, says):
+def test_an_incomplete_answer_is_an_error_with_its_cause(server, transport, raw, message):
     server.on("POST", "/x", Raw(raw))
-    with pytest.raises(TransportError, match=says):
+    with pytest.raises(TransportError, match=message):
         transport.request("POST", "/x", body=b"{}")
 
 
@@ -103,10 +103,15 @@ def test_the_pool_size_bounds_the_open_connections(server):
 def test_a_request_is_encoded_correctly_on_the_wire(server, transport):
     server.on("POST", "/a b/ü", Json({}))
     transport.request("POST", "/a b/ü", query={"x": "1&2", "y": True, "z": None}, headers={"X-One": "1"})
-    asked = server.requests[0]
-    assert (asked.path, asked.query, asked.body) == ("/a b/ü", {"x": "1&2", "y": "true"}, b"")
-    wanted = {"host": f"127.0.0.1:{server.port}", "authorization": "Bearer secret", "x-one": "1", "content-length": "0"}
-    assert wanted.items() <= asked.headers.items()
+    request = server.requests[0]
+    assert (request.path, request.query, request.body) == ("/a b/ü", {"x": "1&2", "y": "true"}, b"")
+    headers = {
+        "host": f"127.0.0.1:{server.port}",
+        "authorization": "Bearer secret",
+        "x-one": "1",
+        "content-length": "0",
+    }
+    assert headers.items() <= request.headers.items()
     with pytest.raises(TransportError, match="X-One"):
         transport.request("GET", "/a", headers={"X-One": "1\r\nX-Two: 2"})
     assert len(server.requests) == 1
