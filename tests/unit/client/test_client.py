@@ -20,15 +20,12 @@ from tests.support.stub_api_server import (
     Json,
     ReceivedRequest,
     StubApiServer,
+    echo,
     pod,
     pod_list,
 )
 
 PODS = "/api/v1/namespaces/default/pods"
-
-
-def echo(status: int = 200) -> Answer:
-    return Computed(lambda request: Json(request.json(), status))
 
 
 def test_an_object_is_read_as_a_plain_dict(server, client):

@@ -19,9 +19,7 @@ from ctrlhost.errors import (
     TransportError,
 )
 from tests.support.stub_api_server import (
-    Answer,
     Body,
-    Computed,
     Drop,
     Endless,
     Failure,
@@ -30,14 +28,11 @@ from tests.support.stub_api_server import (
     Json,
     Raw,
     StubApiServer,
+    echo,
     pod,
 )
 
 PODS = "/api/v1/namespaces/default/pods"
-
-
-def echo(status: int = 200) -> Answer:
-    return Computed(lambda request: Json(request.json(), status))
 
 
 @pytest.mark.parametrize(

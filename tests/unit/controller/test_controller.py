@@ -139,27 +139,26 @@ def test_retry_after_of_the_server_delays_the_next_run(bench: Bench, manual_cloc
     eventually(lambda: bench.results() == {"error": 1, "success": 1})
 
 
-@pytest.mark.parametrize("step", [Result(requeue_after=0.1), ValueError(), RetryAfter(0.1), Conflict("changed")])
-@pytest.mark.behaviour("workqueue/K15")
-def test_a_key_that_runs_again_keeps_its_priority(bench: Bench, manual_clock: ManualClock, step) -> None:
+@pytest.mark.parametrize(
+    ("step", "next_priority"),
+    [
+        *(
+            pytest.param(step, 10, marks=pytest.mark.behaviour("workqueue/K15"))
+            for step in (Result(requeue_after=0.1), ValueError(), RetryAfter(0.1), Conflict("changed"))
+        ),
+        pytest.param(Result(requeue_after=0.1, priority=99), 99, marks=pytest.mark.behaviour("workqueue/K16")),
+    ],
+)
+def test_a_key_that_runs_again_keeps_its_priority_unless_the_result_sets_one(
+    bench: Bench, manual_clock: ManualClock, step, next_priority: int
+) -> None:
     reconcile = Script(step, None)
     controller = bench.controller(reconcile)
     controller.queue.add(WEB, priority=10)
     eventually(lambda: len(reconcile.calls) == 1 and idle(controller))
     manual_clock.advance(0.1)
     eventually(lambda: len(reconcile.calls) == 2)
-    assert reconcile.priorities == [10, 10]
-
-
-@pytest.mark.behaviour("workqueue/K16")
-def test_a_result_may_give_the_next_run_another_priority(bench: Bench, manual_clock: ManualClock) -> None:
-    reconcile = Script(Result(requeue_after=0.1, priority=99), None)
-    controller = bench.controller(reconcile)
-    controller.queue.add(WEB, priority=10)
-    eventually(lambda: len(reconcile.calls) == 1 and idle(controller))
-    manual_clock.advance(0.1)
-    eventually(lambda: len(reconcile.calls) == 2)
-    assert reconcile.priorities == [10, 99]
+    assert reconcile.priorities == [10, next_priority]
 
 
 @pytest.mark.behaviour("workqueue/K2")

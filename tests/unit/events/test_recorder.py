@@ -16,13 +16,13 @@ from ctrlhost.testing import ManualClock
 from tests.support.stub_api_server import (
     Answer,
     Body,
-    Computed,
     Drop,
     Failure,
     Hang,
     Json,
     ReceivedRequest,
     StubApiServer,
+    echo,
 )
 from tests.support.waiting import eventually
 
@@ -59,12 +59,8 @@ def rig(server: StubApiServer, manual_clock: ManualClock) -> Iterator[RecorderRi
     rig.client.close()
 
 
-def echo(request: ReceivedRequest) -> Answer:
-    return Json(request.json(), 201)
-
-
 def test_an_event_is_written_in_the_form_of_the_api(rig: RecorderRig, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
+    server.on("POST", EVENTS, echo(201))
     rig.events.warning(POD, "NoNode", "no node has room", action="Schedule", related=POD)
     eventually(lambda: rig.writes() and rig.idle())
     event = rig.writes()[0].json()
@@ -95,7 +91,7 @@ def test_an_event_is_written_in_the_form_of_the_api(rig: RecorderRig, server: St
 
 @pytest.mark.behaviour("informers/EV8")
 def test_a_repeated_event_patches_the_first_with_a_series(rig: RecorderRig, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
+    server.on("POST", EVENTS, echo(201))
     rig.events.normal(POD, "Synced", "done")
     eventually(lambda: rig.writes() and rig.idle())
     name = rig.writes()[0].json()["metadata"]["name"]
@@ -113,7 +109,7 @@ def test_a_repeated_event_patches_the_first_with_a_series(rig: RecorderRig, serv
 
 @pytest.mark.behaviour("informers/EV5")
 def test_a_series_whose_event_is_gone_becomes_a_new_event(rig: RecorderRig, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
+    server.on("POST", EVENTS, echo(201))
     rig.events.normal(POD, "Synced", "done")
     eventually(lambda: rig.writes() and rig.idle())
     rig.events.normal(POD, "Synced", "done")
@@ -126,7 +122,7 @@ def test_a_series_whose_event_is_gone_becomes_a_new_event(rig: RecorderRig, serv
 
 @pytest.mark.behaviour("informers/EV9")
 def test_a_series_that_ended_gets_its_final_count(rig: RecorderRig, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
+    server.on("POST", EVENTS, echo(201))
     for _ in range(5):
         rig.events.normal(POD, "Synced", "done")
     eventually(lambda: rig.writes() and rig.idle())
@@ -147,7 +143,7 @@ def test_a_series_that_ended_gets_its_final_count(rig: RecorderRig, server: Stub
         ([Failure(403, "Forbidden")], 1),
         ([Body(b"<html>")], TRIES),
         ([Drop()], TRIES),
-        ([Drop(), Computed(echo)], 2),
+        ([Drop(), echo(201)], 2),
     ],
 )
 def test_a_refusal_is_final_and_a_broken_connection_is_retried(
@@ -248,7 +244,7 @@ def test_a_server_that_does_not_answer_blocks_no_caller(rig: RecorderRig, server
 
 
 def test_long_texts_are_cut_to_the_limits_of_the_api(rig: RecorderRig, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
+    server.on("POST", EVENTS, echo(201))
     rig.events.normal(POD, "R" * 300, "é" * 1000)
     eventually(lambda: rig.writes() and rig.idle())
     event = rig.writes()[0].json()
@@ -263,7 +259,7 @@ def test_an_event_without_an_object_is_refused(rig: RecorderRig) -> None:
 
 
 def test_cluster_scoped_objects_and_odd_names_get_events_too(rig: RecorderRig, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
+    server.on("POST", EVENTS, echo(201))
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "system:Admin"}}
     rig.events.normal(role, "Seen", "once")
     eventually(lambda: rig.writes() and rig.idle())
