@@ -38,6 +38,6 @@ def test_other_types_are_refused(value):
 
 
 @pytest.mark.parametrize("text", ["30s", "1m30s", "250ms", "1h", "2d", "0s", "1d1h1m1s1ms", "0.5ms"])
-def test_a_duration_is_written_as_it_is_read(text):
+def test_a_duration_is_formatted_as_it_is_parsed(text):
     assert str(Duration(text)) == text
     assert Duration(str(Duration(text))) == Duration(text)

@@ -61,7 +61,7 @@ def test_a_failure_has_the_class_of_its_status_and_keeps_the_servers_message(ser
     assert caught.value.retry_after == 7
 
 
-def test_a_short_429_is_waited_out_even_for_writes_and_a_long_one_is_left_to_the_queue(server, client):
+def test_a_short_429_is_retried_even_for_writes_and_a_long_one_is_left_to_the_queue(server, client):
     server.on("POST", PODS, Failure(429, "TooManyRequests", retry_after=0), echo(201))
     client.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
     assert len(server.requests) == 2

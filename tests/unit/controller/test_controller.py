@@ -263,7 +263,7 @@ def test_a_log_line_carries_the_controller_key_and_id_of_its_reconcile(bench: Be
 
 @pytest.mark.behaviour("workqueue/K40")
 @pytest.mark.parametrize("count", [1, 50])
-def test_each_reconcile_has_an_id_of_its_own(bench: Bench, count: int) -> None:
+def test_each_reconcile_has_its_own_id(bench: Bench, count: int) -> None:
     seen = []
     controller = bench.controller(lambda ctx, request: seen.append(ctx.reconcile_id), workers=3, start=False)
     controller.queue.add_many([Request(str(number)) for number in range(count)])

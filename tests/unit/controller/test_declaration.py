@@ -50,7 +50,7 @@ def test_an_invalid_declaration_is_refused_by_name(bench: Bench, declare, messag
         ({"rate_limiter": 5}, "int is not a rate limiter"),
     ],
 )
-def test_an_option_of_the_wrong_type_is_refused_where_it_is_given(bench: Bench, options, message: str) -> None:
+def test_an_option_of_the_wrong_type_is_refused_when_given(bench: Bench, options, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         bench.plugin().add_controller("pods", print, **options)
 

@@ -68,7 +68,7 @@ def test_the_group_of_a_source_precedes_the_slash() -> None:
     ],
 )
 @pytest.mark.behaviour("workqueue/K41")
-def test_a_result_is_zero_unless_it_asks_for_another_run(result: Result, zero: bool) -> None:
+def test_a_result_is_zero_unless_it_requests_another_run(result: Result, zero: bool) -> None:
     assert result.is_zero() is zero
 
 

@@ -55,7 +55,7 @@ def test_pages_may_be_cut_anywhere(informer: SharedInformer, seed: int) -> None:
     assert content(informer) == {f"ns/p{i}": typed(items[i]) for i in range(20)}
 
 
-def test_pages_may_come_byte_by_byte(informer: SharedInformer) -> None:
+def test_pages_may_arrive_byte_by_byte(informer: SharedInformer) -> None:
     informer.begin_list()
     body = page(pod("a", text='é\\u00e9\\"x'), pod("b", number=-1.5e-3, truth=True, nothing=None))
     for index in range(len(body)):

@@ -135,7 +135,7 @@ def test_the_changes_of_a_key_are_those_of_the_queue_in_order(known: list[str], 
 
 @behaviour("informers/DF1")
 @behaviour("informers/RF1")
-def test_the_values_of_each_producer_come_in_its_order() -> None:
+def test_the_values_of_each_producer_keep_their_order() -> None:
     fifo = fifo_of()
 
     def produce(name: str) -> None:

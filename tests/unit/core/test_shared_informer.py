@@ -81,7 +81,7 @@ def test_a_relist_after_the_first_is_not_initial(informer: SharedInformer) -> No
 
 
 @behaviour("informers/CT2")
-def test_handlers_may_delete_what_they_see_added(informer: SharedInformer) -> None:
+def test_handlers_may_delete_added_objects(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("a", 1), pod("b", 2), pod("c", 3))
     seen = set()

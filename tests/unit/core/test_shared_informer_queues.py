@@ -171,7 +171,7 @@ def test_predicates_pass_the_changes_they_select(informer: SharedInformer, predi
     assert {name for name, *_ in queued(queue)} == passing
 
 
-def test_ready_made_predicates_pass_adds_and_deletes_and_can_be_called() -> None:
+def test_built_in_predicates_pass_adds_and_deletes_and_can_be_called() -> None:
     old, new = Object(pod("a", 1)), Object(pod("a", 2))
     for predicate in (
         Predicate.generation_changed(),

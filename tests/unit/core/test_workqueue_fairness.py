@@ -163,7 +163,7 @@ def test_an_invalid_fair_by_is_refused(fair_by: Any) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), max_size=60, unique=True))
-def test_a_key_waits_for_one_key_of_each_other_group_per_key_before_it(keys: list[tuple[int, int]]) -> None:
+def test_a_key_waits_for_one_key_per_group_and_earlier_key(keys: list[tuple[int, int]]) -> None:
     # The bound: with `before` keys of its own group before it and `others` other groups, at most
     # (before + 1) * others keys of other groups go first.
     work_queue = WorkQueue(fair_by=lambda key: str(key[0]))

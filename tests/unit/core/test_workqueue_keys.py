@@ -306,7 +306,7 @@ def test_no_references_leak() -> None:
     assert sys.getrefcount(key) == before
 
 
-def test_a_limiter_keeps_no_objects() -> None:
+def test_a_limiter_holds_no_references_to_keys() -> None:
     limiter = ItemExponentialFailureRateLimiter(0.001, 1)
     key = Object("name")
     limiter.when(key)

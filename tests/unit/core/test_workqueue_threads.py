@@ -51,7 +51,7 @@ def alarm() -> Any:
 
 
 @pytest.mark.parametrize("clock", [None, ManualClock()], ids=["machine", "manual"])
-def test_a_signal_ends_the_wait_of_the_main_thread(alarm: Any, clock: ManualClock | None) -> None:
+def test_a_signal_interrupts_the_main_thread(alarm: Any, clock: ManualClock | None) -> None:
     work_queue = WorkQueue(clock=clock)
     work_queue.add_after("later", 3600)
     for wait in (work_queue.get, work_queue.get_with_priority, lambda: work_queue.get_batch(3)):

@@ -59,7 +59,7 @@ def test_a_traceback_is_one_field(lines):
     assert "ValueError: bad" in json.loads(line)["exception"]
 
 
-def test_console_lines_are_readable_and_one_line_each_whatever_the_message(lines):
+def test_console_lines_are_readable_and_every_message_is_one_line(lines):
     logs.configure("info", "console", lines)
     with bound(key="ns/a"):
         logging.getLogger("t").warning("name %s", "a\nlevel=error \x1b[31mforged")

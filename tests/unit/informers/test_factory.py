@@ -50,7 +50,7 @@ def test_only_equal_requests_share_one_informer(factory):
         factory.informer("v1", "Pod", namespaces="default")
 
 
-def test_the_last_user_to_leave_stops_the_informer(server, factory):
+def test_the_last_release_stops_the_informer(server, factory):
     frames = Frames()
     serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [frames])
     first, second = factory.informer("v1", "Pod"), factory.informer("v1", "Pod")

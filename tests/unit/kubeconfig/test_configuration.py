@@ -108,7 +108,7 @@ def needs(valid: set[str]) -> Answer:
     return Computed(answer)
 
 
-def test_the_pods_token_is_read_again_when_the_server_refuses_it(tmp_path, server):
+def test_the_token_of_the_pod_is_read_again_when_refused(tmp_path, server):
     account = service_account(tmp_path)
     valid = {"Bearer inside"}
     server.on("GET", POD, needs(valid))
@@ -128,7 +128,7 @@ def test_the_pods_token_is_read_again_when_the_server_refuses_it(tmp_path, serve
     assert len(server.requests) == 4
 
 
-def test_the_pods_own_address_and_namespace_are_used_inside_a_cluster(tmp_path, authority):
+def test_the_address_and_namespace_of_the_pod_are_used_inside_a_cluster(tmp_path, authority):
     account = service_account(tmp_path)
     (account / "ca.crt").write_text(authority.pem)
     found = find(tmp_path, {"KUBERNETES_SERVICE_HOST": "fd00::1"}, service_account=account)

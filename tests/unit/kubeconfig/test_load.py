@@ -40,7 +40,7 @@ def test_a_missing_configuration_error_says_what_to_do(tmp_path):
     assert "--kubeconfig" in (caught.value.hint or "")
 
 
-def test_a_kubeconfig_variable_that_names_nothing_is_an_error(tmp_path):
+def test_a_kubeconfig_variable_with_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match="does not exist"):
         find(tmp_path, {"KUBECONFIG": str(tmp_path / "missing")})
 

@@ -199,7 +199,7 @@ def test_a_list_of_another_namespace_does_not_wait(
         list(lister)
 
 
-def test_an_object_outside_of_the_selector_is_not_waited_for() -> None:
+def test_a_list_does_not_wait_for_an_object_outside_the_selector() -> None:
     informer = ScriptedInformer(label_selector="app=shop", namespaces=("default",))
     informer.relist(1)
     kind = PendingWrites(informer)  # type: ignore[arg-type]
@@ -210,7 +210,7 @@ def test_an_object_outside_of_the_selector_is_not_waited_for() -> None:
     assert lister.get("web", "default") is None
 
 
-def test_an_object_that_a_write_takes_out_of_the_selector_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_waits_for_an_object_that_a_write_takes_out_of_the_selector(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
     informer = ScriptedInformer(label_selector="app=shop")
     informer.relist(2, pod("web", 2, app="shop"))

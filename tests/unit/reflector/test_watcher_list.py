@@ -133,7 +133,7 @@ def test_a_busy_server_gets_the_streaming_request_again(rig):
 
 
 @pytest.mark.behaviour("informers/WL10")
-def test_a_stream_that_ends_before_it_is_complete_is_opened_again_at_once(rig_with):
+def test_a_stream_that_ends_before_it_is_complete_is_reopened_at_once(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock)
     rig.serve(
@@ -216,7 +216,7 @@ def test_a_plain_bookmark_reveals_a_server_that_ignores_streaming_lists_and_it_i
     assert ["sendInitialEvents" in each.query for each in rig.watches][:2] == [True, False]
 
 
-def test_initial_events_that_stop_without_an_end_are_replaced_by_pages(rig_with):
+def test_initial_events_without_an_end_are_replaced_by_pages(rig_with):
     rig = rig_with(initial_idle_timeout=0.1)
     silent = Frames(event("ADDED", pod("a", 1)))
     rig.serve([Json(pod_list(3, pod("a", 1), pod("b", 3)))], [silent, Frames()]).synced()

@@ -311,7 +311,7 @@ def test_a_stopped_proxy_leaves_no_thread_and_no_file(sandbox: Sandbox) -> None:
     client.close()
 
 
-def test_the_proxys_certificate_is_its_own(proxy: FaultProxy, sandbox: Sandbox) -> None:
+def test_the_proxy_has_its_own_certificate(proxy: FaultProxy, sandbox: Sandbox) -> None:
     port = int(proxy.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port)) as raw:
         context = ssl.create_default_context(cadata=sandbox.ca)

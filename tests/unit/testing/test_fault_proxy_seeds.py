@@ -26,7 +26,7 @@ def outcomes(proxy: FaultProxy, kinds: dict[str, float]) -> list[str]:
     return [f"{each.fault} {each.verb} {each.path} {each.nth}" for each in proxy.log]
 
 
-def test_a_seed_gives_the_same_faults_again(faults: Any, sandbox: Sandbox) -> None:
+def test_a_seed_reproduces_the_same_faults(faults: Any, sandbox: Sandbox) -> None:
     kinds = {"answer": 1.0, "delay": 1.0, "truncate": 1.0}
     first, second = outcomes(faults(sandbox), kinds), outcomes(faults(sandbox), kinds)
     assert len(first) > 20

@@ -65,7 +65,7 @@ def test_an_incomplete_answer_is_an_error_with_its_cause(server, transport, raw,
         transport.request("POST", "/x", body=b"{}")
 
 
-def test_one_connection_carries_request_after_request_until_the_transport_is_closed(server, transport):
+def test_one_connection_is_reused_until_the_transport_is_closed(server, transport):
     server.on("POST", "/x", Json({}))
     for _ in range(3):
         assert transport.request("POST", "/x", body=b"{}").status == 200
