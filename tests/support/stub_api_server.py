@@ -315,3 +315,8 @@ def serve(server: StubApiServer, path: str, lists: list[Answer], watches: list[A
         return script.pop(0) if len(script) > 1 else script[0]
 
     server.on("GET", path, Computed(answer))
+
+
+def echo(status: int = 200) -> Answer:
+    """Answer with the body of the request."""
+    return Computed(lambda request: Json(request.json(), status))

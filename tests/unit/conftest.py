@@ -1,4 +1,4 @@
-"""Fixtures that the tests of the work queue share, and those of informers on a stub API server."""
+"""Fixtures of work queues, controllers, and informers on a stub API server."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from ctrlhost.client import Client
 from ctrlhost.informers import InformerFactory, ReflectorOptions
 from ctrlhost.workqueue import WorkQueue
+from tests.support.controllers import Bench
 from tests.support.informer_rig import QUICK, Rig
 from tests.support.stub_api_server import StubApiServer
 
@@ -26,20 +27,28 @@ def clock(manual_clock: ManualClock) -> ManualClock:
 
 @pytest.fixture
 def work_queue(clock: ManualClock, request: pytest.FixtureRequest) -> WorkQueue:
-    """A queue with metrics, called as its test."""
+    """A queue with metrics, named after its test."""
     return WorkQueue(request.node.name, clock=clock)
 
 
 @pytest.fixture
+def bench(manual_clock: ManualClock) -> Iterator[Bench]:
+    """Controllers on a manual clock, without an API server."""
+    made = Bench(manual_clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def server() -> Iterator[StubApiServer]:
-    """An API server that answers what the test tells it to."""
+    """An API server with scripted answers."""
     with StubApiServer() as running:
         yield running
 
 
 @pytest.fixture
 def rig_with(server: StubApiServer) -> Iterator[Callable[..., Rig]]:
-    """Make informers with options on the stub server, or on another that the option `server` names."""
+    """Create informers with options on the stub server, or on the server in the option `server`."""
     made: list[Rig] = []
 
     def make(**options: object) -> Rig:
@@ -67,7 +76,7 @@ def client(server: StubApiServer) -> Iterator[Client]:
 
 @pytest.fixture
 def factory(client: Client) -> Iterator[InformerFactory]:
-    """A factory whose informers list in pages and try again quickly."""
+    """A factory whose informers list in pages and retry quickly."""
     made = InformerFactory(client, options=ReflectorOptions(watch_list=False, backoff=QUICK))
     yield made
     made.stop()

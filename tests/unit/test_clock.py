@@ -1,4 +1,4 @@
-"""The machine's clock and the one that tests step."""
+"""The system clock and the manual clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ctrlhost.clock import Clock, SystemClock
 from ctrlhost.testing import ManualClock
 
 
-def test_a_manual_clock_stands_still_until_it_is_stepped() -> None:
+def test_a_manual_clock_moves_only_when_stepped() -> None:
     clock = ManualClock(start=5.0)
     assert (clock.now(), clock.now()) == (5.0, 5.0)
     clock.advance(0.1)
@@ -19,20 +19,20 @@ def test_a_manual_clock_stands_still_until_it_is_stepped() -> None:
     assert clock.now() == 5.3
 
 
-def test_a_manual_clock_starts_with_the_year_2026() -> None:
+def test_a_manual_clock_starts_in_2026() -> None:
     assert ManualClock().time() == 1767225600.0
     assert ManualClock(1.5).time() == 1767225601.5
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan])
-def test_a_clock_can_not_be_stepped_backwards(seconds: float) -> None:
+def test_a_clock_cannot_be_stepped_backwards(seconds: float) -> None:
     clock = ManualClock(3.0)
     with pytest.raises(ValueError, match="seconds must not be negative or NaN"):
         clock.advance(seconds)
     assert clock.now() == 3.0
 
 
-def test_the_system_clock_runs_and_tells_the_epoch() -> None:
+def test_the_system_clock_runs_and_returns_the_unix_time() -> None:
     clock: Clock = SystemClock()
     earlier = clock.now()
     assert clock.now() >= earlier
@@ -44,30 +44,30 @@ def test_the_system_clock_runs_and_tells_the_epoch() -> None:
 
 
 def _waiter(clock: ManualClock, event: threading.Event, timeout: float | None) -> tuple[threading.Thread, list[bool]]:
-    answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(clock.wait(event, timeout)))
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(clock.wait(event, timeout)))
     before = clock.waiters()
     thread.start()
     while clock.waiters() == before:
         pass
-    return thread, answers
+    return thread, results
 
 
-def test_a_step_wakes_the_waiter_whose_time_has_come() -> None:
+def test_a_step_wakes_the_waiter_that_is_due() -> None:
     clock = ManualClock()
-    thread, answers = _waiter(clock, threading.Event(), 10)
+    thread, results = _waiter(clock, threading.Event(), 10)
     clock.advance(9)
     assert thread.is_alive()
     assert clock.waiters() == 1
     clock.advance(1)
     thread.join()
-    assert answers == [False]
+    assert results == [False]
     assert clock.waiters() == 0
 
 
 def test_an_event_wakes_a_waiter_without_a_step() -> None:
     clock, event = ManualClock(), threading.Event()
-    thread, answers = _waiter(clock, event, None)
+    thread, results = _waiter(clock, event, None)
     event.set()
     thread.join()
-    assert answers == [True]
+    assert results == [True]

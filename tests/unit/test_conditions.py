@@ -8,7 +8,7 @@ from ctrlhost import conditions
 from ctrlhost.testing import ManualClock
 
 
-def test_a_new_condition_carries_the_time_at_which_it_was_set(manual_clock: ManualClock) -> None:
+def test_a_new_condition_has_the_time_at_which_it_was_set(manual_clock: ManualClock) -> None:
     obj: dict = {}
     assert conditions.set(obj, "Ready", True, "AllGood", "all is well", manual_clock, observed_generation=3)
     assert obj["status"]["conditions"] == [
@@ -23,7 +23,7 @@ def test_a_new_condition_carries_the_time_at_which_it_was_set(manual_clock: Manu
     ]
 
 
-def test_the_transition_time_moves_only_when_the_status_does(manual_clock: ManualClock) -> None:
+def test_the_transition_time_changes_only_with_the_status(manual_clock: ManualClock) -> None:
     obj: dict = {}
     conditions.set(obj, "Ready", "False", "Waiting", "", manual_clock)
     manual_clock.advance(60)
@@ -40,7 +40,7 @@ def test_the_transition_time_moves_only_when_the_status_does(manual_clock: Manua
     assert conditions.is_true(obj, "Ready")
 
 
-def test_setting_what_is_there_already_changes_nothing(manual_clock: ManualClock) -> None:
+def test_setting_an_equal_condition_changes_nothing(manual_clock: ManualClock) -> None:
     obj: dict = {}
     conditions.set(obj, "Ready", True, "Done", "", manual_clock, observed_generation=1)
     before = [dict(one) for one in obj["status"]["conditions"]]
@@ -50,7 +50,7 @@ def test_setting_what_is_there_already_changes_nothing(manual_clock: ManualClock
     assert obj["status"]["conditions"] == before
 
 
-def test_other_types_are_left_alone(manual_clock: ManualClock) -> None:
+def test_conditions_of_other_types_are_unchanged(manual_clock: ManualClock) -> None:
     obj: dict = {"status": {"conditions": [{"type": "Other", "status": "True"}]}}
     conditions.set(obj, "Ready", None, "NotKnown", "", manual_clock)
     assert [one["type"] for one in obj["status"]["conditions"]] == ["Other", "Ready"]
@@ -59,7 +59,7 @@ def test_other_types_are_left_alone(manual_clock: ManualClock) -> None:
     assert not conditions.is_true({}, "Ready")
 
 
-def test_what_the_server_would_refuse_is_refused_here(manual_clock: ManualClock) -> None:
+def test_conditions_that_the_server_would_refuse_are_refused(manual_clock: ManualClock) -> None:
     with pytest.raises(ValueError, match="True, False or Unknown"):
         conditions.set({}, "Ready", "yes", "Reason", "", manual_clock)
     with pytest.raises(ValueError, match="needs a type and a reason"):

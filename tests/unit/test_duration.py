@@ -21,12 +21,12 @@ from ctrlhost import Duration
         (0.5, 0.5),
     ],
 )
-def test_a_duration_is_read_in_seconds(text, seconds):
+def test_a_duration_is_parsed_into_seconds(text, seconds):
     assert Duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "s", "-3s", "3x", "1s 2s", -1, math.nan, math.inf])
-def test_what_is_no_duration_is_refused(text):
+def test_an_invalid_duration_is_refused(text):
     with pytest.raises(ValueError, match="duration"):
         Duration(text)
 
@@ -38,6 +38,6 @@ def test_other_types_are_refused(value):
 
 
 @pytest.mark.parametrize("text", ["30s", "1m30s", "250ms", "1h", "2d", "0s", "1d1h1m1s1ms", "0.5ms"])
-def test_a_duration_is_written_as_it_is_read(text):
+def test_a_duration_is_formatted_as_it_is_parsed(text):
     assert str(Duration(text)) == text
     assert Duration(str(Duration(text))) == Duration(text)

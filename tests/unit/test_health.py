@@ -5,7 +5,7 @@ import threading
 from ctrlhost.health import Check, PluginCheck, report
 
 
-def test_a_success_is_ok_and_shows_its_lines_only_where_they_are_asked_for():
+def test_a_success_is_ok_and_shows_its_lines_only_on_request():
     checks = [Check("ping", passed=True), Check("plugin/naming", passed=True, detail="running")]
     assert report("readyz", checks, verbose=False) == (200, "ok")
     status, body = report("readyz", checks, verbose=True)
@@ -20,15 +20,15 @@ def test_a_failure_shows_every_line():
     assert body == "[+]ping ok\n[-]plugin/naming failed: failed: no such module\nreadyz check failed\n"
 
 
-def test_a_check_that_raises_has_failed_with_what_it_raised():
-    def unwell() -> None:
+def test_a_check_that_raises_fails_with_its_exception():
+    def failing() -> None:
         raise RuntimeError("no peers")
 
     assert PluginCheck("a", lambda: None).run() == Check("a", passed=True)
-    assert PluginCheck("a", unwell).run() == Check("a", passed=False, detail="RuntimeError: no peers")
+    assert PluginCheck("a", failing).run() == Check("a", passed=False, detail="RuntimeError: no peers")
 
 
-def test_a_check_that_hangs_has_failed_and_is_not_started_twice():
+def test_a_check_that_hangs_fails_and_is_not_started_twice():
     hanging, calls = threading.Event(), []
 
     def hang() -> None:

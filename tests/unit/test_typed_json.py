@@ -1,11 +1,11 @@
-"""Types that several threads decode into for the first time at once."""
+"""The first concurrent decoding into a type."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-# In a process of its own: what goes wrong here ends the interpreter.
+# In a separate process: a failure here crashes the interpreter.
 RACE = """
 import sys, threading
 import msgspec
@@ -38,6 +38,6 @@ assert done == [()] * 400
 """
 
 
-def test_threads_may_decode_into_a_new_type_at_once() -> None:
+def test_threads_decode_into_a_new_type_concurrently() -> None:
     done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""`ctrlhost models`: structs from the schema of a CRD, and what they take."""
+"""`ctrlhost models`: structs from the schema of a CRD, and the objects that they accept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RECURSIVE["properties"] = {"again": RECURSIVE}
 
 @pytest.fixture
 def models(tmp_path, capsys):
-    """Write models of properties and import them."""
+    """Write models of `properties` and import them."""
 
     def make(properties: dict[str, Any]) -> ModuleType:
         file = tmp_path / "crd.yaml"
@@ -62,7 +62,7 @@ def thing(**fields: Any) -> Object:
     return Object({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, **fields})
 
 
-def test_an_object_is_decoded_into_its_struct_and_written_as_it_was(models):
+def test_an_object_survives_a_round_trip_through_its_struct(models):
     inner = {
         "type": "object",
         "required": ["from"],
@@ -167,7 +167,7 @@ def test_a_module_of_any_kind_passes_the_linter_and_the_strictest_type_check(tmp
     assert "raise SystemExit" in done.stdout
     checks = [["ruff", "check", "--config", str(ROOT / "pyproject.toml"), "--no-cache"]]
     if kind == "my-kind":
-        # It takes its time, and what it looks at is the same for the others.
+        # Slow, and the other modules would not add coverage.
         checks.append(["mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path / 'cache'}"])
     for check in checks:
         done = subprocess.run([sys.executable, "-m", *check, str(file)], capture_output=True, text=True, check=False)
@@ -175,7 +175,7 @@ def test_a_module_of_any_kind_passes_the_linter_and_the_strictest_type_check(tmp
 
 
 @pytest.mark.parametrize("change", [{"kind": "Other"}, {"apiVersion": "example.com/v2"}, {"spec": {"size": "3"}}])
-def test_what_is_of_another_kind_or_does_not_fit_is_refused(models, change):
+def test_objects_of_another_kind_or_shape_are_refused(models, change):
     module = models({"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}})
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({**thing(spec={}).to_dict(), **change}, module.Thing)
@@ -188,7 +188,7 @@ def test_a_list_has_its_own_struct(models):
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "said"),
+    ("text", "options", "message"),
     [
         ("a: [", [], "is neither YAML nor JSON"),
         ("", [], "must contain one CustomResourceDefinition, got 0 documents"),
@@ -205,22 +205,22 @@ def test_a_list_has_its_own_struct(models):
         (yaml.safe_dump(crd({})), ["--version", "v3"], "things.example.com has no version v3"),
     ],
 )
-def test_what_is_no_crd_is_one_line(tmp_path, capsys, text, options, said):
+def test_an_invalid_crd_is_reported_in_one_line(tmp_path, capsys, text, options, message):
     file = tmp_path / "crd.yaml"
     file.write_text(text)
     assert run(["models", str(file), *options]) == 2
     written = capsys.readouterr()
     assert written.out == ""
-    assert said in written.err.splitlines()[0]
+    assert message in written.err.splitlines()[0]
     assert "Traceback" not in written.err
 
 
-def test_a_file_that_is_not_there_is_a_matter_of_usage(tmp_path, capsys):
+def test_a_missing_file_is_a_usage_error(tmp_path, capsys):
     assert run(["models", str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml" in capsys.readouterr().err
     assert run(["models", str(tmp_path)]) == 2
 
 
-def test_the_models_of_bitcoin_are_those_of_its_crd(capsys):
+def test_the_models_of_bitcoin_match_its_crd(capsys):
     assert run(["models", str(BITCOIN / "bitcoinnetworks.yaml")]) == 0
     assert capsys.readouterr().out == (BITCOIN / "models.py").read_text()

@@ -1,4 +1,4 @@
-"""Bars for first lists that take their time, and the log lines in their place."""
+"""Progress bars of slow first lists, and the log lines without a terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def drawn(console: Console) -> str:
     return text
 
 
-def test_a_list_that_takes_its_time_has_a_bar_with_count_and_rate(console: Console) -> None:
+def test_a_slow_list_has_a_bar_with_count_and_rate(console: Console) -> None:
     statuses = [status("Pod", 2_000, 8_000), status("Node", 5, 0, synced=True)]
     bars = ListBars(lambda: statuses, console)
     bars.update(now=10)
@@ -52,7 +52,7 @@ def test_a_list_that_takes_its_time_has_a_bar_with_count_and_rate(console: Conso
     assert bars._bars is None
 
 
-def test_a_list_whose_length_nobody_knows_has_a_bar_too(console: Console) -> None:
+def test_a_list_of_unknown_length_has_a_bar_too(console: Console) -> None:
     bars = ListBars(lambda: [status("Pod", 300, None), status("Secret", 7, 0)], console)
     bars.update(now=0)
     bars.update(now=2)
@@ -62,7 +62,7 @@ def test_a_list_whose_length_nobody_knows_has_a_bar_too(console: Console) -> Non
     assert "listing Secret" in drawn(console)
 
 
-def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_bar_is_drawn_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not can_draw(io.StringIO())
     parent, child = pty.openpty()
     with os.fdopen(child, "w") as terminal, os.fdopen(parent):
@@ -71,7 +71,7 @@ def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
         assert CurrentStderr().isatty()
 
 
-def test_the_log_says_every_few_seconds_how_far_a_list_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_progress_of_a_list_is_logged_every_few_seconds(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     progress = ListProgress(clock)
     with caplog.at_level(logging.INFO, "ctrlhost.informers.list_log"):

@@ -20,6 +20,7 @@ from tests.support.stub_api_server import (
     Json,
     ReceivedRequest,
     StubApiServer,
+    echo,
     pod,
     pod_list,
 )
@@ -27,16 +28,12 @@ from tests.support.stub_api_server import (
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def echo(status: int = 200) -> Answer:
-    return Computed(lambda asked: Json(asked.json(), status))
-
-
 def test_an_object_is_read_as_a_plain_dict(server, client):
     server.on("GET", f"{PODS}/a", Json({"apiVersion": "v1", "kind": "Pod", **pod("a", 3)}))
     assert client.get("v1", "Pod", "a", "default")["metadata"]["resourceVersion"] == "3"
 
 
-def test_a_namespaced_kind_without_a_namespace_means_the_one_of_the_context(server, client):
+def test_a_missing_namespace_defaults_to_that_of_the_context(server, client):
     server.on("GET", f"{PODS}/a", Json(pod("a", 3)))
     assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
 
@@ -46,14 +43,14 @@ def test_a_cluster_scoped_kind_needs_no_namespace(server, client):
     assert client.get("v1", "Node", "n1")["metadata"]["name"] == "n1"
 
 
-def test_what_is_not_there_is_an_error_for_get_and_nothing_for_find(server, client):
+def test_a_missing_object_is_an_error_for_get_and_none_for_find(server, client):
     server.on("GET", f"{PODS}/a", Failure(404, "NotFound", 'pods "a" not found'))
     with pytest.raises(NotFound, match='pods "a" not found'):
         client.get("v1", "Pod", "a", "default")
     assert client.find("v1", "Pod", "a", "default") is None
 
 
-def test_a_list_fetches_page_by_page_and_stamps_each_item_with_its_kind(server, client):
+def test_a_list_is_fetched_in_pages_and_sets_the_kind_of_each_item(server, client):
     server.on(
         "GET",
         "/api/v1/pods",
@@ -69,7 +66,7 @@ def test_a_list_fetches_page_by_page_and_stamps_each_item_with_its_kind(server, 
 
 
 @pytest.mark.behaviour("informers/PG4")
-def test_a_snapshot_that_expires_between_two_pages_is_an_error_after_what_came_before(server, client):
+def test_a_snapshot_that_expires_between_pages_is_an_error_after_the_first_page(server, client):
     server.on(
         "GET", "/api/v1/pods", Json(pod_list(7, pod("a", 1), continue_="next")), Failure(410, "Expired", "too old")
     )
@@ -80,14 +77,14 @@ def test_a_snapshot_that_expires_between_two_pages_is_an_error_after_what_came_b
 
 
 @pytest.mark.behaviour("informers/PG5")
-def test_a_list_stops_asking_when_its_reader_stops(server, client):
-    # Nothing is fetched ahead: upstream fetches at least one page more than was read.
+def test_a_list_fetches_no_page_after_its_reader_stops(server, client):
+    # No page is fetched ahead: upstream fetches at least one page more than was read.
     server.on("GET", "/api/v1/pods", Json(pod_list(7, pod("a", 1), continue_="next")))
     next(client.list("v1", "Pod"))
     assert len(server.requests) == 1
 
 
-def test_names_are_percent_encoded_and_can_not_climb_out_of_their_place(server, client):
+def test_names_are_percent_encoded_and_cannot_escape_their_path(server, client):
     server.on("GET", "/api/v1/clusterroles", Failure(500))
     path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Aa%2Fb"
     server.on("GET", path, Json({"metadata": {"name": "system:a/b"}}))
@@ -100,7 +97,7 @@ def test_names_are_percent_encoded_and_can_not_climb_out_of_their_place(server, 
     assert len(server.requests) == 1
 
 
-def test_creating_posts_to_the_collection_and_gives_the_servers_object(server, client):
+def test_creating_posts_to_the_collection_and_returns_the_servers_object(server, client):
     server.on("POST", PODS, echo(201))
     created = client.create(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a-", "namespace": "default"}}
@@ -110,7 +107,7 @@ def test_creating_posts_to_the_collection_and_gives_the_servers_object(server, c
     assert server.requests[0].headers["content-type"] == "application/json"
 
 
-def test_an_owner_becomes_the_controller_of_what_it_creates(server, client):
+def test_an_owner_becomes_the_controller_of_the_created_object(server, client):
     server.on("POST", PODS, echo(201))
     owner = {
         "apiVersion": "apps/v1",
@@ -147,7 +144,7 @@ def test_an_owner_of_another_namespace_or_beside_another_controller_is_refused(c
         )
 
 
-def test_replace_apply_patch_and_delete_go_where_they_should(server, client):
+def test_replace_apply_patch_and_delete_use_the_right_path(server, client):
     for method in ("PUT", "PATCH", "DELETE"):
         server.on(method, f"{PODS}/a", Json(pod("a", 4)))
         server.on(method, f"{PODS}/a/status", Json(pod("a", 5)))
@@ -162,12 +159,12 @@ def test_replace_apply_patch_and_delete_go_where_they_should(server, client):
     client.delete(
         "v1", "Pod", "a", "default", propagation="Foreground", preconditions={"uid": "u", "resourceVersion": "3"}
     )
-    asked = [
+    requests = [
         (each.method, each.path.removeprefix(PODS), each.query, each.headers.get("content-type", ""))
         for each in server.requests
     ]
     manager = {"fieldManager": "ctrlhost"}
-    assert asked == [
+    assert requests == [
         ("PUT", "/a", manager, "application/json"),
         ("PUT", "/a/status", manager, "application/json"),
         ("PATCH", "/a", {"fieldManager": "m", "force": "false"}, "application/apply-patch+yaml"),
@@ -191,7 +188,7 @@ def test_deleting_a_collection_stays_in_one_namespace(server, client):
     assert server.requests[0].query == {"labelSelector": "a=b"}
 
 
-def test_a_call_about_one_object_whose_name_is_missing_is_never_about_all_of_them(server, client):
+def test_a_call_with_a_missing_name_never_addresses_the_collection(server, client):
     nameless: Any = None
     for call in (
         lambda: client.get("v1", "Pod", nameless, "default"),
@@ -205,13 +202,13 @@ def test_a_call_about_one_object_whose_name_is_missing_is_never_about_all_of_the
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan")])
-def test_a_time_out_that_is_no_time_is_refused_before_anything_is_sent(server, client, timeout):
+def test_an_invalid_timeout_is_refused_before_any_request(server, client, timeout):
     with pytest.raises(ValueError, match="timeout must be a number of seconds"):
         client.get("v1", "Pod", "a", "default", timeout=timeout)
     assert server.requests == []
 
 
-def test_writes_are_reported_to_whoever_asked_for_it(server, client):
+def test_writes_are_reported_to_the_callback(server, client):
     server.on("PATCH", f"{PODS}/a", Json(pod("a", 4)))
     seen: list[Write] = []
     plugin = client.derive(field_manager="plugin", on_write=seen.append)
@@ -223,7 +220,7 @@ def test_writes_are_reported_to_whoever_asked_for_it(server, client):
     ] == [("apply", "a", "default", "4")]
 
 
-def test_objects_without_kind_or_name_are_refused_before_anything_is_sent(server, client):
+def test_objects_without_kind_or_name_are_refused_before_any_request(server, client):
     with pytest.raises(ValueError, match="apiVersion and kind"):
         client.create({"metadata": {"name": "a"}})
     with pytest.raises(ValueError, match=r"metadata\.name"):
@@ -250,7 +247,7 @@ def test_a_loaded_crd_needs_no_discovery(server, client):
     assert len(server.requests) == 1
 
 
-def test_an_unknown_kind_is_discovered_once_and_asked_for_again_while_it_is_missing(server, client):
+def test_an_unknown_kind_is_discovered_once_and_requested_again_while_missing(server, client):
     with pytest.raises(NotFound, match="does not serve kind Foo") as caught:
         client.resource("example.com/v1", "Foo")
     assert "CustomResourceDefinition" in (caught.value.hint or "")
@@ -271,7 +268,7 @@ def test_an_unknown_kind_is_discovered_once_and_asked_for_again_while_it_is_miss
     assert len(server.requests) == 4
 
 
-def test_requests_are_counted_under_the_usual_names(server, client):
+def test_requests_are_counted_in_the_usual_metrics(server, client):
     from prometheus_client import CollectorRegistry
 
     server.on("GET", f"{PODS}/a", Json(pod("a", 1)), Failure(404))
@@ -286,8 +283,8 @@ def test_requests_are_counted_under_the_usual_names(server, client):
 
 
 def test_many_threads_share_one_client(server, client):
-    def answer(asked: ReceivedRequest) -> Answer:
-        return Json(pod(asked.path.rsplit("/", 1)[1], 1))
+    def answer(request: ReceivedRequest) -> Answer:
+        return Json(pod(request.path.rsplit("/", 1)[1], 1))
 
     for number in range(40):
         server.on("GET", f"{PODS}/p{number}", Computed(answer))
@@ -320,7 +317,7 @@ async def _use_async(server: StubApiServer, client: Client) -> list[str]:
         async_client.close()
 
 
-def test_coroutines_do_what_the_client_does(server, client):
+def test_the_async_client_behaves_like_the_client(server, client):
     import asyncio
 
     server.on("PATCH", f"{PODS}/a", Json(pod("a", 4)))

@@ -19,9 +19,7 @@ from ctrlhost.errors import (
     TransportError,
 )
 from tests.support.stub_api_server import (
-    Answer,
     Body,
-    Computed,
     Drop,
     Endless,
     Failure,
@@ -30,14 +28,11 @@ from tests.support.stub_api_server import (
     Json,
     Raw,
     StubApiServer,
+    echo,
     pod,
 )
 
 PODS = "/api/v1/namespaces/default/pods"
-
-
-def echo(status: int = 200) -> Answer:
-    return Computed(lambda asked: Json(asked.json(), status))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +50,7 @@ def echo(status: int = 200) -> Answer:
         (418, "Teapot", ApiError),
     ],
 )
-def test_a_failure_has_the_class_of_its_status_and_keeps_what_the_server_says(server, client, code, reason, kind):
+def test_a_failure_has_the_class_of_its_status_and_keeps_the_servers_message(server, client, code, reason, kind):
     causes = [{"reason": "FieldValueInvalid", "message": "too long", "field": "spec.x"}]
     server.on("PUT", f"{PODS}/a", Failure(code, reason, "no", details={"causes": causes, "retryAfterSeconds": 7}))
     with pytest.raises(kind) as caught:
@@ -66,7 +61,7 @@ def test_a_failure_has_the_class_of_its_status_and_keeps_what_the_server_says(se
     assert caught.value.retry_after == 7
 
 
-def test_a_short_429_is_waited_out_even_for_writes_and_a_long_one_is_left_to_the_queue(server, client):
+def test_a_short_429_is_retried_even_for_writes_and_a_long_one_is_left_to_the_queue(server, client):
     server.on("POST", PODS, Failure(429, "TooManyRequests", retry_after=0), echo(201))
     client.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
     assert len(server.requests) == 2
@@ -77,7 +72,7 @@ def test_a_short_429_is_waited_out_even_for_writes_and_a_long_one_is_left_to_the
     assert len(server.requests) == 3
 
 
-def test_a_503_that_says_when_to_come_back_is_retried_for_reads_only(server, client):
+def test_a_503_with_retry_after_is_retried_for_reads_only(server, client):
     server.on("GET", f"{PODS}/a", Failure(503, retry_after=0), Json(pod("a", 1)))
     assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
     server.on("PUT", f"{PODS}/a", Failure(503, retry_after=0), Json(pod("a", 1)))
@@ -85,7 +80,7 @@ def test_a_503_that_says_when_to_come_back_is_retried_for_reads_only(server, cli
         client.replace({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
 
 
-def test_a_read_whose_connection_broke_is_sent_again_and_a_write_is_not(server, client):
+def test_a_read_with_a_broken_connection_is_retried_and_a_write_is_not(server, client):
     server.on("GET", f"{PODS}/a", Drop(), Json(pod("a", 1)))
     assert client.get("v1", "Pod", "a")["metadata"]["name"] == "a"
     server.on("PUT", f"{PODS}/a", Drop(), Json(pod("a", 1)))
@@ -94,7 +89,7 @@ def test_a_read_whose_connection_broke_is_sent_again_and_a_write_is_not(server, 
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         pytest.param(Body(b"<html><head><title>Login</title></head>"), "not JSON.*Login", id="html"),
         pytest.param(Body(b"[1]", content_type="application/json"), "not an object", id="list"),
@@ -111,14 +106,14 @@ def test_a_read_whose_connection_broke_is_sent_again_and_a_write_is_not(server, 
         pytest.param(Raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n"), "GET http", id="headers"),
     ],
 )
-def test_an_answer_that_is_no_object_is_a_transport_error_that_names_the_request(server, client, answer, says):
+def test_an_answer_without_an_object_is_a_transport_error_that_names_the_request(server, client, answer, message):
     server.on("GET", f"{PODS}/a", answer)
-    with pytest.raises(TransportError, match=says) as caught:
+    with pytest.raises(TransportError, match=message) as caught:
         client.get("v1", "Pod", "a")
     assert f"{PODS}/a" in str(caught.value)
 
 
-def test_an_html_page_with_a_failure_code_is_an_error_of_that_code(server, client):
+def test_an_html_page_with_an_error_status_is_an_error_of_that_status(server, client):
     server.on("PUT", f"{PODS}/a", Body(b"<html><body><h1>502 Bad Gateway</h1></body></html>", 502))
     with pytest.raises(ServerError, match="502 Bad Gateway") as caught:
         client.replace({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
@@ -126,27 +121,27 @@ def test_an_html_page_with_a_failure_code_is_an_error_of_that_code(server, clien
     assert "<" not in str(caught.value)
 
 
-def test_an_endless_body_ends_at_the_time_out(server, client):
+def test_an_endless_body_ends_at_the_timeout(server, client):
     server.on("GET", f"{PODS}/a", Endless(b"x"))
     with pytest.raises(TransportError, match="not complete in time"):
         client.get("v1", "Pod", "a", timeout=0.3)
 
 
-def test_a_server_that_does_not_answer_is_given_up_at_the_time_out(server, client):
+def test_a_server_that_does_not_answer_fails_at_the_timeout(server, client):
     server.on("GET", f"{PODS}/a", Hang())
     with pytest.raises(TransportError, match="no response in time"):
         client.get("v1", "Pod", "a", timeout=0.1)
 
 
-def test_a_server_that_is_not_there_was_never_sent_anything():
-    gone = StubApiServer().start()
-    gone.stop()
+def test_a_failed_connection_is_reported_as_not_sent():
+    stopped = StubApiServer().start()
+    stopped.stop()
     with pytest.raises(TransportError, match="cannot connect") as caught:
-        Client(gone.url).create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+        Client(stopped.url).create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
     assert caught.value.sent is False
 
 
-def test_a_body_that_was_read_to_its_end_leaves_its_connection_to_the_next_request(server, client):
+def test_a_fully_read_body_returns_its_connection_to_the_pool(server, client):
     server.on("GET", "/api/v1/pods", Json({"a": 1}), Json({"b": 2}))
     for expected in (b'{"a": 1}', b'{"b": 2}'):
         stream = client.transport.stream("/api/v1/pods")
@@ -156,14 +151,14 @@ def test_a_body_that_was_read_to_its_end_leaves_its_connection_to_the_next_reque
     assert server.connections == 1
 
 
-def test_a_list_whose_idle_connection_was_closed_meanwhile_is_asked_for_on_a_new_one(server, client):
+def test_a_list_on_a_closed_idle_connection_is_retried_on_a_new_one(server, client):
     server.on("GET", "/api/v1/pods", Drop(), Json({"a": 1}))
     stream = client.transport.stream("/api/v1/pods")
     assert stream.read() == b'{"a": 1}'
     assert server.connections == 2
 
 
-def test_a_stream_that_is_closed_before_its_end_takes_its_connection_with_it(server, client):
+def test_a_stream_closed_before_its_end_closes_its_connection(server, client):
     frames = Frames({"a": 1})
     server.on("GET", "/api/v1/pods", frames, Json({"b": 2}))
     stream = client.transport.stream("/api/v1/pods")
@@ -184,6 +179,6 @@ def test_chunks_may_be_cut_anywhere(size):
 
 
 @pytest.mark.parametrize("coded", [b"x\r\n", b"5\r\nhelloXX", b"-5\r\n", b"\r\n", b"1" * 2000])
-def test_broken_chunks_are_refused(coded):
+def test_malformed_chunks_are_refused(coded):
     with pytest.raises(ValueError, match=r".+"):
         _core.Body(chunked=True).feed(coded)

@@ -58,7 +58,7 @@ def toml(tmp_path):
     return write
 
 
-def test_without_any_source_the_defaults_hold():
+def test_the_defaults_apply_without_any_source():
     configuration = Configuration.gather()
     assert configuration.host() == HostSettings()
     assert configuration.plugin("naming", Settings) == Settings()
@@ -75,7 +75,7 @@ def test_the_environment_overrides_the_file_and_a_flag_overrides_both(toml):
     assert (found.mode, found.title, found.count) == ("enforce", "environment", 3)
 
 
-def test_the_environment_is_read_as_toml_values():
+def test_environment_variables_are_parsed_as_toml_values():
     prefix = "CTRLHOST_PLUGINS__INGRESS_STATUS__"
     found = settings(
         **{
@@ -92,12 +92,12 @@ def test_the_environment_is_read_as_toml_values():
     )
 
 
-def test_a_text_needs_no_quotes_and_a_list_of_texts_no_brackets():
+def test_strings_need_no_quotes_and_lists_of_strings_need_no_brackets():
     found = settings("ingress-status.title=5", "ingress-status.groups=a, b", "ingress-status.labels.app=7")
     assert (found.title, found.groups, found.labels) == ("5", ["a", "b"], {"app": "7"})
 
 
-def test_dashes_and_underlines_are_the_same_in_a_setting(toml):
+def test_dashes_and_underscores_are_equal_in_setting_names(toml):
     file = toml('[plugins.ingress_status]\ndiff-grace = "1s"\n[plugins.ingress_status.labels]\na-b = "kept"')
     assert settings(file=file) == Settings(diff_grace=Duration(1), labels={"a-b": "kept"})
     assert settings("ingress-status.diff-grace=2s", file=file).diff_grace == 2
@@ -129,7 +129,7 @@ def test_dashes_and_underlines_are_the_same_in_a_setting(toml):
         ("naming=3", "--set naming=3: expected NAME.key=value", None),
     ],
 )
-def test_a_wrong_setting_is_refused_with_its_whole_path(assignment, message, hint):
+def test_an_invalid_setting_is_refused_with_its_full_path(assignment, message, hint):
     error = refusal(assignment)
     assert message in str(error)
     assert hint is None or hint in str(error.hint)
@@ -147,13 +147,13 @@ def test_a_wrong_setting_is_refused_with_its_whole_path(assignment, message, hin
         ("[plugins.nmaing]\nx = 3", "plugins.nmaing: no plugin `nmaing` is installed"),
     ],
 )
-def test_a_wrong_file_is_refused_and_named(toml, text, message):
+def test_an_invalid_file_is_refused_and_named(toml, text, message):
     error = refusal(file=toml(text))
     assert message in str(error)
     assert "ctrlhost.toml" in str(error)
 
 
-def test_threads_take_turns_as_the_host_says_and_as_before_once_it_has_ended():
+def test_the_host_sets_the_switch_interval_and_restores_it_at_its_end():
     with pytest.raises(ConfigError, match="switch_interval"):
         Configuration.gather(None, {}, ["host.switch_interval=0s"]).host()
     before = sys.getswitchinterval()
@@ -172,19 +172,19 @@ def test_settings_for_a_plugin_without_settings_are_refused():
         Configuration.gather(None, {}, ["naming.mode=x"]).plugin("naming", None)
 
 
-def test_variables_that_kubernetes_sets_for_a_service_called_ctrlhost_are_not_settings():
+def test_variables_that_kubernetes_sets_for_a_service_named_ctrlhost_are_not_settings():
     environment = {"CTRLHOST_SERVICE_HOST": "10.0.0.1", "CTRLHOST_PORT_80_TCP": "x", "CTRLHOST_HOST": "y"}
     assert Configuration.gather(None, environment).host() == HostSettings()
 
 
-def test_controllers_are_overridden_by_their_name(toml):
+def test_controllers_are_overridden_by_name(toml):
     file = toml('[controllers."naming/names"]\nworkers = 4\ntimeout = "1m"')
     overrides = Configuration.gather(file, {"CTRLHOST_CONTROLLERS__NAMING__NAMES__WORKERS": "5"}).controllers()
     assert overrides["naming/names"].workers == 5
     assert overrides["naming/names"].timeout == 60
 
 
-def test_flags_are_the_strongest(toml):
+def test_flags_override_all_other_sources(toml):
     file = toml('[host]\nplugins = ["a"]\nlisten = "127.0.0.1:1"\nkubeconfig = "f"')
     environment = {"CTRLHOST_HOST__PLUGINS": "b,c", "CTRLHOST_HOST__LISTEN": "127.0.0.1:2"}
     flags = {"listen": "127.0.0.1:4", "plugins": (), "context": None}

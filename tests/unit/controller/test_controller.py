@@ -1,9 +1,8 @@
-"""The worker loop: what becomes of what a reconciler returns and raises."""
+"""The worker loop: the handling of results and exceptions of a reconciler."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,18 +12,10 @@ from tests.support.controllers import DB, WEB, Bench, Script, idle
 from tests.support.waiting import eventually
 
 
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
-
-
 def settle(bench: Bench, controller) -> None:
     eventually(lambda: idle(controller))
 
 
-# Results.
 @pytest.mark.behaviour("workqueue/K8")
 @pytest.mark.behaviour("workqueue/K17")
 @pytest.mark.behaviour("workqueue/K19")
@@ -74,12 +65,12 @@ def test_the_back_off_is_forgotten_only_after_the_success(bench: Bench, manual_c
 @pytest.mark.behaviour("workqueue/K10")
 @pytest.mark.behaviour("workqueue/K43")
 @pytest.mark.parametrize("chained", [False, True])
-def test_a_terminal_error_is_not_retried_even_as_the_cause_of_another(
+def test_a_terminal_error_is_not_retried_even_as_a_cause(
     bench: Bench, manual_clock: ManualClock, chained: bool
 ) -> None:
     def reconcile(ctx, request):
         if not chained:
-            raise TerminalError("the spec makes no sense")
+            raise TerminalError("invalid spec")
         try:
             raise TerminalError
         except TerminalError as error:
@@ -105,7 +96,7 @@ def test_a_terminal_error_forgets_the_back_off(bench: Bench, manual_clock: Manua
 
 @pytest.mark.behaviour("workqueue/K1")
 @pytest.mark.behaviour("workqueue/K13")
-def test_requeue_after_forgets_the_back_off_and_runs_again_when_the_time_has_come(
+def test_requeue_after_forgets_the_back_off_and_runs_again_after_the_delay(
     bench: Bench, manual_clock: ManualClock
 ) -> None:
     controller = bench.controller(Script(ValueError(), Result(requeue_after=0.1), Result(requeue_after=0.1)))
@@ -122,10 +113,10 @@ def test_requeue_after_forgets_the_back_off_and_runs_again_when_the_time_has_com
 
 
 @pytest.mark.behaviour("workqueue/K14")
-def test_retry_after_runs_again_at_its_time_without_growing_the_back_off(
+def test_retry_after_runs_again_after_its_delay_without_growing_the_back_off(
     bench: Bench, manual_clock: ManualClock
 ) -> None:
-    # Upstream ignores a delay that comes with an error; here an error may bring its own.
+    # Upstream ignores a delay returned with an error; here an error may have its own delay.
     controller = bench.controller(Script(ValueError(), RetryAfter(30), None))
     controller.queue.add(WEB)
     eventually(lambda: bench.results() == {"error": 1} and idle(controller))
@@ -137,7 +128,7 @@ def test_retry_after_runs_again_at_its_time_without_growing_the_back_off(
     eventually(lambda: bench.results() == {"error": 1, "requeue_after": 1, "success": 1})
 
 
-def test_a_server_that_says_when_to_come_back_is_believed(bench: Bench, manual_clock: ManualClock) -> None:
+def test_retry_after_of_the_server_delays_the_next_run(bench: Bench, manual_clock: ManualClock) -> None:
     controller = bench.controller(Script(TooManyRequests("slow down", retry_after=3), None))
     controller.queue.add(WEB)
     eventually(lambda: bench.results() == {"error": 1} and idle(controller))
@@ -148,32 +139,31 @@ def test_a_server_that_says_when_to_come_back_is_believed(bench: Bench, manual_c
     eventually(lambda: bench.results() == {"error": 1, "success": 1})
 
 
-@pytest.mark.parametrize("step", [Result(requeue_after=0.1), ValueError(), RetryAfter(0.1), Conflict("changed")])
-@pytest.mark.behaviour("workqueue/K15")
-def test_a_key_that_runs_again_keeps_its_priority(bench: Bench, manual_clock: ManualClock, step) -> None:
+@pytest.mark.parametrize(
+    ("step", "next_priority"),
+    [
+        *(
+            pytest.param(step, 10, marks=pytest.mark.behaviour("workqueue/K15"))
+            for step in (Result(requeue_after=0.1), ValueError(), RetryAfter(0.1), Conflict("changed"))
+        ),
+        pytest.param(Result(requeue_after=0.1, priority=99), 99, marks=pytest.mark.behaviour("workqueue/K16")),
+    ],
+)
+def test_a_key_that_runs_again_keeps_its_priority_unless_the_result_sets_one(
+    bench: Bench, manual_clock: ManualClock, step, next_priority: int
+) -> None:
     reconcile = Script(step, None)
     controller = bench.controller(reconcile)
     controller.queue.add(WEB, priority=10)
     eventually(lambda: len(reconcile.calls) == 1 and idle(controller))
     manual_clock.advance(0.1)
     eventually(lambda: len(reconcile.calls) == 2)
-    assert reconcile.priorities == [10, 10]
-
-
-@pytest.mark.behaviour("workqueue/K16")
-def test_a_result_may_give_the_next_run_another_priority(bench: Bench, manual_clock: ManualClock) -> None:
-    reconcile = Script(Result(requeue_after=0.1, priority=99), None)
-    controller = bench.controller(reconcile)
-    controller.queue.add(WEB, priority=10)
-    eventually(lambda: len(reconcile.calls) == 1 and idle(controller))
-    manual_clock.advance(0.1)
-    eventually(lambda: len(reconcile.calls) == 2)
-    assert reconcile.priorities == [10, 99]
+    assert reconcile.priorities == [10, next_priority]
 
 
 @pytest.mark.behaviour("workqueue/K2")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), asyncio.CancelledError()])
-def test_what_is_no_ordinary_exception_is_a_panic_that_is_recovered(
+def test_a_base_exception_is_a_recovered_panic(
     bench: Bench, manual_clock: ManualClock, caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
     controller = bench.controller(Script(error, None))
@@ -196,14 +186,14 @@ def test_a_result_of_another_type_is_a_failure_that_names_it(bench: Bench, caplo
 
 
 class Unspeakable(Exception):
-    """An exception that can not be printed."""
+    """An exception that cannot be printed."""
 
     def __str__(self) -> str:
         raise ValueError("no words")
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "message"),
     [
         (Result(requeue_after="5"), "TypeError"),  # type: ignore[arg-type]
         (Result(requeue_after=5, priority=2**40), "OverflowError"),
@@ -211,19 +201,19 @@ class Unspeakable(Exception):
         (Unspeakable(), "Unspeakable"),
     ],
 )
-def test_an_outcome_that_makes_no_sense_is_a_failure_and_the_worker_goes_on(
-    bench: Bench, manual_clock: ManualClock, step, told: str
+def test_an_invalid_result_is_a_failure_and_the_worker_continues(
+    bench: Bench, manual_clock: ManualClock, step, message: str
 ) -> None:
     controller = bench.controller(Script(step, None))
     controller.queue.add(WEB)
     eventually(lambda: bench.results() == {"error": 1} and idle(controller))
-    assert (controller.status().last_error or "").startswith(told)
+    assert (controller.status().last_error or "").startswith(message)
     manual_clock.advance(0.005)
     eventually(lambda: bench.results() == {"error": 1, "success": 1})
 
 
-class BrokenLimiter:
-    """A rate limiter with a fault."""
+class FailingLimiter:
+    """A rate limiter that fails."""
 
     def when(self, key) -> float:
         raise RuntimeError("broken")
@@ -235,7 +225,7 @@ class BrokenLimiter:
         return 0
 
 
-def test_a_rate_limiter_that_fails_loses_no_key_and_no_worker(bench: Bench, manual_clock: ManualClock) -> None:
+def test_a_failing_rate_limiter_loses_no_key_and_no_worker(bench: Bench, manual_clock: ManualClock) -> None:
     runs = []
 
     def fail_once(ctx, request):
@@ -243,7 +233,7 @@ def test_a_rate_limiter_that_fails_loses_no_key_and_no_worker(bench: Bench, manu
         if len(runs) == 1:
             raise ValueError("once")
 
-    controller = bench.controller(fail_once, rate_limiter=BrokenLimiter())
+    controller = bench.controller(fail_once, rate_limiter=FailingLimiter())
     controller.queue.add(WEB)
     eventually(lambda: len(runs) == 1 and idle(controller))
     manual_clock.advance(1)
@@ -273,7 +263,7 @@ def test_a_log_line_carries_the_controller_key_and_id_of_its_reconcile(bench: Be
 
 @pytest.mark.behaviour("workqueue/K40")
 @pytest.mark.parametrize("count", [1, 50])
-def test_each_reconcile_has_an_id_of_its_own(bench: Bench, count: int) -> None:
+def test_each_reconcile_has_its_own_id(bench: Bench, count: int) -> None:
     seen = []
     controller = bench.controller(lambda ctx, request: seen.append(ctx.reconcile_id), workers=3, start=False)
     controller.queue.add_many([Request(str(number)) for number in range(count)])

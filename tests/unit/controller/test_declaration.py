@@ -1,9 +1,8 @@
-"""How a controller is declared, what an operator overrides, and what it says of itself."""
+"""The declaration, the overrides and the status of a controller."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,14 +16,6 @@ from tests.support.controllers import WEB, Bench, Script, idle
 from tests.support.waiting import eventually
 
 
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
-
-
-# Declarations.
 @pytest.mark.parametrize(
     ("declare", "message"),
     [
@@ -42,7 +33,7 @@ def bench(manual_clock: ManualClock) -> Iterator[Bench]:
 )
 @pytest.mark.behaviour("workqueue/K45")
 @pytest.mark.behaviour("workqueue/K46")
-def test_a_declaration_that_can_not_work_is_refused_by_name(bench: Bench, declare, message: str) -> None:
+def test_an_invalid_declaration_is_refused_by_name(bench: Bench, declare, message: str) -> None:
     with pytest.raises(PluginLoadError, match=message) as caught:
         declare(bench.plugin())
     assert caught.value.plugin == "demo"
@@ -59,7 +50,7 @@ def test_a_declaration_that_can_not_work_is_refused_by_name(bench: Bench, declar
         ({"rate_limiter": 5}, "int is not a rate limiter"),
     ],
 )
-def test_an_option_of_the_wrong_type_is_refused_where_it_is_given(bench: Bench, options, message: str) -> None:
+def test_an_option_of_the_wrong_type_is_refused_when_given(bench: Bench, options, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         bench.plugin().add_controller("pods", print, **options)
 
@@ -71,7 +62,7 @@ def test_controllers_of_two_plugins_may_share_a_name(bench: Bench) -> None:
 
 
 @pytest.mark.behaviour("workqueue/K49")
-def test_a_limiter_of_the_plugins_own_replaces_the_default(bench: Bench, manual_clock: ManualClock) -> None:
+def test_a_limiter_of_the_plugin_replaces_the_default(bench: Bench, manual_clock: ManualClock) -> None:
     limiter = ItemFastSlowRateLimiter(2, 60, 5)
     controller = bench.controller(Script(ValueError(), None), rate_limiter=limiter)
     controller.queue.add(WEB)
@@ -85,15 +76,15 @@ def test_a_limiter_of_the_plugins_own_replaces_the_default(bench: Bench, manual_
 
 
 class Overrides:
-    """What the operator's settings say of a controller."""
+    """Settings of the operator for a controller."""
 
-    def __init__(self, **given) -> None:
+    def __init__(self, **settings) -> None:
         for name in ("workers", "timeout", "namespaces", "base_delay", "max_delay"):
-            setattr(self, name, given.get(name))
+            setattr(self, name, settings.get(name))
 
 
 @pytest.mark.behaviour("workqueue/K50")
-def test_the_operator_overrides_what_the_plugin_asked_for(bench: Bench) -> None:
+def test_the_operator_overrides_the_options_of_the_plugin(bench: Bench) -> None:
     bench.overrides["demo/pods"] = Overrides(workers=5, timeout=7.0, base_delay=1.0, namespaces=("a",))
     limiter = ItemExponentialFailureRateLimiter(1, 2)
     options = bench.controller(Script(), workers=2, timeout=3, rate_limiter=limiter, start=False).options
@@ -102,13 +93,13 @@ def test_the_operator_overrides_what_the_plugin_asked_for(bench: Bench) -> None:
 
 
 @pytest.mark.behaviour("workqueue/K50")
-def test_without_overrides_the_defaults_are_upstreams(bench: Bench) -> None:
+def test_the_defaults_are_those_of_upstream(bench: Bench) -> None:
     options = bench.controller(Script(), workers=0, start=False).options
     assert (options.workers, options.timeout, options.needs_leader) == (1, None, True)
     assert (options.base_delay, options.max_delay) == (0.005, 1000.0)
 
 
-def test_a_controller_says_what_it_is_doing(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_controller_reports_its_status(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     controller = bench.controller(Script(ValueError("no luck")), workers=2)
     controller.queue.add(WEB)
@@ -136,7 +127,7 @@ class Once(Source):
         return [Permission("", [plural("v1", "Pod")[0]], ["get"])]
 
 
-def test_a_source_of_another_class_needs_nothing_but_itself(bench: Bench) -> None:
+def test_a_source_of_another_class_needs_no_registration(bench: Bench) -> None:
     plugin, script = bench.plugin(), Script()
     plugin.add_controller("pods", script, Once())
     (controller,) = plugin.controllers

@@ -1,4 +1,4 @@
-"""Counts of reconciles, as they are scraped."""
+"""Metrics of reconciles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prometheus_client.exposition import generate_latest
 from ctrlhost.controller.metrics import BUCKETS, ReconcileMetrics
 
 
-def test_every_series_but_the_histogram_is_there_before_the_first_run() -> None:
+def test_every_series_but_the_histogram_exists_before_the_first_run() -> None:
     metrics, registry = ReconcileMetrics(), CollectorRegistry()
     registry.register(metrics)
     metrics.controller("demo/pods", 4)
@@ -29,7 +29,7 @@ def test_the_buckets_are_those_of_controller_runtime() -> None:
     assert list(BUCKETS) == sorted(BUCKETS)
 
 
-def test_the_workers_counts_are_added_up() -> None:
+def test_the_counts_of_workers_are_summed() -> None:
     metrics, registry = ReconcileMetrics(), CollectorRegistry()
     registry.register(metrics)
     counts = metrics.controller("demo/pods", 2)
@@ -49,7 +49,7 @@ def test_the_workers_counts_are_added_up() -> None:
     assert registry.get_sample_value("controller_runtime_reconcile_total", {**labels, "result": "error"}) == 1
 
 
-def test_a_controller_that_is_removed_leaves_no_series() -> None:
+def test_a_removed_controller_leaves_no_series() -> None:
     metrics, registry = ReconcileMetrics(), CollectorRegistry()
     registry.register(metrics)
     metrics.controller("demo/pods", 1)

@@ -1,8 +1,6 @@
-"""Delays that a reconciler asks for, and keys that come through the handle."""
+"""Delays requested by a reconciler, and keys enqueued through the handle."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,15 +12,8 @@ from tests.support.controllers import DB, WEB, Bench, Script, idle
 from tests.support.waiting import eventually
 
 
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
-
-
 @pytest.mark.parametrize("step", [Result(requeue_after=1e-9), RetryAfter(0), RetryAfter(-3)])
-def test_a_delay_too_short_to_be_one_waits_5_ms_so_that_nothing_spins(
+def test_a_too_short_delay_is_raised_to_5_ms(
     bench: Bench, manual_clock: ManualClock, step: Result | RetryAfter
 ) -> None:
     controller = bench.controller(Script(step, None))
@@ -34,7 +25,7 @@ def test_a_delay_too_short_to_be_one_waits_5_ms_so_that_nothing_spins(
     eventually(lambda: bench.results() == {"requeue_after": 1, "success": 1})
 
 
-def test_many_keys_are_enqueued_through_the_handle_in_one_step(bench: Bench) -> None:
+def test_many_keys_are_enqueued_through_the_handle_at_once(bench: Bench) -> None:
     runs: list[ctrlhost.Request] = []
     plugin = bench.plugin()
     handle: ctrlhost.ControllerHandle = plugin.add_controller("pods", lambda ctx, request: runs.append(request))

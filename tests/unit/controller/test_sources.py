@@ -1,4 +1,4 @@
-"""Sources, results and permissions as they are declared."""
+"""Declarations of sources, results and permissions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ctrlhost.selectors.namespaces import narrowed
     ],
 )
 @pytest.mark.behaviour("workqueue/H17")
-def test_a_source_that_can_not_work_is_refused_where_it_is_made(make, message: str) -> None:
+def test_an_invalid_source_is_refused_when_created(make, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
 
@@ -39,12 +39,12 @@ def test_a_source_that_can_not_work_is_refused_where_it_is_made(make, message: s
         lambda: Permission("", "pods", ["get"]),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused_where_it_is_made(make) -> None:
+def test_a_value_of_the_wrong_type_is_refused_when_created(make) -> None:
     with pytest.raises(TypeError):
         make()
 
 
-def test_a_map_can_not_be_a_coroutine_function() -> None:
+def test_a_map_cannot_be_a_coroutine_function() -> None:
     async def requests(obj):
         return []
 
@@ -52,7 +52,7 @@ def test_a_map_can_not_be_a_coroutine_function() -> None:
         Watches("v1", "Pod", map=requests)
 
 
-def test_the_group_of_a_source_is_what_precedes_the_slash() -> None:
+def test_the_group_of_a_source_precedes_the_slash() -> None:
     assert For("v1", "Pod").group == ""
     assert For("apps/v1", "Deployment").group == "apps"
 
@@ -68,7 +68,7 @@ def test_the_group_of_a_source_is_what_precedes_the_slash() -> None:
     ],
 )
 @pytest.mark.behaviour("workqueue/K41")
-def test_a_result_is_zero_unless_it_asks_for_another_run(result: Result, zero: bool) -> None:
+def test_a_result_is_zero_unless_it_requests_another_run(result: Result, zero: bool) -> None:
     assert result.is_zero() is zero
 
 
@@ -96,7 +96,7 @@ def test_the_operator_narrows_the_namespaces_of_a_source(wanted, limit, allowed)
     assert narrowed(wanted, limit) == allowed
 
 
-def test_what_an_index_looks_at_is_cached_too() -> None:
+def test_the_fields_of_an_index_are_cached_too() -> None:
     assert For("v1", "Pod", reads="metadata", indexes={"node": "spec.nodeName"}).cached() == ("spec.nodeName",)
     assert For("v1", "Pod", reads=["status"], indexes={"host": "spec.rules[*].host"}).cached() == (
         "status",
@@ -128,10 +128,10 @@ def test_an_index_path_finds_the_strings_at_its_end(path: str, values: list[str]
 
 
 @pytest.mark.parametrize("path", ["", ".spec", "spec.", "spec..host", "spec[0]", "spec[", "[*].host"])
-def test_an_index_path_that_can_not_be_read_is_refused(path: str) -> None:
+def test_an_invalid_index_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="index path"):
         index_function(path)
 
 
-def test_an_index_path_is_taken_apart_into_fields_and_lists() -> None:
+def test_an_index_path_is_split_into_fields_and_lists() -> None:
     assert parse('spec.a[*].b["c.d"]') == ["spec", "a", None, "b", "c.d"]

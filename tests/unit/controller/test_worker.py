@@ -1,10 +1,9 @@
-"""The workers of a controller: how many run, how they stop, what outlasts its time, and async reconcilers."""
+"""The workers of a controller: concurrency, shutdown, timeouts and async reconcilers."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,14 +13,6 @@ from tests.support.controllers import DB, WEB, Bench, Script, idle
 from tests.support.waiting import eventually
 
 
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
-
-
-# Concurrency.
 def test_a_key_is_never_reconciled_by_two_workers_at_once(bench: Bench) -> None:
     running: set[Request] = set()
     clashes, lock = [], threading.Lock()
@@ -43,7 +34,7 @@ def test_a_key_is_never_reconciled_by_two_workers_at_once(bench: Bench) -> None:
     assert {request.name for request in runs} == {str(number) for number in range(7)}
 
 
-def test_keys_behind_a_reconcile_that_blocks_are_done_by_the_other_workers(bench: Bench) -> None:
+def test_keys_behind_a_blocked_reconcile_are_done_by_other_workers(bench: Bench) -> None:
     release, seen, lock = threading.Event(), [], threading.Lock()
 
     def reconcile(ctx, request):
@@ -53,7 +44,7 @@ def test_keys_behind_a_reconcile_that_blocks_are_done_by_the_other_workers(bench
             seen.append(request.name)
 
     controller = bench.controller(reconcile, workers=2, start=False)
-    # Short reconciles make a worker take many keys at a time; the one that blocks sits among them.
+    # Short reconciles make a worker take many keys at a time; the blocking key is one of them.
     controller.queue.add_many([Request(str(number)) for number in range(1000)])
     controller.start_workers()
     try:
@@ -65,17 +56,17 @@ def test_keys_behind_a_reconcile_that_blocks_are_done_by_the_other_workers(bench
 
 
 @pytest.mark.behaviour("workqueue/K47")
-def test_stopping_waits_for_the_reconcile_that_runs_and_does_what_is_queued(bench: Bench) -> None:
-    begun, release, done = threading.Event(), threading.Event(), []
+def test_stopping_waits_for_the_running_reconcile_and_the_queued_keys(bench: Bench) -> None:
+    started, release, done = threading.Event(), threading.Event(), []
 
     def reconcile(ctx, request):
-        begun.set()
+        started.set()
         release.wait(30)
         done.append(request)
 
     controller = bench.controller(reconcile)
     controller.queue.add(WEB)
-    assert begun.wait(10)
+    assert started.wait(10)
     controller.queue.add(DB)
     controller.stop_intake()
     controller.queue.add(Request("late"))
@@ -87,7 +78,7 @@ def test_stopping_waits_for_the_reconcile_that_runs_and_does_what_is_queued(benc
 
 
 @pytest.mark.behaviour("workqueue/K48")
-def test_a_controller_that_was_never_started_has_no_threads(bench: Bench) -> None:
+def test_a_controller_that_never_started_has_no_threads(bench: Bench) -> None:
     before = set(threading.enumerate())
     controller = bench.controller(Script(), start=False)
     controller.queue.add(WEB)
@@ -115,7 +106,6 @@ def test_a_key_enqueued_through_the_handle_before_the_start_is_reconciled(bench:
     assert handle.name == "demo/pods"
 
 
-# Time.
 @pytest.mark.behaviour("workqueue/K6")
 @pytest.mark.parametrize("runs", [1, 3])
 def test_each_run_that_outlasts_the_timeout_counts(bench: Bench, manual_clock: ManualClock, runs: int) -> None:
@@ -136,34 +126,34 @@ def test_a_timeout_of_zero_is_none(bench: Bench, manual_clock: ManualClock) -> N
 
 @pytest.mark.behaviour("workqueue/K7")
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (TimeoutError("the plugin's own"), "TimeoutError: the plugin's own"),
         (None, None),
         (asyncio.CancelledError(), "CancelledError: "),
     ],
 )
-def test_a_run_that_ends_in_time_is_no_timeout_whatever_it_raises(bench: Bench, error, told: str | None) -> None:
+def test_an_exception_of_a_run_in_time_is_not_a_timeout(bench: Bench, error, message: str | None) -> None:
     controller = bench.controller(Script(error), timeout=10)
     controller.queue.add(WEB)
     eventually(lambda: idle(controller) and bench.results())
     assert bench.sample("reconcile_timeouts_total") == 0
     assert bench.results() == ({"success": 1} if error is None else {"error": 1})
-    assert controller.status().last_error == told
+    assert controller.status().last_error == message
 
 
 def test_a_reconcile_that_outlasts_its_timeout_is_reported_while_it_runs(
     bench: Bench, manual_clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begun, release = threading.Event(), threading.Event()
+    started, release = threading.Event(), threading.Event()
 
     def reconcile(ctx, request):
-        begun.set()
+        started.set()
         release.wait(30)
 
     controller = bench.controller(reconcile, timeout=5)
     controller.queue.add(WEB)
-    assert begun.wait(10)
+    assert started.wait(10)
     assert controller.status().active == 1
     manual_clock.advance(5)
     try:
@@ -174,8 +164,7 @@ def test_a_reconcile_that_outlasts_its_timeout_is_reported_while_it_runs(
     assert sum("longer than its timeout" in line for line in caplog.messages) == 1
 
 
-# Asynchronous reconcilers.
-def test_async_reconcilers_of_a_plugin_run_on_one_thread_and_at_once(bench: Bench) -> None:
+def test_async_reconcilers_of_a_plugin_run_concurrently_on_one_thread(bench: Bench) -> None:
     together, threads = [], set()
     meet = asyncio.Barrier(3)
 
@@ -211,7 +200,7 @@ def test_an_async_failure_is_retried_like_any_other(bench: Bench, manual_clock: 
 
 @pytest.mark.behaviour("workqueue/K2")
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
-def test_what_would_end_the_event_loop_of_a_plugin_is_a_panic_of_that_run_alone(
+def test_an_exception_that_would_end_the_event_loop_is_a_panic_of_its_run(
     bench: Bench, manual_clock: ManualClock, error: BaseException
 ) -> None:
     script = Script(error, None)
@@ -228,7 +217,7 @@ def test_what_would_end_the_event_loop_of_a_plugin_is_a_panic_of_that_run_alone(
     assert controller.drain(10)
 
 
-def test_a_plugin_can_not_stop_its_event_loop_under_its_other_runs(
+def test_a_plugin_cannot_stop_its_event_loop_under_its_other_runs(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def reconcile(ctx, request):
@@ -245,15 +234,15 @@ def test_a_plugin_can_not_stop_its_event_loop_under_its_other_runs(
 
 @pytest.mark.behaviour("workqueue/K4")
 def test_an_async_reconcile_is_cancelled_at_its_timeout(bench: Bench, manual_clock: ManualClock) -> None:
-    begun = threading.Event()
+    started = threading.Event()
 
     async def reconcile(ctx, request):
-        begun.set()
+        started.set()
         await asyncio.sleep(3600)
 
     controller = bench.controller(reconcile, timeout=5)
     controller.queue.add(WEB)
-    assert begun.wait(10)
+    assert started.wait(10)
     manual_clock.advance(5)
     eventually(lambda: bench.results() == {"error": 1})
     assert controller.status().last_error == "TimeoutError: the reconcile was cancelled at its timeout of 5 s"

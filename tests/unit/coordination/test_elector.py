@@ -1,4 +1,4 @@
-"""One Lease and those who want it, on the sandbox and on a clock that the test moves."""
+"""Candidates for one Lease, on the sandbox and a manual clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rig(server: Sandbox) -> Iterator[Rig]:
 
 
 @pytest.mark.behaviour("informers/LE1")
-def test_without_a_lease_the_first_candidate_creates_it_and_leads(rig):
+def test_the_first_candidate_creates_a_missing_lease_and_leads(rig):
     elector = rig.elector("a")
     elector.attempt()
     assert elector.leading
@@ -57,7 +57,7 @@ def test_without_a_lease_the_first_candidate_creates_it_and_leads(rig):
 
 @pytest.mark.behaviour("informers/LE2")
 @pytest.mark.parametrize("spec", [{}, {"seconds": 1000, "leaseTransitions": 4}], ids=["empty", "without a holder"])
-def test_a_lease_that_nobody_holds_is_taken_and_that_is_a_transition(rig, spec):
+def test_an_unheld_lease_is_taken_and_counts_as_a_transition(rig, spec):
     rig.put(**spec)
     elector = rig.elector("a")
     elector.attempt()
@@ -68,7 +68,7 @@ def test_a_lease_that_nobody_holds_is_taken_and_that_is_a_transition(rig, spec):
 
 
 @pytest.mark.behaviour("informers/LE3")
-def test_how_long_a_lease_holds_is_what_its_holder_wrote(rig):
+def test_the_duration_in_the_lease_is_respected(rig):
     rig.put("other", 3)
     elector = rig.elector("a")
     assert elector.attempt() <= 3
@@ -83,7 +83,7 @@ def test_how_long_a_lease_holds_is_what_its_holder_wrote(rig):
 
 
 @pytest.mark.behaviour("informers/LE4")
-def test_a_lease_is_held_for_its_duration_after_it_was_last_seen_to_change(rig):
+def test_a_lease_is_held_for_its_duration_after_its_last_observed_change(rig):
     rig.put("other", 15)
     elector = rig.elector("a")
     elector.attempt()
@@ -94,7 +94,7 @@ def test_a_lease_is_held_for_its_duration_after_it_was_last_seen_to_change(rig):
     elector.attempt()
     rig.clock.advance(14)
     elector.attempt()
-    assert not elector.leading, "it was seen to be renewed 14 s ago"
+    assert not elector.leading, "the last observed renewal is 14 s old"
     rig.clock.advance(2)
     elector.attempt()
     assert elector.leading
@@ -102,7 +102,7 @@ def test_a_lease_is_held_for_its_duration_after_it_was_last_seen_to_change(rig):
 
 
 @pytest.mark.behaviour("informers/LE5")
-def test_a_lease_that_is_mine_already_is_renewed_without_a_transition(rig):
+def test_an_own_lease_is_renewed_without_a_transition(rig):
     rig.put("a", 15, acquireTime="2025-12-31T00:00:00.000000Z", leaseTransitions=2)
     elector = rig.elector("a")
     elector.attempt()
@@ -113,7 +113,7 @@ def test_a_lease_that_is_mine_already_is_renewed_without_a_transition(rig):
 
 
 @pytest.mark.behaviour("informers/LE6")
-def test_a_release_reads_the_lease_and_empties_its_holder_however_often_it_changes(rig):
+def test_a_release_clears_the_holder_despite_concurrent_changes(rig):
     elector = rig.elector("a")
     elector.attempt()
     rig.recording.operations.clear()
@@ -132,7 +132,7 @@ def test_a_release_reads_the_lease_and_empties_its_holder_however_often_it_chang
     assert rig.events["a"][-1] == "leader"
 
 
-def test_a_release_takes_nothing_from_who_holds_the_lease_now(rig):
+def test_a_release_does_not_affect_the_current_holder(rig):
     elector = rig.elector("a")
     elector.attempt()
     rig.edit(holderIdentity="other")
@@ -142,25 +142,25 @@ def test_a_release_takes_nothing_from_who_holds_the_lease_now(rig):
 
 @pytest.mark.behaviour("informers/LE7")
 @pytest.mark.parametrize(("operation", "step"), [("update", 2), ("get", 15)])
-def test_an_elector_that_is_stopped_in_the_middle_of_a_request_still_releases(rig, operation, step):
+def test_an_elector_stopped_during_a_request_still_releases(rig, operation, step):
     elector = rig.elector("a")
     elector.start()
     eventually(lambda: elector.leading and rig.clock.waiters() == 1, LIMIT)
-    arrived, go_on = threading.Event(), threading.Event()
+    arrived, proceed = threading.Event(), threading.Event()
 
-    def hold(which):
-        if which == operation:
+    def block(current):
+        if current == operation:
             arrived.set()
-            assert go_on.wait(LIMIT)
+            assert proceed.wait(LIMIT)
 
-    rig.recording.before = hold
+    rig.recording.before = block
     rig.clock.advance(step)
     assert arrived.wait(LIMIT)
     stopping = threading.Thread(target=elector.stop, args=(LIMIT,), kwargs={"release": True})
     stopping.start()
     eventually(lambda: elector._stop.is_set(), LIMIT)
-    assert not elector.leading, "it leads no more before anybody else may"
-    go_on.set()
+    assert not elector.leading, "it no longer leads before another may"
+    proceed.set()
     stopping.join(LIMIT)
     assert rig.record.holder_identity == ""
     assert rig.events["a"][-1] == "leader"
@@ -168,7 +168,7 @@ def test_an_elector_that_is_stopped_in_the_middle_of_a_request_still_releases(ri
 
 
 @pytest.mark.behaviour("informers/LE8")
-def test_settings_that_can_not_work_are_refused(rig):
+def test_invalid_settings_are_refused(rig):
     with pytest.raises(ValueError, match="Lock identity is empty"):
         rig.elector("")
     for times, message in {
@@ -185,7 +185,7 @@ def test_settings_that_can_not_work_are_refused(rig):
 
 
 @pytest.mark.behaviour("informers/LE9")
-def test_a_leader_writes_over_what_it_remembers_and_reads_nothing(rig):
+def test_a_leader_writes_its_remembered_lease_without_reading(rig):
     elector = rig.elector("a")
     for _ in range(3):
         elector.attempt()
@@ -215,22 +215,22 @@ def test_a_leader_whose_write_conflicts_reads_and_writes_again(rig):
 
 
 @pytest.mark.behaviour("informers/LE11")
-def test_only_a_lease_of_ones_own_that_ran_out_is_unhealthy(rig):
-    mine, others = rig.elector("a"), rig.elector("b")
-    mine.check()
-    mine.attempt()
+def test_only_an_own_expired_lease_is_unhealthy(rig):
+    own, others = rig.elector("a"), rig.elector("b")
+    own.check()
+    own.attempt()
     others.attempt()
-    mine.check()
+    own.check()
     rig.clock.advance(15 + 20)
-    mine.check()
+    own.check()
     rig.clock.advance(0.1)
     others.check()
     with pytest.raises(RuntimeError, match="failed election to renew leadership on lease foo"):
-        mine.check()
+        own.check()
 
 
 @pytest.mark.behaviour("informers/LE12")
-def test_a_lease_that_the_control_plane_assigns_is_renewed_and_never_taken(rig):
+def test_an_assigned_lease_is_renewed_and_never_taken(rig):
     rig.put("other", 3, strategy="OldestEmulationVersion")
     elector = rig.elector("a")
     elector.attempt()
@@ -250,14 +250,14 @@ def test_a_lease_that_the_control_plane_assigns_is_renewed_and_never_taken(rig):
     assert rig.events["a"][-1] == "stopped"
 
 
-def test_leadership_ends_to_the_moment_and_before_anybody_else_may_begin(rig):
+def test_leadership_ends_exactly_on_time_and_before_another_may_begin(rig):
     leader, candidate = rig.elector("a"), rig.elector("b")
     leader.attempt()
     candidate.attempt()
     rig.clock.advance(9.75)
     assert leader.leading
     rig.clock.advance(0.25)
-    assert not leader.leading, "nobody asked the elector to look, and yet it knows"
+    assert not leader.leading, "leadership expires without an attempt"
     candidate.attempt()
     assert not candidate.leading
     rig.clock.advance(5)
@@ -267,7 +267,7 @@ def test_leadership_ends_to_the_moment_and_before_anybody_else_may_begin(rig):
     assert rig.events["a"] == ["leader a", "started", "leader b", "stopped"]
 
 
-def test_what_counts_is_when_a_renewal_was_sent_and_not_when_it_was_answered(rig):
+def test_a_renewal_counts_from_when_it_was_sent_and_not_from_its_answer(rig):
     elector = rig.elector("a")
     rig.recording.before = lambda operation: rig.clock.advance(7) if operation == "create" else None
     elector.attempt()
@@ -276,7 +276,7 @@ def test_what_counts_is_when_a_renewal_was_sent_and_not_when_it_was_answered(rig
     assert not elector.leading
 
 
-def test_a_leader_whose_lease_is_deleted_creates_it_anew(rig):
+def test_a_leader_recreates_its_deleted_lease(rig):
     elector = rig.elector("a")
     elector.attempt()
     rig.delete()
@@ -286,7 +286,7 @@ def test_a_leader_whose_lease_is_deleted_creates_it_anew(rig):
     assert rig.record.holder_identity == "a"
 
 
-def test_a_leader_that_finds_another_name_in_its_lease_stops_at_once(rig):
+def test_a_leader_that_finds_another_holder_stops_at_once(rig):
     elector = rig.elector("a")
     elector.attempt()
     rig.edit(holderIdentity="hand")
@@ -299,7 +299,7 @@ def test_a_leader_that_finds_another_name_in_its_lease_stops_at_once(rig):
     assert elector.leading
 
 
-def test_a_holder_whose_clock_is_years_ahead_is_judged_by_what_changes(rig):
+def test_a_holder_with_a_clock_years_ahead_is_judged_by_its_changes(rig):
     rig.put("other", 15, renewTime="2099-01-01T00:00:00.000000Z", acquireTime="2099-01-01T00:00:00.000000Z")
     elector = rig.elector("a")
     elector.attempt()
@@ -310,7 +310,7 @@ def test_a_holder_whose_clock_is_years_ahead_is_judged_by_what_changes(rig):
     assert rig.record.renew_time == "2026-01-01T00:00:15.000000Z"
 
 
-def test_labels_are_added_and_others_stay(rig):
+def test_labels_are_added_and_other_labels_kept(rig):
     rig.put("", 1)
     rig.client.patch(API_VERSION, "Lease", "foo", "default", {"metadata": {"labels": {"team": "x"}}})
     rig.elector("a", app="ctrlhost").attempt()
@@ -323,7 +323,7 @@ def test_a_lock_that_was_never_read_writes_nothing(rig):
         lock.update(LeaderElectionRecord(), timeout=1)
 
 
-def test_times_that_can_not_work_are_an_error_of_the_settings():
+def test_invalid_times_are_an_error_of_the_settings():
     from ctrlhost.config.load import Configuration
 
     gathered = Configuration.gather(assignments=["host.leader_elect_renew_deadline=20s"])
@@ -331,7 +331,7 @@ def test_times_that_can_not_work_are_an_error_of_the_settings():
         gathered.host()
 
 
-def test_a_write_that_would_be_sent_again_is_not_when_leadership_is_lost_meanwhile():
+def test_a_write_is_not_retried_after_losing_leadership():
     leading, sent = [True], []
 
     class Busy:

@@ -1,4 +1,4 @@
-"""Whatever happens between candidates and their Lease: two never lead at once, and in the end somebody does."""
+"""Properties of leader election under faults: never two leaders at once, and eventually one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ctrlhost.errors import AlreadyExists, Conflict, NotFound, ServerError, Tran
 from ctrlhost.testing import ManualClock
 
 CONFIG = LeaderElectionConfig(lease_duration=15, renew_deadline=10, retry_period=2)
-#: How fast each replica's clock runs. Any two are less apart than lease duration and renew deadline.
+#: Clock rates of the replicas. Any two differ by less than lease duration over renew deadline.
 RATES = (1.0, 1.2, 1.4)
 REPLICAS = st.sampled_from(range(len(RATES)))
-#: Tens of milliseconds to longer than a lease lasts.
+#: From tens of milliseconds to more than a lease duration.
 DELAYS = st.sampled_from([0.05, 0.9, 2.0, 4.9, 7.0, 9.99, 14.0, 16.0])
 
 
 class Server:
-    """The Lease, in as many versions as it had."""
+    """The Lease and the number of its versions."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -39,7 +39,7 @@ class Server:
 
 
 class Lock:
-    """A replica's way to the server, on which requests and answers get lost or are slow."""
+    """A lock whose requests and answers are lost or delayed."""
 
     name = "ctrlhost"
 
@@ -48,26 +48,26 @@ class Lock:
         self._server, self._delay = server, delay
         self._seen = 0
         self.reachable = True
-        #: What happens to the next requests: a wait before or after the server does it, or a loss there.
-        self.plan: list[tuple[str, float]] = []
+        #: Faults of the next requests: a delay or a loss, before or after the server handles it.
+        self.faults: list[tuple[str, float]] = []
 
     def __str__(self) -> str:
         return f"default/{self.name}"
 
-    def _request(self, do: Callable[[], Any]) -> Any:
-        what, seconds = self.plan.pop(0) if self.plan else ("", 0.0)
+    def _request(self, handle: Callable[[], Any]) -> Any:
+        fault, seconds = self.faults.pop(0) if self.faults else ("", 0.0)
         if not self.reachable:
-            what = "lost"
-        if what == "slow to arrive":
+            fault = "lost"
+        if fault == "slow to arrive":
             self._delay(seconds)
-        if what == "lost":
+        if fault == "lost":
             raise TransportError("no connection")
-        if what == "refused":
+        if fault == "refused":
             raise ServerError("down")
-        result = do()
-        if what == "slow to answer":
+        result = handle()
+        if fault == "slow to answer":
             self._delay(seconds)
-        if what == "unanswered":
+        if fault == "unanswered":
             self._delay(seconds)
             raise TransportError("no answer in time")
         return result
@@ -75,60 +75,60 @@ class Lock:
     def get(self, *, timeout: float) -> LeaderElectionRecord | None:
         assert timeout == CONFIG.request_timeout
 
-        def do() -> LeaderElectionRecord | None:
+        def handle() -> LeaderElectionRecord | None:
             self._seen = self._server.version
             return self._server.record
 
-        found: LeaderElectionRecord | None = self._request(do)
+        found: LeaderElectionRecord | None = self._request(handle)
         return found
 
     def create(self, record: LeaderElectionRecord, *, timeout: float) -> None:
         assert timeout == CONFIG.request_timeout
 
-        def do() -> int:
+        def handle() -> int:
             if self._server.record is not None:
                 raise AlreadyExists("there is one")
             return self._server.write(record)
 
-        self._seen = self._request(do)
+        self._seen = self._request(handle)
 
     def update(self, record: LeaderElectionRecord, *, timeout: float) -> None:
         assert timeout == CONFIG.request_timeout
 
-        def do() -> int:
+        def handle() -> int:
             if self._server.record is None:
                 raise NotFound("gone")
             if self._seen != self._server.version:
                 raise Conflict("changed")
             return self._server.write(record)
 
-        self._seen = self._request(do)
+        self._seen = self._request(handle)
 
 
 class Election(RuleBasedStateMachine):
-    """Replicas with clocks of their own, a server, and a network between them that nobody can rely on."""
+    """Replicas with separate clocks, a server, and an unreliable network between them."""
 
     def __init__(self, rates: tuple[float, ...] = RATES) -> None:
         super().__init__()
         self.rates = rates
         self.server = Server()
         self.clocks = [ManualClock(float(number * 1000)) for number in range(len(RATES))]
-        self.locks = [Lock(self.server, f"r{number}", self.pass_time) for number in range(len(RATES))]
+        self.locks = [Lock(self.server, f"r{number}", self.advance) for number in range(len(RATES))]
         self.electors = [self.elector(number) for number in range(len(RATES))]
         self.running = [True] * len(RATES)
-        #: When each elector's thread would try again, on its own clock.
+        #: Time of the next attempt of each elector, on its own clock.
         self.due = [0.0] * len(RATES)
 
     def elector(self, number: int) -> LeaderElector:
         lock: Any = self.locks[number]
         return LeaderElector(lock, self.clocks[number], CONFIG)
 
-    def pass_time(self, seconds: float, steps: int = 10) -> None:
-        """Let time pass in steps, so that what holds is looked at in between."""
+    def advance(self, seconds: float, steps: int = 10) -> None:
+        """Advance all clocks in steps, and check the invariant after each."""
         for _ in range(steps):
             for clock, rate in zip(self.clocks, self.rates, strict=True):
                 clock.advance(seconds * rate / steps)
-            self.at_most_one_leads()
+            self.at_most_one_leader()
 
     @rule(number=REPLICAS)
     def attempt(self, number: int) -> None:
@@ -139,11 +139,11 @@ class Election(RuleBasedStateMachine):
 
     @rule(seconds=DELAYS)
     def wait(self, seconds: float) -> None:
-        self.pass_time(seconds)
+        self.advance(seconds)
 
     @rule(seconds=st.integers(1, 40))
     def run(self, seconds: int) -> None:
-        """Let every elector do as its thread would, woken by its watch or by its time."""
+        """Run the electors that are due or woken by their watch, as their threads would."""
         version = self.server.version
         for _ in range(seconds * 2):
             changed, version = self.server.version != version, self.server.version
@@ -151,7 +151,7 @@ class Election(RuleBasedStateMachine):
                 woken = changed and self.locks[number].reachable
                 if woken or self.clocks[number].now() >= self.due[number]:
                     self.attempt(number)
-            self.pass_time(0.5, steps=1)
+            self.advance(0.5, steps=1)
 
     @rule(number=REPLICAS, reachable=st.booleans())
     def connect(self, number: int, reachable: bool) -> None:
@@ -159,15 +159,15 @@ class Election(RuleBasedStateMachine):
 
     @rule(
         number=REPLICAS,
-        what=st.sampled_from(["lost", "refused", "unanswered", "slow to arrive", "slow to answer"]),
+        fault=st.sampled_from(["lost", "refused", "unanswered", "slow to arrive", "slow to answer"]),
         seconds=DELAYS,
     )
-    def disturb(self, number: int, what: str, seconds: float) -> None:
-        self.locks[number].plan.append((what, seconds))
+    def disturb(self, number: int, fault: str, seconds: float) -> None:
+        self.locks[number].faults.append((fault, seconds))
 
     @rule(number=REPLICAS)
     def release(self, number: int) -> None:
-        """Stop a replica as a host does: it leads no more, then it gives the lease up."""
+        """Stop a replica as a host does: end its leadership, then release the lease."""
         elector = self.electors[number]
         elector._yielded = True
         elector._lose()
@@ -182,42 +182,42 @@ class Election(RuleBasedStateMachine):
     @rule(number=REPLICAS)
     def start(self, number: int) -> None:
         if not self.running[number]:
-            self.locks[number] = Lock(self.server, f"{self.locks[number].identity}'", self.pass_time)
+            self.locks[number] = Lock(self.server, f"{self.locks[number].identity}'", self.advance)
             self.electors[number] = self.elector(number)
             self.running[number], self.due[number] = True, 0.0
 
     @rule()
     def delete_the_lease(self) -> None:
-        """The holder hears of it and makes it anew. A replica that starts before that can not know, and may take it."""
+        """Delete the lease; its holder recreates it. A replica that starts before that may take it."""
         others = [one for one, running in zip(self.electors, self.running, strict=True) if running and not one.leading]
         if self.server.record is not None and all(one._observed == self.server.record for one in others):
             self.server.write(None)
             for number, elector in enumerate(self.electors):
                 if elector.leading:
-                    self.locks[number].plan.clear()
+                    self.locks[number].faults.clear()
                     self.locks[number].reachable = True
                     self.attempt(number)
 
     @rule()
-    def garble_the_lease(self) -> None:
-        """Somebody writes over it whom nobody knows; who led hears of it."""
+    def overwrite_the_lease(self) -> None:
+        """Overwrite the lease with an unknown holder; the leader is notified."""
         if self.server.record is not None:
             self.server.write(LeaderElectionRecord("a hand", 3, "x", "2099-01-01T00:00:00.000000Z", 2**31 - 1))
             for number, elector in enumerate(self.electors):
                 if elector.leading:
-                    self.locks[number].plan.clear()
+                    self.locks[number].faults.clear()
                     self.locks[number].reachable = True
                     self.attempt(number)
 
     @invariant()
-    def at_most_one_leads(self) -> None:
+    def at_most_one_leader(self) -> None:
         leading = [elector.lock.identity for elector in self.electors if elector.leading]
         assert len(leading) <= 1, leading
 
     def teardown(self) -> None:
-        """Once nothing is in the way, somebody leads within a lease's duration and the candidates' pause."""
+        """Without faults, a replica leads within a lease duration and the pause of the candidates."""
         for number in range(len(RATES)):
-            self.locks[number].plan.clear()
+            self.locks[number].faults.clear()
             self.locks[number].reachable = True
             self.start(number)
         self.run(30)
@@ -226,7 +226,7 @@ class Election(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True, scope="module")
 def _quiet() -> Iterator[None]:
-    """Losses are the rule here."""
+    """Suppress logs: losses are expected here."""
     log = logging.getLogger("ctrlhost.leader_election")
     before = log.level
     log.setLevel(logging.CRITICAL)
@@ -239,7 +239,7 @@ TestElection.settings = settings(max_examples=100, stateful_step_count=30, deadl
 
 
 def cut_off(rates: tuple[float, ...], after: int) -> bool:
-    """Cut the slowest replica off while it leads, and say whether another then led at the same time as it."""
+    """Disconnect the slowest replica while it leads; return whether another led at the same time."""
     election = Election(rates)
     election.run(1)
     assert election.electors[0].leading
@@ -254,10 +254,10 @@ def cut_off(rates: tuple[float, ...], after: int) -> bool:
 
 
 @pytest.mark.parametrize("rate", [1.0, 1.2, 1.45])
-def test_clocks_may_run_at_rates_as_far_apart_as_lease_duration_and_renew_deadline(rate: float) -> None:
+def test_clock_rates_may_differ_by_the_ratio_of_lease_duration_to_renew_deadline(rate: float) -> None:
     assert not any(cut_off((1.0, rate, rate), after) for after in range(1, 12))
 
 
-def test_with_clocks_further_apart_than_that_a_lease_keeps_nobody_from_leading_too_early() -> None:
-    """The known limit, and proof that the other tests would see two leaders."""
+def test_clock_rates_further_apart_allow_two_leaders() -> None:
+    """The known limit, which also shows that the other tests detect two leaders."""
     assert any(cut_off((1.0, 1.7, 1.7), after) for after in range(1, 12))

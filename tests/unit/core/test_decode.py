@@ -1,4 +1,4 @@
-"""What the decoders make of list pages and watch streams, good and bad, through `ctrlhost.cache.SharedInformer`."""
+"""Decoding of list pages and watch streams, valid and malformed, through `ctrlhost.cache.SharedInformer`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,6 @@ def typed(obj: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", **obj}
 
 
-@pytest.fixture
-def informer() -> SharedInformer:
-    return SharedInformer("pods", "v1", "Pod")
-
-
 def content(informer: SharedInformer) -> dict[str, Any]:
     informer.process()
     return {obj.key: obj.to_dict() for obj in informer.indexer.list()}
@@ -60,7 +55,7 @@ def test_pages_may_be_cut_anywhere(informer: SharedInformer, seed: int) -> None:
     assert content(informer) == {f"ns/p{i}": typed(items[i]) for i in range(20)}
 
 
-def test_pages_may_come_byte_by_byte(informer: SharedInformer) -> None:
+def test_pages_may_arrive_byte_by_byte(informer: SharedInformer) -> None:
     informer.begin_list()
     body = page(pod("a", text='é\\u00e9\\"x'), pod("b", number=-1.5e-3, truth=True, nothing=None))
     for index in range(len(body)):
@@ -114,7 +109,7 @@ def test_a_list_may_be_empty(informer: SharedInformer, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "what"),
+    ("body", "message"),
     [
         (b"", "unexpected end of the page"),
         (b"<!DOCTYPE html><html>proxy says no</html>", "expected `{`"),
@@ -138,14 +133,14 @@ def test_a_list_may_be_empty(informer: SharedInformer, body: bytes) -> None:
         (b'{"kind":"PodList","metadata":{"resourceVersion":"5"}}', "the body has no items"),
     ],
 )
-def test_a_bad_page_is_an_error_that_says_where(informer: SharedInformer, body: bytes, what: str) -> None:
+def test_a_malformed_page_is_an_error_with_its_position(informer: SharedInformer, body: bytes, message: str) -> None:
     informer.begin_list()
 
     def read() -> None:
         informer.feed_list(body)
         informer.end_page()
 
-    with pytest.raises(DecodeError, match=what) as caught:
+    with pytest.raises(DecodeError, match=message) as caught:
         read()
     error = caught.value
     assert error.resource == "pods"
@@ -163,7 +158,7 @@ def test_a_bad_page_is_an_error_that_says_where(informer: SharedInformer, body: 
 
 
 @pytest.mark.parametrize("list_kind", ["GreetingList", "Greetings", "GreetingCollection"])
-def test_a_custom_resource_may_name_its_list_as_it_likes(list_kind: str) -> None:
+def test_a_custom_resource_may_have_any_list_kind(list_kind: str) -> None:
     informer = SharedInformer("greetings", "example.org/v1", "Greeting")
     informer.begin_list()
     informer.feed_list(json.dumps({"kind": list_kind, "items": [{"metadata": {"name": "a"}}]}).encode())
@@ -173,7 +168,7 @@ def test_a_custom_resource_may_name_its_list_as_it_likes(list_kind: str) -> None
         informer.end_page()
 
 
-def test_a_status_instead_of_a_list_comes_with_the_error(informer: SharedInformer) -> None:
+def test_a_status_instead_of_a_list_is_part_of_the_error(informer: SharedInformer) -> None:
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -190,7 +185,7 @@ def test_a_status_instead_of_a_list_comes_with_the_error(informer: SharedInforme
 
 
 @pytest.mark.parametrize(
-    ("body", "what"),
+    ("body", "message"),
     [
         (b"<html>\n", "expected a value"),
         (b'{"type":"ADDED","object":{"metadata":{"name":"a"}}\n', "unexpected end of the frame"),
@@ -203,11 +198,11 @@ def test_a_status_instead_of_a_list_comes_with_the_error(informer: SharedInforme
         (b"[]\n", "not a watch frame"),
     ],
 )
-def test_a_bad_frame_is_an_error_and_the_frames_before_it_count(
-    informer: SharedInformer, body: bytes, what: str
+def test_a_malformed_frame_is_an_error_and_earlier_frames_are_applied(
+    informer: SharedInformer, body: bytes, message: str
 ) -> None:
     good = frame("ADDED", typed(pod("good", 5)))
-    with pytest.raises(DecodeError, match=what) as caught:
+    with pytest.raises(DecodeError, match=message) as caught:
         informer.feed_watch(good + body)
     assert caught.value.first_bytes.rstrip() == body[:64].rstrip()
     assert len(good) <= caught.value.offset <= len(good) + len(body)
@@ -215,14 +210,14 @@ def test_a_bad_frame_is_an_error_and_the_frames_before_it_count(
     assert informer.last_resource_version == "5"
 
 
-def test_something_after_a_frame_is_an_error_of_its_own(informer: SharedInformer) -> None:
+def test_data_after_a_frame_is_a_separate_error(informer: SharedInformer) -> None:
     with pytest.raises(DecodeError, match="expected a value") as caught:
         informer.feed_watch(frame("ADDED", typed(pod("a", 5))).rstrip() + b"}\n")
     assert caught.value.first_bytes == b"}\n"
     assert set(content(informer)) == {"ns/a"}
 
 
-def test_a_stream_that_is_cut_in_a_frame_keeps_no_half_object(informer: SharedInformer) -> None:
+def test_a_stream_cut_in_a_frame_keeps_no_partial_object(informer: SharedInformer) -> None:
     whole = frame("ADDED", typed(pod("a", 5)))
     half = frame("ADDED", typed(pod("b", 6)))[:-20]
     informer.feed_watch(whole + half)
@@ -233,13 +228,13 @@ def test_a_stream_that_is_cut_in_a_frame_keeps_no_half_object(informer: SharedIn
     assert set(content(informer)) == {"ns/a", "ns/c"}
 
 
-def test_a_last_frame_without_its_line_end_counts(informer: SharedInformer) -> None:
+def test_a_last_frame_without_a_line_end_is_applied(informer: SharedInformer) -> None:
     informer.feed_watch(frame("ADDED", typed(pod("a", 5)))[:-1])
     assert informer.end_watch().events == 1
     assert set(content(informer)) == {"ns/a"}
 
 
-def test_empty_lines_and_several_frames_on_a_line_are_taken(informer: SharedInformer) -> None:
+def test_empty_lines_and_several_frames_per_line_are_accepted(informer: SharedInformer) -> None:
     one, two = frame("ADDED", typed(pod("a", 5))), frame("ADDED", typed(pod("b", 6)))
     progress = informer.feed_watch(b"\n\r\n" + one.rstrip() + b" " + two + b"\n")
     assert progress.events == 2
@@ -260,9 +255,7 @@ def test_empty_lines_and_several_frames_on_a_line_are_taken(informer: SharedInfo
         ({"kind": "Pod", "apiVersion": "v2", "metadata": {"name": "a"}}, "v2"),
     ],
 )
-def test_an_object_that_can_not_be_kept_is_skipped_counted_and_named(
-    informer: SharedInformer, obj: Any, why: str
-) -> None:
+def test_an_invalid_object_is_skipped_counted_and_named(informer: SharedInformer, obj: Any, why: str) -> None:
     progress = informer.feed_watch(frame("ADDED", obj) + frame("ADDED", typed(pod("good", 5))))
     assert progress.events == 1
     assert set(content(informer)) == {"ns/good"}
@@ -277,7 +270,7 @@ def test_an_unknown_type_of_frame_is_skipped(informer: SharedInformer) -> None:
     assert "RENAMED" in informer.stats()["last_skip"]
 
 
-def test_of_duplicate_members_the_last_counts(informer: SharedInformer) -> None:
+def test_the_last_of_duplicate_members_wins(informer: SharedInformer) -> None:
     raw = (
         b'{"type":"DELETED","type":"ADDED","object":{"metadata":{"name":"old"}},'
         b'"object":{"metadata":{"name":"x","name":"a","resourceVersion":"1"},"kind":"Pod","spec":1,"spec":2}}\n'
@@ -317,7 +310,7 @@ def test_bookmarks_move_the_version_forward_only(informer: SharedInformer) -> No
     assert informer.feed_watch(bookmark("opaque")).resource_version == "opaque"
 
 
-def test_changes_that_arrive_in_one_piece_with_the_end_of_a_streaming_list_move_the_version(
+def test_changes_in_one_chunk_with_the_end_of_a_streaming_list_move_the_version(
     informer: SharedInformer,
 ) -> None:
     annotations = {"k8s.io/initial-events-end": "true"}
@@ -351,7 +344,7 @@ def test_an_object_over_the_cap_is_an_error_before_it_is_complete() -> None:
     assert set(content(informer)) == {"ns/a"}
 
 
-def test_an_endless_body_beside_the_items_is_an_error() -> None:
+def test_an_oversized_body_next_to_the_items_is_an_error() -> None:
     informer = SharedInformer("pods", "v1", "Pod", max_object_bytes=10_000)
     informer.begin_list()
     informer.feed_list(b"{")
@@ -364,7 +357,7 @@ def test_an_endless_body_beside_the_items_is_an_error() -> None:
         feed()
 
 
-def test_hostile_values_are_kept_as_they_are(informer: SharedInformer) -> None:
+def test_unusual_values_are_decoded(informer: SharedInformer) -> None:
     values = rb'"n":1e400,"s":"\ud800","i":123456789012345678901234567890'
     informer.feed_watch(b'{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"},' + values + b"}}\n")
     (obj,) = content(informer).values()
@@ -373,7 +366,7 @@ def test_hostile_values_are_kept_as_they_are(informer: SharedInformer) -> None:
     assert obj["i"] == 123456789012345678901234567890
 
 
-def test_items_get_the_kind_that_the_list_leaves_out(informer: SharedInformer) -> None:
+def test_items_get_the_kind_that_the_list_omits(informer: SharedInformer) -> None:
     informer.begin_list()
     informer.feed_list(page(pod("a"), {"kind": "", "apiVersion": "", "metadata": {"name": "b"}}))
     informer.end_page()
@@ -383,7 +376,7 @@ def test_items_get_the_kind_that_the_list_leaves_out(informer: SharedInformer) -
     assert found["b"] == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}
 
 
-def test_metadata_only_reads_keep_the_metadata_of_whatever_comes() -> None:
+def test_metadata_only_reads_keep_the_metadata_of_any_object() -> None:
     informer = SharedInformer("pods", "v1", "Pod", reads="metadata")
     partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a"}}
     informer.feed_watch(frame("ADDED", partial) + frame("ADDED", typed(pod("b", spec={"x": 1}))))

@@ -77,7 +77,9 @@ behaviour = pytest.mark.behaviour
         pytest.param(["foo5"], "U foo6; resync", [["U foo6"]], marks=behaviour("informers/DF24")),
     ],
 )
-def test_what_is_popped_after_a_script(known: list[str] | None, script: str, expected: list[list[str]]) -> None:
+def test_a_script_of_changes_pops_the_expected_deltas(
+    known: list[str] | None, script: str, expected: list[list[str]]
+) -> None:
     fifo = fifo_of(known)
     run(fifo, script)
     assert drain(fifo) == expected
@@ -96,7 +98,7 @@ def test_what_is_popped_after_a_script(known: list[str] | None, script: str, exp
         pytest.param(["foo5"], "L foo5", [["R foo5"]], marks=behaviour("informers/DF23")),
     ],
 )
-def test_relists_say_replaced_by_default(known: list[str] | None, script: str, expected: list[list[str]]) -> None:
+def test_relists_emit_replaced_by_default(known: list[str] | None, script: str, expected: list[list[str]]) -> None:
     fifo = fifo_of(known, emit_replaced=True)
     run(fifo, script)
     assert drain(fifo) == expected
@@ -124,7 +126,7 @@ def test_relists_say_replaced_by_default(known: list[str] | None, script: str, e
     ],
 )
 def test_the_changes_of_a_key_are_those_of_the_queue_in_order(known: list[str], script: str, expected: str) -> None:
-    """Upstream's other queue hands out single deltas; of one key ours are the same, in one piece (decision 12)."""
+    """Upstream's other queue pops single deltas; here all deltas of a key are popped together (decision 12)."""
     fifo = fifo_of(known, emit_replaced=True)
     run(fifo, script)
     assert ", ".join(text for popped in drain(fifo) for text in popped) == expected
@@ -133,7 +135,7 @@ def test_the_changes_of_a_key_are_those_of_the_queue_in_order(known: list[str], 
 
 @behaviour("informers/DF1")
 @behaviour("informers/RF1")
-def test_the_values_of_each_producer_come_in_its_order() -> None:
+def test_the_values_of_each_producer_keep_their_order() -> None:
     fifo = fifo_of()
 
     def produce(name: str) -> None:
@@ -157,8 +159,8 @@ def test_the_values_of_each_producer_come_in_its_order() -> None:
 
 
 @behaviour("informers/DF9")
-def test_a_key_that_changed_often_is_popped_once_with_its_newest_state() -> None:
-    """The queue shows its keys; it has no list of objects (decision 12)."""
+def test_a_frequently_changed_key_is_popped_once_with_its_newest_state() -> None:
+    """The queue lists its keys and not its objects (decision 12)."""
     fifo = fifo_of()
     run(fifo, "A foo10; U foo12; D foo15")
     assert fifo.list_keys() == ["foo"]
@@ -167,7 +169,7 @@ def test_a_key_that_changed_often_is_popped_once_with_its_newest_state() -> None
 
 
 @behaviour("informers/DF10")
-def test_every_object_is_transformed_once_and_tombstones_are_not_again() -> None:
+def test_each_object_is_transformed_once_and_tombstones_are_not_transformed_again() -> None:
     calls: list[str] = []
 
     def transform(obj: Object) -> dict[str, Any]:
@@ -191,7 +193,7 @@ def test_every_object_is_transformed_once_and_tombstones_are_not_again() -> None
 
 @behaviour("informers/DF25")
 @behaviour("informers/RF14")
-def test_tombstones_of_the_first_list_belong_to_it() -> None:
+def test_tombstones_of_the_first_list_count_as_part_of_it() -> None:
     fifo = fifo_of(["foo5", "bar6", "baz7"])
     run(fifo, "L foo5")
     flags = []

@@ -1,4 +1,4 @@
-"""The delta FIFO across the border against a naive twin in Python, and a consumer that stores what it pops."""
+"""The delta FIFO compared with a simple model in Python, and a consumer that stores popped objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ctrlhost.cache import DeletedFinalStateUnknown, Delta, DeltaFIFO, Indexer
 
 names = st.sampled_from(["a", "b", "c", "d"])
 Seen = tuple[str, bool, int]
-"""Type of a delta, whether it is a tombstone, and the version of its object."""
+"""The type of a delta, whether it is a tombstone, and the version of its object."""
 
 
 def seen(delta: Delta) -> Seen:
@@ -25,7 +25,7 @@ def seen(delta: Delta) -> Seen:
 
 
 class DeltaFIFOMachine(RuleBasedStateMachine):
-    """Both do the same; what is popped is the same, and builds up the same store."""
+    """Queue and model pop the same deltas, which produce the same store."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,12 +34,12 @@ class DeltaFIFOMachine(RuleBasedStateMachine):
         self.queue: dict[str, list[Seen]] = {}
         self.known: dict[str, int] = {}
         self.truth: dict[str, int] = {}
-        """What the events tell of the server; the store has to end up there."""
+        """The state of the server according to the events, and the expected final state of the store."""
         self.version = 0
         self.populated = False
         self.initial = 0
 
-    def made(self, name: str) -> dict[str, Any]:
+    def new_object(self, name: str) -> dict[str, Any]:
         self.version += 1
         metadata = {"name": name, "resourceVersion": str(self.version)}
         return {"apiVersion": "v1", "kind": "Thing", "metadata": metadata}
@@ -48,26 +48,26 @@ class DeltaFIFOMachine(RuleBasedStateMachine):
         deltas = self.queue.setdefault(name, [])
         deltas.append(delta)
         if [kind for kind, *_ in deltas[-2:]] == ["Deleted", "Deleted"]:
-            # Of two deletions that follow each other one is kept: the first, unless it is a tombstone.
+            # Only one of two consecutive deletions is kept: the first, unless it is a tombstone.
             del deltas[-2 if deltas[-2][1] else -1]
 
     @rule(name=names)
     def add(self, name: str) -> None:
-        self.fifo.add(self.made(name))
+        self.fifo.add(self.new_object(name))
         self.populated = True
         self.truth[name] = self.version
         self.push(name, ("Added", False, self.version))
 
     @rule(name=names)
     def update(self, name: str) -> None:
-        self.fifo.update(self.made(name))
+        self.fifo.update(self.new_object(name))
         self.populated = True
         self.truth[name] = self.version
         self.push(name, ("Updated", False, self.version))
 
     @rule(name=names)
     def delete(self, name: str) -> None:
-        self.fifo.delete(self.made(name))
+        self.fifo.delete(self.new_object(name))
         self.populated = True
         self.truth.pop(name, None)
         if name in self.queue or name in self.known:
@@ -75,15 +75,15 @@ class DeltaFIFOMachine(RuleBasedStateMachine):
 
     @rule(listed=st.sets(names))
     def replace(self, listed: set[str]) -> None:
-        objects = [self.made(name) for name in sorted(listed)]
+        objects = [self.new_object(name) for name in sorted(listed)]
         self.fifo.replace(objects, str(self.version))
         self.truth = {one["metadata"]["name"]: int(one["metadata"]["resourceVersion"]) for one in objects}
         last = {name: deltas[-1][2] for name, deltas in self.queue.items()}
         for name, version in self.truth.items():
             self.push(name, ("Replaced", False, version))
         queued = [name for name in last if name not in listed]
-        gone = queued + sorted(name for name in self.known if name not in listed and name not in last)
-        for name in gone:
+        deleted = queued + sorted(name for name in self.known if name not in listed and name not in last)
+        for name in deleted:
             self.push(name, ("Deleted", True, last.get(name, self.known.get(name, 0))))
         if not self.populated:
             self.populated, self.initial = True, len(self.queue)
@@ -121,7 +121,7 @@ class DeltaFIFOMachine(RuleBasedStateMachine):
                 self.store.add(delta.object)
 
     @invariant()
-    def the_same(self) -> None:
+    def check_state(self) -> None:
         assert self.fifo.list_keys() == list(self.queue)
         assert len(self.fifo) == len(self.queue)
         assert self.fifo.has_synced() == (self.populated and self.initial == 0)

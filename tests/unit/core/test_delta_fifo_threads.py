@@ -1,4 +1,4 @@
-"""Popping from the delta FIFO: waiting, failing, threads, and known objects that misbehave."""
+"""Popping from the delta FIFO: blocking, failures, threads, and failing known objects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_close_wakes_every_pop() -> None:
     assert len(fifo) == 0
 
 
-def test_it_is_not_synced_while_the_last_object_of_the_first_list_is_processed() -> None:
+def test_it_is_not_synced_while_the_last_object_of_the_first_list_is_in_process() -> None:
     fifo = fifo_of()
     run(fifo, "L a1")
     seen = []
@@ -47,7 +47,7 @@ def test_it_is_not_synced_while_the_last_object_of_the_first_list_is_processed()
     assert fifo.has_synced()
 
 
-def test_what_process_raises_reaches_the_caller_and_the_key_is_not_queued_again() -> None:
+def test_an_exception_of_process_reaches_the_caller_and_the_key_is_not_requeued() -> None:
     fifo = fifo_of()
     run(fifo, "L a1")
 
@@ -60,7 +60,7 @@ def test_what_process_raises_reaches_the_caller_and_the_key_is_not_queued_again(
     assert fifo.has_synced()
 
 
-def test_a_pop_that_times_out_says_empty() -> None:
+def test_a_pop_that_times_out_raises_empty() -> None:
     fifo = fifo_of()
     with pytest.raises(queue.Empty):
         fifo.pop(ignore, timeout=0)
@@ -68,7 +68,7 @@ def test_a_pop_that_times_out_says_empty() -> None:
         fifo.pop(ignore, timeout=-1)
 
 
-def test_the_queue_takes_changes_while_deltas_are_processed() -> None:
+def test_the_queue_accepts_changes_while_deltas_are_processed() -> None:
     store = Indexer()
     fifo = DeltaFIFO(store)
     fifo.add(thing("a", 1))
@@ -90,12 +90,12 @@ def test_the_queue_takes_changes_while_deltas_are_processed() -> None:
 def test_a_second_pop_waits_for_the_first() -> None:
     fifo = fifo_of()
     run(fifo, "A a1; A b1")
-    inside, go_on = threading.Event(), threading.Event()
+    inside, proceed = threading.Event(), threading.Event()
     order: list[str] = []
 
     def slow(_deltas: list[Delta], _initial: bool) -> None:
         inside.set()
-        assert go_on.wait(10)
+        assert proceed.wait(10)
         order.append("first")
 
     first = threading.Thread(target=fifo.pop, args=(slow,))
@@ -105,7 +105,7 @@ def test_a_second_pop_waits_for_the_first() -> None:
         fifo.pop(ignore, timeout=0)
     second = threading.Thread(target=fifo.pop, args=(lambda *_: order.append("second"),))
     second.start()
-    go_on.set()
+    proceed.set()
     first.join(10)
     second.join(10)
     assert order == ["first", "second"]
@@ -120,8 +120,8 @@ def test_pop_inside_process_is_refused_rather_than_blocked() -> None:
 
 
 @pytest.mark.parametrize("change", ["resync", "replace"])
-def test_what_is_being_processed_counts_as_queued(change: str) -> None:
-    """A resync meanwhile must not bring back the old state, and a relist without it must not forget it."""
+def test_deltas_in_process_count_as_queued(change: str) -> None:
+    """A concurrent resync must not restore the old state, nor a relist without the object forget it."""
     store = Indexer()
     store.add(thing("a", 1))
     fifo = DeltaFIFO(store)
@@ -157,7 +157,7 @@ def test_known_objects_may_be_any_object_with_the_two_methods() -> None:
     assert popped["bar"] == thing("bar", 1)
 
 
-def test_known_objects_that_fail_leave_the_queue_as_it_was() -> None:
+def test_failing_known_objects_do_not_change_the_queue() -> None:
     class Broken:
         def list_keys(self) -> list[str]:
             raise ConnectionError
@@ -175,7 +175,7 @@ def test_known_objects_that_fail_leave_the_queue_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("call", [DeltaFIFO.add, DeltaFIFO.update, DeltaFIFO.delete])
-def test_a_key_function_that_fails_changes_nothing(call: Callable[[DeltaFIFO, Any], None]) -> None:
+def test_a_failing_key_function_changes_nothing(call: Callable[[DeltaFIFO, Any], None]) -> None:
     def key_func(_obj: Object) -> str:
         raise LookupError("no key")
 
@@ -195,7 +195,7 @@ def test_a_tombstone_may_be_deleted_again() -> None:
     assert drain(fifo) == [["D foo7"]]
 
 
-def test_a_transform_that_fails_keeps_the_object_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_transform_keeps_the_object_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     def transform(_obj: Object) -> Object:
         raise LookupError("broken")
 

@@ -30,7 +30,7 @@ def store(request: pytest.FixtureRequest) -> Indexer:
 
 @behaviour("informers/ST1")
 @behaviour("informers/ST5")
-def test_what_was_added_is_found_by_object_and_by_key(store: Indexer) -> None:
+def test_an_added_object_is_found_by_object_and_by_key(store: Indexer) -> None:
     store.add(thing("foo", value="bar"))
     found = store.get(thing("foo"))
     assert found is not None
@@ -41,7 +41,7 @@ def test_what_was_added_is_found_by_object_and_by_key(store: Indexer) -> None:
 
 
 @behaviour("informers/ST5")
-def test_a_transform_is_applied_to_what_is_stored() -> None:
+def test_a_transform_is_applied_to_stored_objects() -> None:
     calls: list[str] = []
 
     def transform(obj: Object) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_update_replaces_and_delete_removes(store: Indexer) -> None:
 
 @behaviour("informers/ST3")
 @behaviour("informers/ST5")
-def test_list_gives_every_object_once(store: Indexer) -> None:
+def test_list_returns_every_object_once(store: Indexer) -> None:
     for name in ("a", "c", "e"):
         store.add(thing(name, value=name.upper()))
     assert sorted(obj["value"] for obj in store.list()) == ["A", "C", "E"]
@@ -84,7 +84,7 @@ def test_list_gives_every_object_once(store: Indexer) -> None:
 
 @behaviour("informers/ST4")
 @behaviour("informers/ST5")
-def test_replace_leaves_nothing_of_what_was_there(store: Indexer) -> None:
+def test_replace_removes_all_previous_objects(store: Indexer) -> None:
     store.add(thing("old", "ns"))
     store.replace([thing("foo"), thing("bar")], "1")
     assert names(store.list()) == {"foo", "bar"}
@@ -92,7 +92,7 @@ def test_replace_leaves_nothing_of_what_was_there(store: Indexer) -> None:
 
 
 @behaviour("informers/ST6")
-def test_the_cause_of_a_key_error_can_be_reached() -> None:
+def test_the_cause_of_a_key_error_is_kept() -> None:
     class NoKeyError(Exception):
         pass
 
@@ -123,7 +123,7 @@ def failing_key(obj: Object) -> str:
     ("fail", "successful"), [([False, False], None), ([True, True], ()), ([False, True, False, True], (0, 2))]
 )
 @behaviour("informers/ST7")
-def test_a_transaction_applies_what_has_a_key_and_names_the_rest(
+def test_a_transaction_applies_objects_with_a_key_and_names_the_rest(
     fail: list[bool], successful: tuple[int, ...] | None
 ) -> None:
     store = Indexer(key_func=failing_key)
@@ -173,8 +173,8 @@ def test_replace_and_bookmark_set_the_version() -> None:
 
 
 @behaviour("informers/ST24")
-def test_a_transform_that_drops_the_version_leaves_that_of_the_list() -> None:
-    """What a transform gives must have a name, so it is a mapping of another shape and not upstream's plain string."""
+def test_a_transform_that_drops_the_version_keeps_that_of_the_list() -> None:
+    """A transformed object needs a name, so it is a mapping of another shape and not upstream's plain string."""
 
     def shape(obj: Object) -> dict[str, Any]:
         return {"metadata": {"name": obj.name}, "text": f"{obj.name} {obj['value']}"}
@@ -198,31 +198,31 @@ def test_a_transform_that_drops_the_version_leaves_that_of_the_list() -> None:
 
 @behaviour("informers/ST20")
 @pytest.mark.parametrize(
-    ("selector", "given", "looked_at"),
+    ("selector", "count", "lookups_expected"),
     [("app=matching", 10_000, 100_000), ("", 100_000, 0), ("app=none", 0, 100_000)],
 )
-def test_a_list_gives_what_its_selector_matches(
-    many: Indexer, monkeypatch: pytest.MonkeyPatch, selector: str, given: int, looked_at: int
+def test_a_list_returns_the_objects_its_selector_matches(
+    many: Indexer, monkeypatch: pytest.MonkeyPatch, selector: str, count: int, lookups_expected: int
 ) -> None:
-    """A list is given instead of callbacks, so its length is their number.
+    """Indexes return lists instead of calling back, so the length of a list is the number of upstream's calls.
 
-    Upstream's million for the last two is a size to measure, 100,000 count as well.
+    The last two use 100,000 objects instead of upstream's million.
     """
-    matches, looks = selectors.matches, []
+    matches, lookups = selectors.matches, []
 
     def counted(*args: Any) -> bool:
-        looks.append(None)
+        lookups.append(None)
         return matches(*args)
 
     monkeypatch.setattr(selectors, "matches", counted)
     found = Lister(many).list(label_selector=selector)
-    assert (len(found), len(looks)) == (given, looked_at)
-    assert len({obj.key for obj in found}) == given
+    assert (len(found), len(lookups)) == (count, lookups_expected)
+    assert len({obj.key for obj in found}) == count
 
 
 @pytest.fixture(scope="module")
 def many() -> Indexer:
-    """Hold 100,000 objects, every tenth of which is labelled as matching."""
+    """100,000 objects, every tenth with a matching label."""
     store = Indexer()
     store.replace(
         {"metadata": {"name": f"t{number}", "labels": {"app": "other" if number % 10 else "matching"}}}
@@ -231,7 +231,7 @@ def many() -> Indexer:
     return store
 
 
-def test_memory_follows_the_content() -> None:
+def test_memory_usage_follows_the_content() -> None:
     store = Indexer()
     assert store.memory == 0
     store.add(thing("a", padding="x" * 1000))

@@ -1,4 +1,4 @@
-"""The indexes of a store: what they find, how they are made, and what may go wrong in them."""
+"""The indexes of a store: lookups, index functions and their failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_index_lists_its_values() -> None:
 @pytest.mark.parametrize("indexer", [by_users, "users[*]"], ids=["callable", "path"])
 @behaviour("informers/ST11")
 @behaviour("informers/ST12")
-def test_an_object_may_stand_under_several_values(indexer: Any) -> None:
+def test_an_object_may_have_several_index_values(indexer: Any) -> None:
     store = Indexer({"users": indexer})
 
     def users(name: str, *all_users: str) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_an_object_may_stand_under_several_values(indexer: Any) -> None:
 
 @behaviour("informers/ST13")
 @behaviour("informers/ST14")
-def test_a_value_goes_with_its_last_key() -> None:
+def test_a_value_is_removed_with_its_last_key() -> None:
     store = Indexer({"value": by_value})
     store.add(thing("a", value="x"))
     store.add(thing("b", value="x"))
@@ -105,8 +105,8 @@ def test_an_index_follows_every_change_of_values() -> None:
 
 
 @behaviour("informers/ST21")
-def test_what_reads_several_stores_indexes_each_of_them() -> None:
-    """Nothing is typed apart from the raw store: a wrapper of it gives the same `Object`, and adds to its indexes."""
+def test_an_index_on_several_stores_is_added_to_each() -> None:
+    """There is no typed store: a wrapper of a store returns the same `Object` and adds to its indexes."""
     raw = Indexer({"value": by_value})
     read = UnionIndexer([raw])
     for name, value in (("one", "a"), ("two", "b"), ("three", "a")):
@@ -156,7 +156,7 @@ def test_an_unknown_index_is_named(call: Callable[[Indexer], object]) -> None:
         call(Indexer())
 
 
-def test_a_second_index_of_a_name_is_refused_and_nothing_is_added() -> None:
+def test_a_duplicate_index_name_is_refused_and_adds_nothing() -> None:
     store = Indexer()
     with pytest.raises(ValueError, match="indexer conflict"):
         store.add_indexers({"new": by_value, "namespace": namespace_index})
@@ -175,13 +175,13 @@ def test_the_default_index_is_by_namespace() -> None:
     assert custom.index_keys("namespace", "one") == ["one/a"]
 
 
-def test_an_index_function_that_fails_leaves_the_object_out_of_that_index_only(
+def test_a_failing_index_function_omits_the_object_from_that_index_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def picky(obj: Object) -> list[str]:
+    def failing_index(obj: Object) -> list[str]:
         return [obj["value"]]
 
-    store = Indexer({"picky": picky, "namespace": namespace_index})
+    store = Indexer({"picky": failing_index, "namespace": namespace_index})
     store.add(thing("good", "ns", value="x"))
     store.add(thing("bad", "ns"))
     store.add(thing("worse", "ns", value=7))
@@ -194,7 +194,7 @@ def test_an_index_function_that_fails_leaves_the_object_out_of_that_index_only(
     assert store.by_index("picky", "x") == []
 
 
-def test_a_bare_string_is_no_list_of_values(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bare_string_is_not_a_list_of_values(caplog: pytest.LogCaptureFixture) -> None:
     store = Indexer({"value": lambda obj: obj["value"]})
     store.add(thing("a", value="xyz"))
     assert store.list_index_func_values("value") == []
@@ -203,7 +203,7 @@ def test_a_bare_string_is_no_list_of_values(caplog: pytest.LogCaptureFixture) ->
     assert caplog.records[0].exc_info[0] is TypeError
 
 
-def test_an_index_function_may_give_none_and_repeat_itself() -> None:
+def test_an_index_function_may_return_none_and_duplicates() -> None:
     store = Indexer({"value": lambda obj: None if obj.name == "none" else ("x", "x", "y")})
     store.add(thing("none"))
     store.add(thing("a"))
@@ -213,7 +213,7 @@ def test_an_index_function_may_give_none_and_repeat_itself() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "a..b", "a[", "a[x]", 'a["b', "a[0]b"])
-def test_what_is_no_path_is_refused(bad: str) -> None:
+def test_an_invalid_path_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="path"):
         Indexer({"bad": bad})
 
@@ -234,7 +234,7 @@ def test_what_is_no_path_is_refused(bad: str) -> None:
         ("$.metadata.name", ["x"]),
     ],
 )
-def test_a_path_gives_the_scalars_it_leads_to(path: str, expected: list[str]) -> None:
+def test_a_path_yields_the_scalars_at_its_end(path: str, expected: list[str]) -> None:
     obj = thing(
         "x",
         spec={
@@ -251,10 +251,10 @@ def test_a_path_gives_the_scalars_it_leads_to(path: str, expected: list[str]) ->
     assert sorted(store.list_index_func_values("path")) == sorted(expected)
 
 
-def test_readers_see_the_old_or_the_new_world() -> None:
+def test_readers_see_the_old_or_the_new_state() -> None:
     store = Indexer()
-    worlds = [[thing(f"{world}{index}", world) for index in range(50)] for world in ("a", "b")]
-    store.replace(worlds[0])
+    states = [[thing(f"{state}{index}", state) for index in range(50)] for state in ("a", "b")]
+    store.replace(states[0])
     stop = threading.Event()
     mixtures: list[set[str]] = []
 
@@ -267,13 +267,13 @@ def test_readers_see_the_old_or_the_new_world() -> None:
     reader = threading.Thread(target=read)
     reader.start()
     for turn in range(200):
-        store.replace(worlds[turn % 2])
+        store.replace(states[turn % 2])
     stop.set()
     reader.join(10)
     assert mixtures == []
 
 
-def test_an_index_added_while_others_write_is_complete() -> None:
+def test_an_index_added_during_writes_is_complete() -> None:
     store = Indexer()
     stop = threading.Event()
 

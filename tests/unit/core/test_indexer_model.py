@@ -1,4 +1,4 @@
-"""The indexed store across the border against a naive twin in Python: dicts that are searched from end to end."""
+"""The indexed store compared with a simple model in Python: dicts with linear search."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def apps_of(thing: dict[str, Any]) -> set[str]:
 
 
 class IndexerMachine(RuleBasedStateMachine):
-    """Both do the same; every way of reading gives the same."""
+    """Store and model return the same from every read."""
 
     def __init__(self) -> None:
         super().__init__()
-        # One index of each make: built in, a path that Rust walks, and a callable.
+        # One index of each kind: built in, a path evaluated in Rust, and a callable.
         self.indexer = Indexer({"namespace": namespace_index, "host": "spec.rules[*].host"})
         self.by_app = False
         self.things: dict[str, dict[str, Any]] = {}
@@ -76,8 +76,8 @@ class IndexerMachine(RuleBasedStateMachine):
     @rule(steps=st.lists(st.tuples(st.sampled_from(["add", "update", "delete"]), objects), max_size=4))
     def transaction(self, steps: list[tuple[str, dict[str, Any]]]) -> None:
         self.indexer.transaction(steps)
-        for what, thing in steps:
-            if what == "delete":
+        for operation, thing in steps:
+            if operation == "delete":
                 self.things.pop(key_of(thing), None)
             else:
                 self.things[key_of(thing)] = thing
@@ -89,12 +89,12 @@ class IndexerMachine(RuleBasedStateMachine):
             self.by_app = True
 
     @rule(thing=objects)
-    def look_for_what_shares_a_host(self, thing: dict[str, Any]) -> None:
+    def find_objects_that_share_a_host(self, thing: dict[str, Any]) -> None:
         found = sorted(one.key for one in self.indexer.index("host", thing))
         assert found == sorted(key for key, other in self.things.items() if hosts_of(other) & hosts_of(thing))
 
     @invariant()
-    def the_same(self) -> None:
+    def check_state(self) -> None:
         assert sorted(self.indexer.list_keys()) == sorted(self.things)
         assert len(self.indexer) == len(self.things)
         for key, thing in self.things.items():

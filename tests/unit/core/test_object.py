@@ -1,4 +1,4 @@
-"""Cached objects as Python sees them: `ctrlhost.cache.Object` and the views it gives."""
+"""Cached objects in Python: `ctrlhost.cache.Object` and its views."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pod() -> Object:
     return Object(POD)
 
 
-def test_the_attributes_are_those_of_the_metadata(pod: Object) -> None:
+def test_the_attributes_match_the_metadata(pod: Object) -> None:
     assert (pod.api_version, pod.kind, pod.name, pod.namespace, pod.key) == ("v1", "Pod", "web-0", "shop", "shop/web-0")
     assert (pod.uid, pod.resource_version, pod.generation) == ("5f0c", "17", 3)
     assert pod.deletion_timestamp == "2026-01-01T00:00:00Z"
@@ -81,7 +81,7 @@ def test_the_attributes_are_those_of_the_metadata(pod: Object) -> None:
     assert not pod.partial
 
 
-def test_what_is_absent_is_empty() -> None:
+def test_absent_fields_are_empty() -> None:
     bare = Object({"metadata": {"name": "a"}})
     assert (bare.api_version, bare.kind, bare.namespace, bare.uid, bare.resource_version) == ("", "", "", "", "")
     assert bare.generation == 0
@@ -92,7 +92,7 @@ def test_what_is_absent_is_empty() -> None:
     assert bare.key == "a"
 
 
-def test_fields_of_a_wrong_type_are_as_good_as_absent() -> None:
+def test_fields_of_a_wrong_type_are_treated_as_absent() -> None:
     odd = Object({"metadata": {"name": "a", "namespace": None, "uid": 7, "labels": [1], "generation": "x"}})
     assert (odd.namespace, odd.uid, odd.generation, odd.key) == ("", "", 0, "a")
     assert odd.labels == {}
@@ -152,7 +152,7 @@ def test_views_are_read_only_and_parse_on_demand(pod: Object) -> None:
         pod.name = "other"  # type: ignore[misc]
 
 
-def test_get_path_gives_the_default_for_what_is_missing_or_null(pod: Object) -> None:
+def test_get_path_returns_the_default_for_missing_or_null_fields(pod: Object) -> None:
     assert pod.get_path("status", "phase") == "Running"
     assert pod.get_path("spec", "containers", 0, "ports", 0) == {"containerPort": 80}
     assert pod.get_path("spec", "containers", -1, "name") == "main"
@@ -166,7 +166,7 @@ def test_get_path_gives_the_default_for_what_is_missing_or_null(pod: Object) -> 
         pod.get_path("spec", 1.5)  # type: ignore[arg-type]
 
 
-def test_match_works(pod: Object) -> None:
+def test_pattern_matching_works(pod: Object) -> None:
     match pod:
         case {"kind": "Pod", "spec": {"containers": [{"name": name}, *rest]}, "status": {"ready": True}}:
             assert name == "main"
@@ -218,7 +218,7 @@ def test_copies(pod: Object) -> None:
     assert copy.copy(pod["spec"]) == pod["spec"]
 
 
-def test_decode_gives_a_typed_object(pod: Object) -> None:
+def test_decode_returns_a_typed_object(pod: Object) -> None:
     assert pod.decode(TypedPod).status == Status("Running", 0)
     with pytest.raises(msgspec.ValidationError):
         pod.decode(Wrong)
@@ -233,7 +233,7 @@ def test_an_object_may_hold_views_of_another(pod: Object) -> None:
     assert Object(collections.ChainMap({"metadata": {"name": "c"}})).name == "c"
 
 
-def test_managed_fields_are_dropped_and_others_of_that_name_stay() -> None:
+def test_managed_fields_are_dropped_only_from_the_metadata() -> None:
     raw = {"metadata": {"managedFields": [{"manager": "x"}], "name": "a"}, "spec": {"managedFields": [1]}}
     obj = Object(raw)
     assert "managedFields" not in obj["metadata"]
@@ -259,7 +259,7 @@ def partial_pod() -> Object:
     return pod
 
 
-def test_a_partial_object_says_so_and_is_not_given_out_whole() -> None:
+def test_a_partial_object_is_marked_and_cannot_be_read_whole() -> None:
     pod = partial_pod()
     assert pod.partial
     assert pod["spec"] == {"containers": [{"name": "main"}]}

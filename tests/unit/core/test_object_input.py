@@ -1,4 +1,4 @@
-"""What an object is made of: what is refused, and how odd JSON is read."""
+"""Construction of objects: refused input, and unusual JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ctrlhost.cache import Object
 
 
 @pytest.mark.parametrize(
-    ("raw", "what"),
+    ("raw", "message"),
     [
         (b"", "unexpected end"),
         (b"[]", "not a JSON object"),
@@ -50,19 +50,19 @@ from ctrlhost.cache import Object
         (b'{"a":' * 100_000, "nested too deep"),
     ],
 )
-def test_what_is_no_object_is_refused(raw: bytes, what: str) -> None:
-    with pytest.raises(ValueError, match=what):
+def test_an_invalid_object_is_refused(raw: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Object(raw)
 
 
 @pytest.mark.parametrize("raw", [7, None, ["a"], object()])
-def test_what_is_no_mapping_is_a_type_error(raw: Any) -> None:
+def test_a_non_mapping_is_a_type_error(raw: Any) -> None:
     with pytest.raises(TypeError):
         Object(raw)
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": object()}, {"a": {1, 2}}, b"bytes"])
-def test_what_json_can_not_say_is_a_type_error(value: Any) -> None:
+def test_values_json_cannot_encode_are_type_errors(value: Any) -> None:
     with pytest.raises(TypeError):
         Object({"metadata": {"name": "a"}, "spec": value})
 
@@ -121,7 +121,7 @@ def test_lone_surrogates_become_replacement_characters() -> None:
     assert from_python["s"] == "x\ufffdy"
 
 
-def test_of_duplicate_keys_the_last_counts_everywhere() -> None:
+def test_the_last_of_duplicate_keys_wins_everywhere() -> None:
     raw = (
         b'{"kind":"A","kind":"B","spec":{"x":1,"x":2},"spec":{"y":1,"y":2},"metadata":{"name":"old","uid":"1"},'
         b'"metadata":{"name":"a","name":"b","labels":{"l":"1"},"labels":{"l":"2","l":"3"}}}'
@@ -136,7 +136,7 @@ def test_of_duplicate_keys_the_last_counts_everywhere() -> None:
     assert len(obj) == 3
 
 
-def test_keys_that_are_escaped_are_read_all_the_same() -> None:
+def test_escaped_keys_are_decoded() -> None:
     obj = Object(rb'{"\u006detadata":{"n\u0061me":"a\u0062","managed\u0046ields":[1]},"s\u0070ec":{"\u0061":1}}')
     assert obj.name == "ab"
     assert obj["metadata"] == {"name": "ab"}

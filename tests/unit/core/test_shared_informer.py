@@ -1,4 +1,4 @@
-"""The engine of one informer, `ctrlhost.cache.SharedInformer`: lists, watches, the store and what is told of them."""
+"""The engine of one informer, `ctrlhost.cache.SharedInformer`: lists, watches, store and notifications."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ from tests.support.shared_informers import delivered, named, pod, queued, relist
 behaviour = pytest.mark.behaviour
 
 
-@pytest.fixture
-def informer() -> SharedInformer:
-    return SharedInformer("pods", "v1", "Pod", clock=ManualClock())
-
-
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
@@ -40,13 +35,13 @@ def informer() -> SharedInformer:
     ],
 )
 @behaviour("informers/CT10")
-def test_a_relist_tells_the_difference(
+def test_a_relist_notifies_the_differences(
     informer: SharedInformer, before: list[tuple[str, int]], after: list[tuple[str, int]], expected: list[Any]
 ) -> None:
-    """Upstream tells of deletions first; with a delta FIFO the list comes in its order and then what vanished, which
-    has no order among itself. There is one mode, so nothing to compare as atomic and not.
+    """Upstream notifies deletions first; with a delta FIFO the listed objects come in order and then the deletions,
+    unordered. There is one mode, so atomic and other modes are not compared.
 
-    What a handler is told of stands in the store already, which a mapping sees in the middle of each event.
+    The store contains a change before handlers are notified, as a mapping sees during each event.
     """
     during: list[tuple[str, str | None]] = []
 
@@ -65,10 +60,13 @@ def test_a_relist_tells_the_difference(
     relist(informer, *(pod(*one) for one in after), version=20)
     held = {name: f"{name}{version}" for name, version in after}
     assert {named(obj) for obj in informer.indexer.list()} == set(held.values())
-    heard = delivered(listener)
-    vanished = sum(kind == "gone" for kind, *_ in expected)
-    assert [*heard[: len(heard) - vanished], *sorted(heard[len(heard) - vanished :])] == expected
-    assert [name for name, _ in during] == [name for _, *states in heard for name in states if isinstance(name, str)]
+    received = delivered(listener)
+    deletions = sum(kind == "gone" for kind, *_ in expected)
+    assert [
+        *received[: len(received) - deletions],
+        *sorted(received[len(received) - deletions :]),
+    ] == expected
+    assert [name for name, _ in during] == [name for _, *states in received for name in states if isinstance(name, str)]
     assert all(now == held.get(name[0]) for name, now in during)
     assert informer.indexer.resource_version == informer.last_resource_version == "20"
 
@@ -83,7 +81,7 @@ def test_a_relist_after_the_first_is_not_initial(informer: SharedInformer) -> No
 
 
 @behaviour("informers/CT2")
-def test_handlers_may_delete_what_they_see_added(informer: SharedInformer) -> None:
+def test_handlers_may_delete_added_objects(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("a", 1), pod("b", 2), pod("c", 3))
     seen = set()
@@ -96,21 +94,25 @@ def test_handlers_may_delete_what_they_see_added(informer: SharedInformer) -> No
 
 
 @behaviour("informers/CT3")
-def test_only_transitions_that_happened_are_told(informer: SharedInformer) -> None:
+def test_only_real_transitions_are_notified(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer)
     for name in "abc":
         watch(informer, "ADDED", pod(name, 1), process=name != "b")
         watch(informer, "MODIFIED", pod(name, 2))
         watch(informer, "DELETED", pod(name, 3))
-    heard = delivered(listener)
-    assert {one[1:] for one in heard if one[0] == "update"} == {("a1", "a2"), ("b1", "b2"), ("c1", "c2")}
-    assert [one for one in heard if one[0] == "delete"] == [("delete", "a3"), ("delete", "b3"), ("delete", "c3")]
+    received = delivered(listener)
+    assert {one[1:] for one in received if one[0] == "update"} == {("a1", "a2"), ("b1", "b2"), ("c1", "c2")}
+    assert [one for one in received if one[0] == "delete"] == [
+        ("delete", "a3"),
+        ("delete", "b3"),
+        ("delete", "c3"),
+    ]
 
 
 @behaviour("informers/CT5")
 @behaviour("informers/SI8")
-def test_handlers_and_store_see_only_what_the_transform_gave() -> None:
+def test_handlers_and_store_see_only_transformed_objects() -> None:
     def transform(obj: Object) -> dict[str, Any]:
         return obj.to_dict() | {"spec": {"transformed": True}}
 
@@ -122,7 +124,7 @@ def test_handlers_and_store_see_only_what_the_transform_gave() -> None:
         assert all(obj["spec"] == {"transformed": True} for obj in found)
         return sorted(named(obj) for obj in found)
 
-    # pod1 changes twice before there is anything to tell.
+    # pod1 changes twice before the first notification.
     informer.begin_list()
     watch(informer, "ADDED", *(pod("pod1", version) for version in (1, 2, 3)), process=False)
     informer.replace("3")
@@ -140,12 +142,12 @@ def test_handlers_and_store_see_only_what_the_transform_gave() -> None:
     stored.append(held())
     assert stored == [["pod13"], ["pod13", "pod24"], ["pod13", "pod25"], ["pod13"], ["pod17"], []]
     batch = listener.next(0)
-    heard = []
+    received = []
     for kind, old, new, _ in batch:
         states = [one.object if isinstance(one, DeletedFinalStateUnknown) else one for one in (old, new)]
         assert all(obj is None or obj["spec"] == {"transformed": True} for obj in states)
-        heard.append((kind, *(named(obj) for obj in states if obj is not None)))
-    assert heard == [
+        received.append((kind, *(named(obj) for obj in states if obj is not None)))
+    assert received == [
         ("add", "pod13"),
         ("add", "pod24"),
         ("update", "pod24", "pod25"),
@@ -187,7 +189,7 @@ def test_nothing_is_transformed_twice() -> None:
     assert all(new["transformed"] for kind, _, new, _ in listener.next(0) if kind != "delete" and new is not None)
 
 
-def test_a_transform_that_fails_keeps_the_object_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_transform_keeps_the_object_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     def transform(obj: Object) -> Object:
         raise LookupError(obj.name)
 
@@ -226,8 +228,8 @@ def test_the_store_has_the_version_of_each_event(informer: SharedInformer) -> No
 
 @behaviour("informers/CT1")
 def test_random_changes_with_resyncs_end_in_the_state_of_the_server() -> None:
-    """Three writers change what they like; as with a server, a change has its version and its place in the stream
-    at once, and each writer then has the informer take what there is.
+    """Three writers make random changes. As on a server, a change gets its version and its place in the stream
+    atomically; each writer then lets the informer process all pending changes.
     """
     informer = SharedInformer("pods", "v1", "Pod", resync=0.0001)
     listener = informer.add_listener()
@@ -292,7 +294,7 @@ def test_an_index_may_be_added_while_the_informer_runs(informer: SharedInformer)
     assert sorted(informer.indexer.list_index_func_values("namespace")) == ["ns"]
 
 
-def test_an_unchanged_relist_tells_nobody_and_shares_memory(informer: SharedInformer) -> None:
+def test_an_unchanged_relist_notifies_no_handler_and_shares_memory(informer: SharedInformer) -> None:
     listener, queue = informer.add_listener(), WorkQueue()
     informer.enqueue_to(queue)
     relist(informer, pod("a"), pod("b"))
@@ -305,7 +307,7 @@ def test_an_unchanged_relist_tells_nobody_and_shares_memory(informer: SharedInfo
     assert informer.last_resource_version == "7"
 
 
-def test_an_object_of_another_uid_is_told_even_at_the_same_version(informer: SharedInformer) -> None:
+def test_an_object_with_another_uid_is_notified_even_at_the_same_version(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("a", 1, uid="one"))
     delivered(listener)
@@ -313,7 +315,7 @@ def test_an_object_of_another_uid_is_told_even_at_the_same_version(informer: Sha
     assert delivered(listener) == [("update", "a1", "a1")]
 
 
-def test_an_aborted_list_leaves_everything_as_it_was(informer: SharedInformer) -> None:
+def test_an_aborted_list_changes_nothing(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     relist(informer, pod("a"), version=4)
     delivered(listener)
@@ -328,7 +330,7 @@ def test_an_aborted_list_leaves_everything_as_it_was(informer: SharedInformer) -
     assert informer.last_resource_version == "4"
 
 
-def test_a_list_of_several_pages_is_taken_as_one(informer: SharedInformer) -> None:
+def test_a_list_of_several_pages_is_applied_as_one(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     informer.begin_list()
     for number in range(3):
@@ -369,7 +371,7 @@ def test_a_streaming_list_is_staged_until_it_is_complete(informer: SharedInforme
     assert delivered(listener) == [("update", "new6", "new9")]
 
 
-def test_bad_arguments_are_refused(informer: SharedInformer) -> None:
+def test_invalid_arguments_are_refused(informer: SharedInformer) -> None:
     with pytest.raises(ValueError, match="reads"):
         SharedInformer("pods", "v1", "Pod", reads="spec")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="path"):

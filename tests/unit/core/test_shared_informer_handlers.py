@@ -1,4 +1,4 @@
-"""Handlers of one informer: when they are told, when they are synced, and how they come and go."""
+"""Handlers of one informer: resyncs, sync state, and adding and removing them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,11 @@ from tests.support.shared_informers import delivered, pod, queued, relist, watch
 behaviour = pytest.mark.behaviour
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def informer(clock: ManualClock) -> SharedInformer:
-    return SharedInformer("pods", "v1", "Pod", clock=clock)
-
-
 @behaviour("informers/SI1")
 @behaviour("informers/SI2")
 @pytest.mark.parametrize("late", [False, True])
 def test_each_handler_is_resynced_at_its_own_period(clock: ManualClock, late: bool) -> None:
-    """SI2: nobody takes what the handlers are told in the first second."""
+    """SI2: no notification is taken in the first second."""
     informer = SharedInformer("pods", "v1", "Pod", clock=clock, resync=1)
     listeners = [informer.add_listener(resync=period) for period in (0, 2, 3)]
     relist(informer, pod("a", 1), pod("b", 2))
@@ -45,13 +35,13 @@ def test_each_handler_is_resynced_at_its_own_period(clock: ManualClock, late: bo
         initial()
     both = [("update", "a1", "a1"), ("update", "b2", "b2")]
     expected: dict[int, list[list[Any]]] = {1: [[], [], []], 2: [[], both, []], 3: [[], [], both]}
-    for second, heard in expected.items():
+    for second, changes in expected.items():
         clock.advance(1)
         informer.resync()
         informer.process()
         if late and second == 1:
             initial()
-        assert [sorted(delivered(listener)) for listener in listeners] == heard, second
+        assert [sorted(delivered(listener)) for listener in listeners] == changes, second
 
 
 @behaviour("informers/SI3")
@@ -68,7 +58,7 @@ def test_a_shorter_period_before_the_start_shortens_the_check(clock: ManualClock
 
 
 @behaviour("informers/SI5")
-def test_a_gap_in_the_watch_is_told_to_all_and_the_rest_only_to_resyncing_handlers(clock: ManualClock) -> None:
+def test_changes_in_a_watch_gap_reach_all_handlers_and_resyncs_only_some(clock: ManualClock) -> None:
     informer = SharedInformer("pods", "v1", "Pod", clock=clock, resync=1)
     without, resyncing = informer.add_listener(resync=0), informer.add_listener(resync=1)
     relist(informer, pod("pod1", 1), pod("pod2", 1))
@@ -126,7 +116,7 @@ def test_a_queue_may_be_registered_twice(informer: SharedInformer) -> None:
 
 @behaviour("informers/SI4")
 @behaviour("informers/SI13")
-def test_handlers_come_and_go_while_events_flow() -> None:
+def test_handlers_are_added_and_removed_while_events_arrive() -> None:
     informer = SharedInformer("pods", "v1", "Pod")
     relist(informer, *(pod(f"p{i}") for i in range(20)))
     failures: list[BaseException] = []
@@ -165,7 +155,7 @@ def test_handlers_come_and_go_while_events_flow() -> None:
 @behaviour("informers/SI14")
 @behaviour("informers/SI15")
 @behaviour("informers/SI16")
-def test_a_stopped_informer_takes_no_handler(informer: SharedInformer) -> None:
+def test_a_stopped_informer_refuses_handlers(informer: SharedInformer) -> None:
     listener = informer.add_listener()
     states = [(informer.started, informer.stopped)]
     relist(informer, pod("a"))
@@ -183,7 +173,7 @@ def test_a_stopped_informer_takes_no_handler(informer: SharedInformer) -> None:
 
 
 @behaviour("informers/SI17")
-def test_a_removed_handler_hears_nothing_more(informer: SharedInformer) -> None:
+def test_a_removed_handler_is_no_longer_notified(informer: SharedInformer) -> None:
     listener, queue = informer.add_listener(), WorkQueue()
     handle = informer.enqueue_to(queue)
     relist(informer, pod("pod1"))
@@ -200,7 +190,7 @@ def test_a_removed_handler_hears_nothing_more(informer: SharedInformer) -> None:
 
 
 @behaviour("informers/SI18")
-def test_a_late_handler_is_synced_once_it_handled_what_was_there(informer: SharedInformer) -> None:
+def test_a_late_handler_is_synced_after_the_existing_objects(informer: SharedInformer) -> None:
     early = informer.add_listener()
     relist(informer, pod("pod1"))
     assert delivered(early) == [("add", "pod11", True)]
@@ -246,9 +236,9 @@ def test_a_slow_handler_delays_neither_the_informer_nor_others(informer: SharedI
 def test_a_listener_waits_for_the_next_change(informer: SharedInformer) -> None:
     relist(informer)
     listener = informer.add_listener()
-    heard: list[Any] = []
-    thread = threading.Thread(target=lambda: heard.extend(listener.next(timeout=10)))
+    received: list[Any] = []
+    thread = threading.Thread(target=lambda: received.extend(listener.next(timeout=10)))
     thread.start()
     watch(informer, "ADDED", pod("a"))
     thread.join(10)
-    assert [(kind, new.name) for kind, _, new, _ in heard] == [("add", "a")]
+    assert [(kind, new.name) for kind, _, new, _ in received] == [("add", "a")]

@@ -1,4 +1,4 @@
-"""Queues of one informer: which requests a change makes, and which changes make none."""
+"""Queues of one informer: the requests produced by each change."""
 
 from __future__ import annotations
 
@@ -14,19 +14,13 @@ from ctrlhost.cache import (
     Predicate,
     SharedInformer,
 )
-from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 from tests.support.shared_informers import pod, queued, relist, watch
 
 behaviour = pytest.mark.behaviour
 
 
-@pytest.fixture
-def informer() -> SharedInformer:
-    return SharedInformer("pods", "v1", "Pod", clock=ManualClock())
-
-
-def test_a_late_queue_is_told_of_what_is_cached_with_low_priority(informer: SharedInformer) -> None:
+def test_a_late_queue_gets_the_cached_objects_at_low_priority(informer: SharedInformer) -> None:
     relist(informer, pod("a"), pod("b"))
     watch(informer, "ADDED", pod("c", 2))
     queue = WorkQueue()
@@ -88,7 +82,7 @@ def test_the_owner_is_found_by_group_and_kind(
     assert queued(queue) == [(name, namespace, 0) for name, namespace in expected]
 
 
-def test_a_change_of_owner_tells_the_old_one_too(informer: SharedInformer) -> None:
+def test_a_change_of_owner_enqueues_the_old_owner_too(informer: SharedInformer) -> None:
     queue = WorkQueue()
     informer.enqueue_to(queue, Owner("apps/v1", "Deployment"))
     relist(informer, owned("p", 1, owner("old")))
@@ -101,7 +95,7 @@ def test_a_change_of_owner_tells_the_old_one_too(informer: SharedInformer) -> No
     assert queued(queue) == [("new", "ns", 0)]
 
 
-def test_a_map_function_is_asked_for_the_old_and_the_new_object(informer: SharedInformer) -> None:
+def test_a_map_function_is_called_with_the_old_and_the_new_object(informer: SharedInformer) -> None:
     def by_label(obj: Object) -> Iterable[Request]:
         return [Request(obj.labels["to"], obj.namespace), Request("always")]
 
@@ -117,7 +111,7 @@ def test_a_map_function_is_asked_for_the_old_and_the_new_object(informer: Shared
 
 
 @pytest.mark.parametrize("result", [LookupError("broken"), ["text"], [7], 7])
-def test_a_map_function_that_fails_is_logged_once_and_the_others_go_on(
+def test_a_failing_map_function_is_logged_once_and_others_continue(
     informer: SharedInformer, caplog: pytest.LogCaptureFixture, result: Any
 ) -> None:
     def broken(_obj: Object) -> Any:
@@ -165,7 +159,7 @@ CHANGES = {
         (lambda old, new: old is None or new.generation > old.generation, {"generation"}),
     ],
 )
-def test_predicates_let_through_what_they_say(informer: SharedInformer, predicate: Any, passing: set[str]) -> None:
+def test_predicates_pass_the_changes_they_select(informer: SharedInformer, predicate: Any, passing: set[str]) -> None:
     base = {"generation": 1}
     queue = WorkQueue()
     for name in CHANGES:
@@ -177,7 +171,7 @@ def test_predicates_let_through_what_they_say(informer: SharedInformer, predicat
     assert {name for name, *_ in queued(queue)} == passing
 
 
-def test_ready_made_predicates_pass_adds_and_deletes_and_can_be_called() -> None:
+def test_built_in_predicates_pass_adds_and_deletes_and_can_be_called() -> None:
     old, new = Object(pod("a", 1)), Object(pod("a", 2))
     for predicate in (
         Predicate.generation_changed(),
@@ -199,9 +193,7 @@ def test_ready_made_predicates_pass_adds_and_deletes_and_can_be_called() -> None
     assert Predicate.labels_changed()(turned, empty)
 
 
-def test_a_predicate_that_fails_lets_the_change_pass(
-    informer: SharedInformer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_predicate_passes_the_change(informer: SharedInformer, caplog: pytest.LogCaptureFixture) -> None:
     def broken(_old: Object | None, _new: Object | None) -> bool:
         raise LookupError
 
@@ -214,7 +206,7 @@ def test_a_predicate_that_fails_lets_the_change_pass(
         informer.enqueue_to(queue, predicates=[7])  # type: ignore[list-item]
 
 
-def test_a_queue_that_is_not_ours_gets_requests_through_add_many(informer: SharedInformer) -> None:
+def test_a_foreign_queue_gets_requests_through_add_many(informer: SharedInformer) -> None:
     class Queue:
         def __init__(self) -> None:
             self.added: list[tuple[list[Request], int | None]] = []
@@ -229,20 +221,20 @@ def test_a_queue_that_is_not_ours_gets_requests_through_add_many(informer: Share
     assert queue.added == [([Request("a", "ns")], -100), ([Request("a", "ns")], 0)]
 
 
-def test_a_function_that_comes_back_to_the_informer_that_called_it_is_refused(
+def test_a_reentrant_call_into_the_informer_is_refused(
     informer: SharedInformer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It would wait for itself; the index and what is cached may be read."""
+    """The call would deadlock; the index and the cache are still readable."""
     seen: list[Any] = []
 
-    def come_back(_old: Object | None, new: Object | None) -> bool:
+    def reenter(_old: Object | None, new: Object | None) -> bool:
         assert new is not None
         seen.append(informer.indexer.get_by_key(new.key))
         informer.add_listener()
         return False
 
     queue = WorkQueue()
-    informer.enqueue_to(queue, predicates=[come_back])
+    informer.enqueue_to(queue, predicates=[reenter])
     relist(informer, pod("a"))
     assert seen == [pod("a")]
     assert len(queued(queue)) == 1

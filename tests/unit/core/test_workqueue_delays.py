@@ -1,4 +1,4 @@
-"""Adding after a delay, and after the rate limiter's delay."""
+"""Adds after a delay, and after the delay of a rate limiter."""
 
 from __future__ import annotations
 
@@ -17,13 +17,8 @@ from tests.support.workqueue_threads import Background, wait_for_sleepers
 behaviour = pytest.mark.behaviour
 
 
-@pytest.fixture
-def work_queue(clock: ManualClock) -> WorkQueue:
-    return WorkQueue(clock=clock)
-
-
 def run(work_queue: WorkQueue) -> list[object]:
-    """Process all that is queued."""
+    """Process all queued keys."""
     keys = []
     while len(work_queue):
         keys.append(work_queue.get_nowait())
@@ -34,7 +29,7 @@ def run(work_queue: WorkQueue) -> list[object]:
 @behaviour("workqueue/DL1")
 @behaviour("workqueue/DL2")
 @behaviour("workqueue/DL3")
-def test_a_delayed_key_comes_into_line_once_when_it_is_due(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_a_delayed_key_is_queued_once_when_due(clock: ManualClock, work_queue: WorkQueue) -> None:
     work_queue.add_after("foo", 0.05)
     assert len(work_queue) == 0
     clock.advance(0.06)
@@ -51,7 +46,7 @@ def test_a_delayed_key_comes_into_line_once_when_it_is_due(clock: ManualClock, w
         pytest.param(0.03, 0.03, marks=behaviour("workqueue/DL5")),
     ],
 )
-def test_of_two_delayed_adds_the_earlier_one_stays(
+def test_the_earlier_of_two_delayed_adds_stays(
     clock: ManualClock, work_queue: WorkQueue, second: float, due: float
 ) -> None:
     work_queue.add_after("foo", 0.05)
@@ -65,7 +60,7 @@ def test_of_two_delayed_adds_the_earlier_one_stays(
 
 
 @behaviour("workqueue/DL6")
-def test_keys_come_when_each_is_due(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_each_key_is_handed_out_when_due(clock: ManualClock, work_queue: WorkQueue) -> None:
     work_queue.add_after("foo", 1)
     work_queue.add_after("bar", 0.05)
     clock.advance(0.06)
@@ -78,7 +73,7 @@ def test_keys_come_when_each_is_due(clock: ManualClock, work_queue: WorkQueue) -
 
 
 @behaviour("workqueue/DL7")
-def test_keys_due_in_one_step_come_in_the_order_of_their_deadlines(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_keys_due_in_one_step_are_ordered_by_deadline(clock: ManualClock, work_queue: WorkQueue) -> None:
     for key, delay in [("foo", 1), ("bar", 0.5), ("baz", 0.25)]:
         work_queue.add_after(key, delay)
     clock.advance(2)
@@ -87,7 +82,7 @@ def test_keys_due_in_one_step_come_in_the_order_of_their_deadlines(clock: Manual
 
 
 @behaviour("workqueue/DL8")
-def test_many_delayed_keys_all_come_in_order(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_many_delayed_keys_are_handed_out_in_order(clock: ManualClock, work_queue: WorkQueue) -> None:
     random_ = random.Random(8)
     delays = {number: random_.uniform(0.001, 600) for number in range(2000)}
     for number, delay in delays.items():
@@ -96,7 +91,7 @@ def test_many_delayed_keys_all_come_in_order(clock: ManualClock, work_queue: Wor
     assert run(work_queue) == sorted(delays, key=lambda number: round(delays[number] * 1e9))
 
 
-def test_equal_deadlines_come_first_inserted_first_and_a_moved_one_keeps_its_number(
+def test_equal_deadlines_are_in_insertion_order_and_a_moved_key_keeps_its_number(
     clock: ManualClock, work_queue: WorkQueue
 ) -> None:
     work_queue.add_after("a", 5)
@@ -116,7 +111,7 @@ def test_an_immediate_add_and_a_delayed_one_are_two_runs(clock: ManualClock, wor
     assert run(work_queue) == ["foo"]
 
 
-def test_a_delayed_key_that_is_due_while_it_is_processed_runs_again(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_a_delayed_key_due_while_processing_runs_again(clock: ManualClock, work_queue: WorkQueue) -> None:
     work_queue.add_after("foo", 1)
     work_queue.add("foo")
     assert work_queue.get() == "foo"
@@ -126,7 +121,7 @@ def test_a_delayed_key_that_is_due_while_it_is_processed_runs_again(clock: Manua
     assert run(work_queue) == ["foo"]
 
 
-def test_a_delayed_key_that_is_due_while_it_is_queued_runs_once(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_a_delayed_key_due_while_queued_runs_once(clock: ManualClock, work_queue: WorkQueue) -> None:
     work_queue.add_after("foo", 1, priority=3)
     work_queue.add("foo")
     clock.advance(1)
@@ -136,7 +131,7 @@ def test_a_delayed_key_that_is_due_while_it_is_queued_runs_once(clock: ManualClo
 
 
 @behaviour("workqueue/X9")
-def test_a_steady_stream_of_delayed_adds_holds_nothing_back(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_a_steady_stream_of_delayed_adds_does_not_block_due_keys(clock: ManualClock, work_queue: WorkQueue) -> None:
     work_queue.add_after("due", 0.5)
     for number in range(2000):
         work_queue.add_after(number, 60)
@@ -145,7 +140,7 @@ def test_a_steady_stream_of_delayed_adds_holds_nothing_back(clock: ManualClock, 
 
 
 @behaviour("workqueue/X7")
-def test_a_drain_drops_what_is_not_due_and_keeps_what_is(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_a_drain_drops_delayed_keys_and_keeps_due_ones(clock: ManualClock, work_queue: WorkQueue) -> None:
     work_queue.add_after("due", 1)
     work_queue.add_after("later", 60)
     getter = Background(work_queue.get)
@@ -162,7 +157,7 @@ def test_a_drain_drops_what_is_not_due_and_keeps_what_is(clock: ManualClock, wor
         work_queue.get()
 
 
-def test_what_is_due_at_shutdown_is_handed_out(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_keys_due_at_shutdown_are_handed_out(clock: ManualClock, work_queue: WorkQueue) -> None:
     work_queue.add_after("due", 1)
     work_queue.add_after("later", 60)
     clock.advance(1)
@@ -174,13 +169,13 @@ def test_what_is_due_at_shutdown_is_handed_out(clock: ManualClock, work_queue: W
 
 
 @pytest.mark.parametrize("delay", [0, -1, -0.0, -math.inf])
-def test_no_delay_is_now(work_queue: WorkQueue, delay: float) -> None:
+def test_a_delay_of_zero_enqueues_at_once(work_queue: WorkQueue, delay: float) -> None:
     work_queue.add_after("foo", delay)
     assert run(work_queue) == ["foo"]
 
 
 @pytest.mark.parametrize("delay", [math.inf, 1e300])
-def test_an_endless_delay_is_never_and_is_not_kept(clock: ManualClock, work_queue: WorkQueue, delay: float) -> None:
+def test_an_infinite_delay_is_dropped(clock: ManualClock, work_queue: WorkQueue, delay: float) -> None:
     work_queue.add_after("foo", delay)
     assert work_queue.snapshot() == ([], [], [])
     clock.advance(1e9)
@@ -196,28 +191,25 @@ def test_a_delay_of_many_years_is_kept(clock: ManualClock, work_queue: WorkQueue
 
 
 @pytest.mark.parametrize(("delay", "error"), [(math.nan, ValueError), ("1", TypeError), (True, TypeError)])
-def test_a_delay_that_is_no_number_of_seconds_is_refused(work_queue: WorkQueue, delay: object, error: type) -> None:
+def test_an_invalid_delay_is_refused(work_queue: WorkQueue, delay: object, error: type) -> None:
     with pytest.raises(error):
         work_queue.add_after("foo", delay)  # type: ignore[arg-type]
     assert work_queue.snapshot() == ([], [], [])
 
 
 @pytest.mark.parametrize("timeout", [math.nan, -1, -0.001])
-def test_a_timeout_that_is_no_span_of_time_is_refused(work_queue: WorkQueue, timeout: float) -> None:
+def test_an_invalid_timeout_is_refused(work_queue: WorkQueue, timeout: float) -> None:
     for wait in (work_queue.get, work_queue.get_with_priority, work_queue.shut_down_with_drain):
         with pytest.raises(ValueError, match="timeout must not be negative or NaN"):
             wait(timeout)
     assert not work_queue.shutting_down
 
 
-def test_of_two_delayed_adds_the_higher_priority_stays(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_the_higher_priority_of_two_delayed_adds_stays(clock: ManualClock, work_queue: WorkQueue) -> None:
     work_queue.add_after("foo", 2, priority=7)
     work_queue.add_after("foo", 1, priority=3)
     clock.advance(1)
     assert work_queue.get_with_priority() == ("foo", 7)
-
-
-# Rate-limited adds
 
 
 def exponential(clock: ManualClock, base: float = 0.001, highest: float = 1.0) -> WorkQueue:
@@ -225,7 +217,7 @@ def exponential(clock: ManualClock, base: float = 0.001, highest: float = 1.0) -
 
 
 def back_off(work_queue: WorkQueue, clock: ManualClock, key: str) -> float:
-    """Fail once and say how long the key has to wait; the wait is over afterwards, and the key processed."""
+    """Fail once, wait out the back-off, process the key, and return the back-off."""
     work_queue.add_rate_limited(key)
     (delayed,) = work_queue.snapshot().delayed
     assert (delayed.key, delayed.back_off) == (key, True)
@@ -237,8 +229,8 @@ def back_off(work_queue: WorkQueue, clock: ManualClock, key: str) -> float:
 @behaviour("workqueue/RQ1")
 @behaviour("workqueue/RQ2")
 @behaviour("workqueue/RQ3")
-def test_each_failure_of_a_key_doubles_its_wait(clock: ManualClock) -> None:
-    # As decided: the clock is moved past each delay, since a call in between changes nothing.
+def test_each_failure_of_a_key_doubles_its_delay(clock: ManualClock) -> None:
+    # As decided: the clock is stepped past each delay, since a call in between changes nothing.
     work_queue = exponential(clock)
     assert [back_off(work_queue, clock, "one") for _ in range(2)] == [0.001, 0.002]
     assert work_queue.num_requeues("one") == 2
@@ -282,7 +274,7 @@ def test_after_shutdown_no_failure_is_counted(clock: ManualClock) -> None:
     assert limiter.when("bar") == 0.0
 
 
-def test_a_back_off_and_a_delay_of_ones_own_keep_the_earlier_deadline(clock: ManualClock) -> None:
+def test_a_back_off_and_an_explicit_delay_keep_the_earlier_deadline(clock: ManualClock) -> None:
     work_queue = exponential(clock, base=10, highest=100)
     work_queue.add_after("foo", 5)
     work_queue.add_rate_limited("foo")
@@ -311,12 +303,12 @@ def test_a_key_that_failed_before_waits_longer_than_a_new_one(clock: ManualClock
     assert {name: after[name] - before[name] for name in ("adds", "retries")} == {"adds": 2, "retries": 2}
 
 
-def test_getters_that_wait_are_served_as_keys_become_due(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_blocked_getters_are_served_as_keys_become_due(clock: ManualClock, work_queue: WorkQueue) -> None:
     getters = [Background(work_queue.get) for _ in range(3)]
     wait_for_sleepers(clock, 3)
     for number in range(3):
         work_queue.add_after(number, 3 - number)
-    answers = []
+    results = []
     for _ in range(3):
         clock.advance(1)
         pause = threading.Event()
@@ -324,11 +316,11 @@ def test_getters_that_wait_are_served_as_keys_become_due(clock: ManualClock, wor
             pause.wait(0.001)
         for getter in ended:
             getters.remove(getter)
-            answers.append(getter.result())
-    assert answers == [2, 1, 0]
+            results.append(getter.result())
+    assert results == [2, 1, 0]
 
 
-def test_delays_run_on_the_machines_clock_too() -> None:
+def test_delays_work_with_the_system_clock() -> None:
     work_queue = WorkQueue()
     work_queue.add_after("second", 0.02)
     work_queue.add_after("first", 0.01)
@@ -337,24 +329,24 @@ def test_delays_run_on_the_machines_clock_too() -> None:
         work_queue.get(timeout=0.01)
 
 
-def test_when_the_getter_that_minds_the_time_leaves_another_one_takes_over() -> None:
+def test_another_getter_takes_over_when_the_timing_getter_leaves() -> None:
     work_queue = WorkQueue()
-    hasty = [Background(work_queue.get, 0.01) for _ in range(2)]
+    impatient = [Background(work_queue.get, 0.01) for _ in range(2)]
     work_queue.add_after("foo", 0.5)
-    getters = [*hasty, Background(work_queue.get)]
-    answers = []
+    getters = [*impatient, Background(work_queue.get)]
+    results = []
     for getter in getters:
         try:
-            answers.append(getter.result())
+            results.append(getter.result())
         except queue.Empty:
-            answers.append(None)
+            results.append(None)
         else:
-            # Whoever was late enough to get it leaves one for the next.
+            # A late getter that takes this key leaves another one for the next getter.
             work_queue.add("again")
-    assert answers[-1] is not None
+    assert results[-1] is not None
 
 
-def test_a_new_earlier_deadline_wakes_the_getter_that_minds_the_time() -> None:
+def test_a_new_earlier_deadline_wakes_the_timing_getter() -> None:
     work_queue = WorkQueue()
     work_queue.add_after("late", 3600)
     getters = [Background(work_queue.get) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Aging and taking turns: nobody starves."""
+"""Aging and fairness between groups: no key starves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 
 
-def test_the_oldest_key_goes_first_once_in_a_while() -> None:
+def test_aging_periodically_hands_out_the_oldest_key() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock, aging=30)
     work_queue.add_many(["low 1", "low 2"], priority=-100)
@@ -48,7 +48,7 @@ def test_no_key_waits_longer_than_its_bound(aging: int, load: int, priorities: l
         assert handed_out[older] <= aging * (older + 2) + 1
 
 
-def test_aging_can_be_switched_off() -> None:
+def test_aging_can_be_disabled() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock, aging=None)
     work_queue.add("low", priority=-100)
@@ -57,7 +57,7 @@ def test_aging_can_be_switched_off() -> None:
     assert work_queue.get_batch(2) == ["high", "low"]
 
 
-def test_the_age_counts_from_coming_into_line_and_survives_a_raise() -> None:
+def test_the_age_counts_from_queueing_and_survives_a_raise() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock, aging=30)
     work_queue.add("raised", priority=-100)
@@ -69,7 +69,7 @@ def test_the_age_counts_from_coming_into_line_and_survives_a_raise() -> None:
 
 
 @pytest.mark.parametrize("aging", [-1, float("nan")])
-def test_an_age_that_is_no_span_of_time_is_refused(aging: float) -> None:
+def test_an_invalid_age_is_refused(aging: float) -> None:
     with pytest.raises(ValueError, match="aging must not be negative or NaN"):
         WorkQueue(aging=aging)
 
@@ -100,12 +100,12 @@ def test_namespaces_take_turns_within_a_priority() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), min_size=1, max_size=60))
-def test_no_group_waits_for_more_than_one_key_of_each_other_group(steps: list[tuple[str, bool]]) -> None:
-    # The bound of taking turns: between two looks at a group that has keys, each other group is served once at most.
+def test_a_group_waits_for_at_most_one_key_of_each_other_group(steps: list[tuple[str, bool]]) -> None:
+    # The bound of fairness: between two turns of a group with keys, each other group is served at most once.
     work_queue = WorkQueue(fair_by=lambda key: key[0])
     queued: dict[str, int] = {}
     since: dict[str, list[str]] = {}
-    """Of each group in line: the groups that were served since it was, or since it came."""
+    """For each queued group: the groups served since its last turn, or since it was queued."""
     for number, (group, also_get) in enumerate(steps + [("", True)] * len(steps)):
         if group:
             work_queue.add((group, number))
@@ -123,14 +123,14 @@ def test_no_group_waits_for_more_than_one_key_of_each_other_group(steps: list[tu
     assert len(work_queue) == 0
 
 
-def test_a_callable_names_the_group() -> None:
+def test_a_callable_returns_the_group() -> None:
     work_queue = WorkQueue(fair_by=lambda key: "odd" if key % 2 else "even")
     work_queue.add_many([1, 3, 5, 2, 4])
     work_queue.add_after(7, 0)
     assert work_queue.get_batch(10) == [1, 2, 3, 4, 5, 7]
 
 
-def test_what_the_callable_raises_reaches_the_caller_and_nothing_is_queued() -> None:
+def test_an_exception_of_the_callable_reaches_the_caller_and_queues_nothing() -> None:
     def group(key: Any) -> Any:
         return {"bad": 3}[key]
 
@@ -157,13 +157,13 @@ def test_the_callable_may_use_the_queue() -> None:
 
 
 @pytest.mark.parametrize("fair_by", ["name", 3, b"namespace"])
-def test_what_names_no_groups_is_refused(fair_by: Any) -> None:
+def test_an_invalid_fair_by_is_refused(fair_by: Any) -> None:
     with pytest.raises(TypeError, match="fair_by must be None"):
         WorkQueue(fair_by=fair_by)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), max_size=60, unique=True))
-def test_a_key_waits_for_one_key_of_each_other_group_per_key_before_it(keys: list[tuple[int, int]]) -> None:
+def test_a_key_waits_for_one_key_per_group_and_earlier_key(keys: list[tuple[int, int]]) -> None:
     # The bound: with `before` keys of its own group before it and `others` other groups, at most
     # (before + 1) * others keys of other groups go first.
     work_queue = WorkQueue(fair_by=lambda key: str(key[0]))

@@ -1,4 +1,4 @@
-"""What is a key, when two keys are one, and what becomes of the objects."""
+"""Valid keys, equality of keys, and the lifetime of key objects."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ KEYS = [
 ]
 
 
-def test_every_kind_of_key_comes_back_as_it_went_in() -> None:
+def test_every_kind_of_key_is_returned_unchanged() -> None:
     work_queue = WorkQueue()
     work_queue.add_many(KEYS)
     for key in KEYS:
@@ -72,12 +72,12 @@ keys = st.recursive(
 
 
 @given(st.lists(keys, max_size=20))
-def test_two_keys_are_one_item_exactly_if_they_are_equal(some: list[Any]) -> None:
+def test_two_keys_are_one_item_only_if_equal(some: list[Any]) -> None:
     work_queue = WorkQueue()
     work_queue.add_many(some)
     expected = list(dict.fromkeys(some))
     assert [work_queue.get() for _ in range(len(work_queue))] == expected
-    # Equal ones that are other objects find them, too.
+    # Equal keys that are other objects match too.
     for key in expected:
         work_queue.done(eval(repr(key)))
     assert work_queue.snapshot().processing == []
@@ -96,7 +96,7 @@ def test_a_named_tuple_is_the_tuple_of_its_fields() -> None:
     assert work_queue.get() is other
 
 
-def test_get_gives_the_object_that_was_added_first_since_the_key_was_idle() -> None:
+def test_get_returns_the_object_added_first_since_the_key_was_idle() -> None:
     first, second, third = (str(10**30) for _ in range(3))
     work_queue = WorkQueue()
     work_queue.add(first)
@@ -163,7 +163,7 @@ NO_KEYS = [
 
 
 @pytest.mark.parametrize("wrong", [*SUBCLASSES, *NO_KEYS, ("a", True), ((1.5,),)], ids=repr)
-def test_what_is_no_key_is_refused_before_anything_changed(wrong: Any) -> None:
+def test_an_invalid_key_is_refused_before_any_change(wrong: Any) -> None:
     limiter = ItemExponentialFailureRateLimiter(0.001, 1)
     work_queue = WorkQueue(rate_limiter=limiter)
     calls = [work_queue.add, work_queue.add_rate_limited, work_queue.done, work_queue.forget, work_queue.num_requeues]
@@ -178,12 +178,12 @@ def test_what_is_no_key_is_refused_before_anything_changed(wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", SUBCLASSES)
-def test_the_message_for_a_subclass_says_what_to_do(wrong: Any) -> None:
+def test_the_message_for_a_subclass_has_a_hint(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"convert it with str\(\) or int\(\) first"):
         WorkQueue().add(wrong)
 
 
-def test_a_subclass_of_tuple_that_compares_as_one_is_one() -> None:
+def test_a_tuple_subclass_with_tuple_equality_is_a_key() -> None:
     work_queue = WorkQueue()
     key = Plain(["a", "b"])
     work_queue.add(key)
@@ -193,7 +193,7 @@ def test_a_subclass_of_tuple_that_compares_as_one_is_one() -> None:
         work_queue.get_nowait()
 
 
-def test_tuples_can_not_be_nested_without_end() -> None:
+def test_tuple_nesting_is_limited() -> None:
     key: Any = ()
     for _ in range(99):
         key = (key,)
@@ -208,7 +208,7 @@ def test_tuples_can_not_be_nested_without_end() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["abc", Text("abc"), 3, None])
-def test_a_call_for_many_takes_an_iterable_of_keys(wrong: Any) -> None:
+def test_bulk_calls_accept_an_iterable_of_keys(wrong: Any) -> None:
     work_queue = WorkQueue()
     for many in (work_queue.add_many, work_queue.done_many):
         with pytest.raises(TypeError):
@@ -216,7 +216,7 @@ def test_a_call_for_many_takes_an_iterable_of_keys(wrong: Any) -> None:
     assert len(work_queue) == 0
 
 
-def test_what_an_iterable_raises_reaches_the_caller_and_nothing_is_added() -> None:
+def test_an_exception_of_an_iterable_reaches_the_caller_and_adds_nothing() -> None:
     def keys() -> Any:
         yield "a"
         raise RuntimeError("half way")
@@ -245,7 +245,7 @@ class Tracked(NamedTuple):
 
 
 class Object(Tracked):
-    """A key that says when it is freed: tuples take no weak references."""
+    """A key that reports when it is freed: tuples do not support weak references."""
 
     freed: ClassVar[list[str]] = []
 
@@ -272,7 +272,7 @@ def test_an_object_is_freed_when_its_key_is_done() -> None:
     assert Object.freed == ["name"]
 
 
-def test_objects_that_were_not_kept_are_freed_at_once() -> None:
+def test_objects_that_are_not_kept_are_freed_at_once() -> None:
     work_queue = WorkQueue()
     work_queue.add(("name",))
     late = Object("name")
@@ -284,7 +284,7 @@ def test_objects_that_were_not_kept_are_freed_at_once() -> None:
     assert Object.freed == ["name"]
 
 
-def test_nobodys_references_leak() -> None:
+def test_no_references_leak() -> None:
     work_queue = WorkQueue("leaks")
     key = str(10**30)
     before = sys.getrefcount(key)
@@ -306,7 +306,7 @@ def test_nobodys_references_leak() -> None:
     assert sys.getrefcount(key) == before
 
 
-def test_a_limiter_keeps_no_objects() -> None:
+def test_a_limiter_holds_no_references_to_keys() -> None:
     limiter = ItemExponentialFailureRateLimiter(0.001, 1)
     key = Object("name")
     limiter.when(key)
@@ -328,7 +328,7 @@ def test_an_objects_finalizer_may_use_the_queue() -> None:
     assert work_queue.get_nowait() == "from the finalizer"
 
 
-def test_a_queue_that_its_fair_by_belongs_to_is_collected() -> None:
+def test_a_queue_in_a_cycle_with_its_fair_by_is_collected() -> None:
     class Controller:
         def __init__(self) -> None:
             self.queue = WorkQueue(fair_by=self.group)
@@ -337,8 +337,8 @@ def test_a_queue_that_its_fair_by_belongs_to_is_collected() -> None:
             return str(key)
 
     controller = Controller()
-    gone = weakref.ref(controller)
+    reference = weakref.ref(controller)
     controller.queue.add("key")
     del controller
     gc.collect()
-    assert gone() is None
+    assert reference() is None

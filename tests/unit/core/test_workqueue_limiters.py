@@ -1,4 +1,4 @@
-"""The rate limiters, ours and those written in Python."""
+"""The rate limiters, built in and written in Python."""
 
 from __future__ import annotations
 
@@ -23,22 +23,26 @@ from tests.support.workqueue_threads import Background
 behaviour = pytest.mark.behaviour
 
 
-def whens(limiter: Any, key: Any, times: int) -> list[float]:
+def delays(limiter: Any, key: Any, times: int) -> list[float]:
     return [limiter.when(key) for _ in range(times)]
+
+
+def check_keys(limiter: Any, expected: list[float]) -> None:
+    """Check the delays of one key, and that another key and a forgotten one start with the first delay."""
+    assert delays(limiter, "one", 5) == expected
+    assert limiter.num_requeues("one") == 5
+    assert delays(limiter, "two", 2) == expected[:2]
+    assert limiter.num_requeues("two") == 2
+    limiter.forget("one")
+    assert limiter.num_requeues("one") == 0
+    assert limiter.when("one") == expected[0]
 
 
 @behaviour("workqueue/RL1")
 @behaviour("workqueue/RL2")
 @behaviour("workqueue/RL3")
-def test_each_failure_doubles_the_wait_of_a_key() -> None:
-    limiter = ItemExponentialFailureRateLimiter(0.001, 1)
-    assert whens(limiter, "one", 5) == [0.001, 0.002, 0.004, 0.008, 0.016]
-    assert limiter.num_requeues("one") == 5
-    assert whens(limiter, "two", 2) == [0.001, 0.002]
-    assert limiter.num_requeues("two") == 2
-    limiter.forget("one")
-    assert limiter.num_requeues("one") == 0
-    assert limiter.when("one") == 0.001
+def test_each_failure_doubles_the_delay_of_a_key() -> None:
+    check_keys(ItemExponentialFailureRateLimiter(0.001, 1), [0.001, 0.002, 0.004, 0.008, 0.016])
 
 
 @pytest.mark.parametrize(
@@ -53,53 +57,40 @@ def test_each_failure_doubles_the_wait_of_a_key() -> None:
         (1, 0, 3, 0),
     ],
 )
-def test_the_wait_grows_to_its_limit_and_not_beyond(base: float, highest: float, call: int, wait: float) -> None:
+def test_the_delay_grows_up_to_its_limit(base: float, highest: float, call: int, wait: float) -> None:
     limiter = ItemExponentialFailureRateLimiter(base, highest)
-    assert whens(limiter, "one", call)[-1] == wait
+    assert delays(limiter, "one", call)[-1] == wait
 
 
 def test_the_series_of_a_controller_reaches_its_cap_with_the_19th_failure() -> None:
-    series = whens(ItemExponentialFailureRateLimiter(0.005, 1000), "one", 20)
+    series = delays(ItemExponentialFailureRateLimiter(0.005, 1000), "one", 20)
     assert series[:8] == [0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64]
     assert series[17:] == [655.36, 1000, 1000]
 
 
 @behaviour("workqueue/RL7")
 def test_the_first_failures_are_retried_fast() -> None:
-    limiter = ItemFastSlowRateLimiter(0.005, 10, 3)
-    assert whens(limiter, "one", 5) == [0.005, 0.005, 0.005, 10, 10]
-    assert limiter.num_requeues("one") == 5
-    assert whens(limiter, "two", 2) == [0.005, 0.005]
-    assert limiter.num_requeues("two") == 2
-    limiter.forget("one")
-    assert limiter.num_requeues("one") == 0
-    assert limiter.when("one") == 0.005
+    check_keys(ItemFastSlowRateLimiter(0.005, 10, 3), [0.005, 0.005, 0.005, 10, 10])
 
 
 @behaviour("workqueue/RL8")
 @behaviour("workqueue/RL9")
-def test_the_longest_wait_of_all_counts() -> None:
+def test_the_longest_delay_of_all_limiters_wins() -> None:
     limiter = MaxOfRateLimiter(ItemFastSlowRateLimiter(0.005, 3, 3), ItemExponentialFailureRateLimiter(0.001, 1))
-    assert whens(limiter, "one", 5) == [0.005, 0.005, 0.005, 3, 3]
-    assert limiter.num_requeues("one") == 5
-    assert whens(limiter, "two", 2) == [0.005, 0.005]
-    assert limiter.num_requeues("two") == 2
-    limiter.forget("one")
-    assert limiter.num_requeues("one") == 0
-    assert limiter.when("one") == 0.005
+    check_keys(limiter, [0.005, 0.005, 0.005, 3, 3])
     assert MaxOfRateLimiter().when("one") == 0
 
 
 class Scripted:
-    """A limiter written in Python."""
+    """A rate limiter in Python with scripted delays."""
 
     def __init__(self, waits: list[Any]) -> None:
         self.waits = waits
-        self.asked: list[Any] = []
+        self.keys: list[Any] = []
         self.forgotten: list[Any] = []
 
     def when(self, key: Any) -> Any:
-        self.asked.append(key)
+        self.keys.append(key)
         wait = self.waits.pop(0)
         if isinstance(wait, BaseException):
             raise wait
@@ -109,16 +100,16 @@ class Scripted:
         self.forgotten.append(key)
 
     def num_requeues(self, key: Any) -> int:
-        return self.asked.count(key)
+        return self.keys.count(key)
 
 
 @behaviour("workqueue/RL10")
-def test_a_wait_can_be_bounded() -> None:
+def test_a_delay_can_be_bounded() -> None:
     limiter = WithMaxWaitRateLimiter(Scripted([0.005] * 100 + [1000] * 100), 500)
     assert [limiter.when(str(number)) for number in range(200)] == [0.005] * 100 + [500] * 100
 
 
-def test_a_bucket_lets_a_burst_pass_and_then_so_many_a_second() -> None:
+def test_a_bucket_allows_a_burst_and_then_a_fixed_rate() -> None:
     clock = ManualClock()
     limiter = BucketRateLimiter(10, 100, clock)
     waits = [limiter.when(number) for number in range(200)]
@@ -132,25 +123,25 @@ def test_a_bucket_lets_a_burst_pass_and_then_so_many_a_second() -> None:
     assert [limiter.when(number) for number in range(101)][-2:] == pytest.approx([0, 0.1])
 
 
-def test_a_bucket_takes_the_clock_of_the_first_queue_it_is_given_to() -> None:
+def test_a_bucket_uses_the_clock_of_its_first_queue() -> None:
     clock = ManualClock()
     limiter = BucketRateLimiter(1, 1)
     WorkQueue(clock=clock, rate_limiter=MaxOfRateLimiter(WithMaxWaitRateLimiter(limiter, 100)))
-    assert whens(limiter, "one", 2) == [0, 1]
+    assert delays(limiter, "one", 2) == [0, 1]
     clock.advance(2)
     assert limiter.when("one") == 0
     assert BucketRateLimiter(math.inf, 1).when("one") == 0
 
 
-def test_the_default_limiter_is_upstreams() -> None:
+def test_the_default_limiter_matches_upstream() -> None:
     limiter = default_controller_rate_limiter(ManualClock())
-    assert whens(limiter, "one", 3) == [0.005, 0.01, 0.02]
+    assert delays(limiter, "one", 3) == [0.005, 0.01, 0.02]
     waits = [limiter.when(number) for number in range(98)]
     assert waits[:97] == [0.005] * 97
     assert waits[97] == pytest.approx(0.1)
 
 
-def test_a_queues_own_limiter_has_no_bucket() -> None:
+def test_the_default_limiter_of_a_queue_has_no_bucket() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     for number in range(1000):
@@ -198,13 +189,13 @@ def test_limiters_are_exact_under_threads() -> None:
         lambda: WithMaxWaitRateLimiter(BucketRateLimiter(1, 1), -1),
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(make: Any) -> None:
+def test_invalid_numbers_are_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="must"):
         make()
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "limiter", object()])
-def test_what_is_no_limiter_is_refused(wrong: Any) -> None:
+def test_an_invalid_limiter_is_refused(wrong: Any) -> None:
     for take in (MaxOfRateLimiter, lambda limiter: WithMaxWaitRateLimiter(limiter, 1)):
         with pytest.raises(TypeError, match="is not a rate limiter: missing method when"):
             take(wrong)
@@ -213,16 +204,13 @@ def test_what_is_no_limiter_is_refused(wrong: Any) -> None:
             WorkQueue(rate_limiter=wrong)
 
 
-# Limiters written in Python
-
-
-def test_a_limiter_written_in_python_is_asked_with_the_key_itself() -> None:
+def test_a_python_limiter_is_called_with_the_key_itself() -> None:
     clock = ManualClock()
     limiter = Scripted([2.5, -3, 0])
     work_queue = WorkQueue(clock=clock, rate_limiter=limiter)
     key = ("ns", "name")
     work_queue.add_rate_limited(key)
-    assert limiter.asked == [key]
+    assert limiter.keys == [key]
     assert work_queue.num_requeues(key) == 1
     assert [delayed.due_in for delayed in work_queue.snapshot().delayed] == [2.5]
     work_queue.forget(key)
@@ -242,9 +230,7 @@ def test_a_limiter_written_in_python_is_asked_with_the_key_itself() -> None:
         (math.nan, ValueError),
     ],
 )
-def test_what_a_limiter_fails_with_reaches_the_caller_and_nothing_is_queued(
-    wait: Any, error: type[BaseException]
-) -> None:
+def test_an_exception_of_a_limiter_reaches_the_caller_and_queues_nothing(wait: Any, error: type[BaseException]) -> None:
     work_queue = WorkQueue(rate_limiter=MaxOfRateLimiter(Scripted([wait, 0])))
     with pytest.raises(error):
         work_queue.add_rate_limited("foo")
@@ -266,27 +252,27 @@ def test_a_limiter_may_use_the_queue() -> None:
     assert work_queue.get_batch(5) == ["from the limiter", "foo"]
 
 
-def test_a_limiter_that_blocks_holds_up_nobody_else() -> None:
-    asked, answer = threading.Event(), threading.Event()
+def test_a_blocked_limiter_does_not_block_others() -> None:
+    called, proceed = threading.Event(), threading.Event()
 
     class Slow(Scripted):
         def when(self, key: Any) -> Any:
-            asked.set()
-            answer.wait()
+            called.set()
+            proceed.wait()
             return super().when(key)
 
     work_queue = WorkQueue(rate_limiter=Slow([0]))
     failing = Background(work_queue.add_rate_limited, "slow")
-    asked.wait()
+    called.wait()
     work_queue.add("fast")
     assert work_queue.get() == "fast"
     work_queue.add_rate_limited("slow")
-    answer.set()
+    proceed.set()
     failing.result()
     assert work_queue.get() == "slow"
 
 
-def test_a_queue_that_is_shut_down_while_the_limiter_thinks_queues_nothing() -> None:
+def test_a_queue_shut_down_during_a_limiter_call_queues_nothing() -> None:
     class Closing(Scripted):
         def when(self, key: Any) -> Any:
             work_queue.shut_down()
@@ -297,7 +283,7 @@ def test_a_queue_that_is_shut_down_while_the_limiter_thinks_queues_nothing() -> 
     assert work_queue.snapshot() == ([], [], [])
 
 
-def test_an_endless_back_off_is_never() -> None:
+def test_an_infinite_back_off_never_requeues() -> None:
     work_queue = WorkQueue(rate_limiter=Scripted([math.inf, 0]))
     work_queue.add_rate_limited("foo")
     assert work_queue.snapshot() == ([], [], [])

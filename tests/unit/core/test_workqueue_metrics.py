@@ -1,4 +1,4 @@
-"""What a named queue counts, and what a scrape shows."""
+"""The metrics of a named queue, and a scrape of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ behaviour = pytest.mark.behaviour
 
 
 def scrape(name: str) -> dict[str, Any]:
-    """All samples of the queues of that name: by sample, for histograms and depth by label too."""
+    """Return all samples of the queues named `name`: by sample, for histograms and depth also by label."""
     samples = {}
     for family in QueueCollector(lambda other: other == name).collect():
         for sample in family.samples:
@@ -39,7 +39,7 @@ def named(clock: ManualClock, request: pytest.FixtureRequest) -> WorkQueue:
 @behaviour("workqueue/M6")
 @behaviour("workqueue/M7")
 @behaviour("workqueue/M8")
-def test_the_life_of_a_key_in_numbers(clock: ManualClock, request: pytest.FixtureRequest) -> None:
+def test_the_metrics_of_the_life_of_a_key(clock: ManualClock, request: pytest.FixtureRequest) -> None:
     work_queue = named(clock, request)
 
     def numbers(*names: str) -> list[float]:
@@ -71,7 +71,7 @@ def test_the_life_of_a_key_in_numbers(clock: ManualClock, request: pytest.Fixtur
 
 
 @behaviour("workqueue/M1")
-def test_what_runs_is_computed_when_it_is_asked_for(clock: ManualClock, request: pytest.FixtureRequest) -> None:
+def test_running_work_is_computed_at_scrape_time(clock: ManualClock, request: pytest.FixtureRequest) -> None:
     # As decided: there is no ticker, so nothing freezes at shutdown.
     work_queue = named(clock, request)
     work_queue.add_many(["a", "b"])
@@ -86,7 +86,7 @@ def test_what_runs_is_computed_when_it_is_asked_for(clock: ManualClock, request:
 
 
 @behaviour("workqueue/P30")
-def test_every_depth_has_a_priority(clock: ManualClock, request: pytest.FixtureRequest) -> None:
+def test_every_depth_sample_has_a_priority(clock: ManualClock, request: pytest.FixtureRequest) -> None:
     work_queue = named(clock, request)
     assert [name for name in scrape(work_queue.name) if name.startswith("workqueue_depth")] == []
     work_queue.add("a")
@@ -99,7 +99,7 @@ def test_every_depth_has_a_priority(clock: ManualClock, request: pytest.FixtureR
 @behaviour("workqueue/P32")
 @behaviour("workqueue/X17")
 @pytest.mark.parametrize(("distinct", "series", "beyond"), [(10, 10, None), (25, 25, None), (26, 26, 1), (30, 26, 5)])
-def test_at_most_25_priorities_are_series(distinct: int, series: int, beyond: int | None) -> None:
+def test_at_most_25_priorities_have_a_series(distinct: int, series: int, beyond: int | None) -> None:
     work_queue = WorkQueue(f"priorities-{distinct}")
     threads = [
         Background(lambda priority=priority: work_queue.add(priority, priority=priority))
@@ -115,7 +115,7 @@ def test_at_most_25_priorities_are_series(distinct: int, series: int, beyond: in
     assert {scrape(work_queue.name)[name] for name in depths} == {0}
 
 
-def test_the_text_has_upstreams_names_labels_and_bounds(clock: ManualClock) -> None:
+def test_the_exposition_has_upstream_names_labels_and_bounds(clock: ManualClock) -> None:
     work_queue = WorkQueue("exposed", clock=clock)
     work_queue.add("foo")
     clock.advance(0.5)
@@ -152,7 +152,7 @@ def test_the_text_has_upstreams_names_labels_and_bounds(clock: ManualClock) -> N
     assert kinds["workqueue_work_duration_seconds"] == "histogram"
 
 
-def test_every_number_of_a_queue_has_a_family(clock: ManualClock, request: pytest.FixtureRequest) -> None:
+def test_every_count_of_a_queue_has_a_family(clock: ManualClock, request: pytest.FixtureRequest) -> None:
     work_queue = named(clock, request)
     [row] = [row for row in _core.queue_metrics() if row["name"] == work_queue.name]
     assert row.keys() == {"name", *_FAMILIES}
@@ -160,7 +160,7 @@ def test_every_number_of_a_queue_has_a_family(clock: ManualClock, request: pytes
 
 def test_spurious_and_dropped_keys_are_counted(clock: ManualClock, request: pytest.FixtureRequest) -> None:
     work_queue = named(clock, request)
-    work_queue.done("nobody")
+    work_queue.done("unknown")
     work_queue.add_after("later", 60)
     clock.advance(1)
     assert scrape(work_queue.name)["ctrlhost_workqueue_delayed_items"] == 1
@@ -180,7 +180,7 @@ def test_dropping_a_queue_removes_its_series(clock: ManualClock) -> None:
     assert scrape("dropped") == {}
 
 
-def test_queues_of_one_name_are_one_series(clock: ManualClock) -> None:
+def test_queues_with_one_name_share_a_series(clock: ManualClock) -> None:
     queues = [WorkQueue("twice", clock=clock) for _ in range(2)]
     for priority, work_queue in enumerate(queues):
         work_queue.add("foo", priority=priority)
@@ -202,7 +202,7 @@ def test_a_queue_without_a_name_has_no_metrics() -> None:
     assert scrape("") == {}
 
 
-def test_a_scrape_brings_what_is_due_into_line(clock: ManualClock, request: pytest.FixtureRequest) -> None:
+def test_a_scrape_queues_due_keys(clock: ManualClock, request: pytest.FixtureRequest) -> None:
     work_queue = named(clock, request)
     work_queue.add_after("foo", 1)
     clock.advance(3)
@@ -213,9 +213,7 @@ def test_a_scrape_brings_what_is_due_into_line(clock: ManualClock, request: pyte
     assert scrape(work_queue.name)["workqueue_queue_duration_seconds_sum"] == 2
 
 
-def test_a_raise_moves_the_depth_of_a_key_that_is_processed_too(
-    clock: ManualClock, request: pytest.FixtureRequest
-) -> None:
+def test_a_raise_moves_the_depth_of_a_key_in_process_too(clock: ManualClock, request: pytest.FixtureRequest) -> None:
     work_queue = named(clock, request)
     work_queue.add("foo")
     work_queue.get()
@@ -228,7 +226,7 @@ def test_a_raise_moves_the_depth_of_a_key_that_is_processed_too(
     assert scrape(work_queue.name)["workqueue_depth 2"] == 0
 
 
-def test_a_snapshot_tells_where_every_key_is(clock: ManualClock) -> None:
+def test_a_snapshot_lists_every_key_by_state(clock: ManualClock) -> None:
     work_queue = WorkQueue(clock=clock)
     work_queue.add_many(["running", "again"])
     work_queue.get()

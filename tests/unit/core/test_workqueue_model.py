@@ -1,4 +1,4 @@
-"""The queue across the border against a naive twin in Python: any operations in any order, with keys of all kinds."""
+"""The queue compared with a simple model in Python: random operations with keys of all kinds."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ delays = st.sampled_from([-1, 0, 0.25, 0.5, 1, 4])
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Both do the same; after each step they look the same."""
+    """Queue and model are in the same state after each step."""
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = ManualClock()
         limiter = ItemExponentialFailureRateLimiter(0.25, 2)
         self.queue = WorkQueue(clock=self.clock, rate_limiter=limiter, aging=None)
-        self.line: dict[Any, tuple[int, int]] = {}
-        """Key -> priority and place in the order."""
+        self.waiting: dict[Any, tuple[int, int]] = {}
+        """Key -> priority and position."""
         self.held: dict[Any, int | None] = {}
         self.delayed: dict[Any, tuple[float, int, int | None, bool]] = {}
         self.failures: dict[Any, int] = {}
         self.objects: dict[Any, Any] = {}
-        """The object that was added first, of each key that the queue knows."""
+        """The object added first, for each known key."""
         self.count = 0
         self.shut_down = False
 
-    def need(self, key: Any, priority: int | None) -> None:
+    def enqueue(self, key: Any, priority: int | None) -> None:
         self.count += 1
         self.objects.setdefault(key, key)
-        if key in self.line:
-            former, _ = self.line[key]
-            if priority is not None and priority > former:
-                self.line[key] = (priority, self.count)
+        if key in self.waiting:
+            old, _ = self.waiting[key]
+            if priority is not None and priority > old:
+                self.waiting[key] = (priority, self.count)
         elif key in self.held:
-            former_ = self.held[key]
-            wanted = priority or 0 if former_ is None else max(former_, former_ if priority is None else priority)
+            old_again = self.held[key]
+            wanted = priority or 0 if old_again is None else max(old_again, old_again if priority is None else priority)
             self.held[key] = wanted
         else:
-            self.line[key] = (priority or 0, self.count)
+            self.waiting[key] = (priority or 0, self.count)
 
     def delay(self, key: Any, seconds: float, priority: int | None, back_off: bool) -> None:
         if seconds <= 0:
-            self.need(key, priority)
+            self.enqueue(key, priority)
             return
         self.count += 1
         self.objects.setdefault(key, key)
@@ -62,25 +62,25 @@ class QueueMachine(RuleBasedStateMachine):
         if key not in self.delayed:
             self.delayed[key] = (due, self.count, priority, back_off)
             return
-        former_due, number, former, was_back_off = self.delayed[key]
-        if former is not None and priority is not None:
-            higher: int | None = max(former, priority)
+        old_due, number, old, was_back_off = self.delayed[key]
+        if old is not None and priority is not None:
+            higher: int | None = max(old, priority)
         else:
-            higher = max(former or 0, priority or 0) or None
-        self.delayed[key] = (min(former_due, due), number, higher, was_back_off or back_off)
+            higher = max(old or 0, priority or 0) or None
+        self.delayed[key] = (min(old_due, due), number, higher, was_back_off or back_off)
 
     @rule(key=keys, priority=priorities)
     def add(self, key: Any, priority: int | None) -> None:
         self.queue.add(key, priority=priority)
         if not self.shut_down:
-            self.need(key, priority)
+            self.enqueue(key, priority)
 
     @rule(some=st.lists(keys, max_size=5), priority=priorities)
     def add_many(self, some: list[Any], priority: int | None) -> None:
         self.queue.add_many(some, priority=priority)
         if not self.shut_down:
             for key in some:
-                self.need(key, priority)
+                self.enqueue(key, priority)
 
     @rule(key=keys, seconds=delays, priority=priorities)
     def add_after(self, key: Any, seconds: float, priority: int | None) -> None:
@@ -103,16 +103,16 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(most=st.integers(1, 4))
     def get_batch(self, most: int) -> None:
-        order = sorted(self.line, key=lambda key: (-self.line[key][0], self.line[key][1]))[:most]
+        order = sorted(self.waiting, key=lambda key: (-self.waiting[key][0], self.waiting[key][1]))[:most]
         if order:
-            priority = self.line[order[0]][0]
+            priority = self.waiting[order[0]][0]
             taken, taken_priority = self.queue.get_with_priority(timeout=0)
             assert (taken, taken_priority) == (order[0], priority)
             assert taken is self.objects[order[0]]
             if len(order) > 1:
                 assert self.queue.get_batch(len(order) - 1) == order[1:]
             for key in order:
-                del self.line[key]
+                del self.waiting[key]
                 self.held[key] = None
             return
         over = self.shut_down and all(again is None for again in self.held.values())
@@ -132,14 +132,14 @@ class QueueMachine(RuleBasedStateMachine):
             again = self.held.pop(key)
             if again is not None:
                 self.count += 1
-                self.line[held] = (again, self.count)
+                self.waiting[held] = (again, self.count)
 
     @rule(seconds=st.sampled_from([0.25, 0.5, 1, 2]))
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
         due = [key for key, delayed in self.delayed.items() if delayed[0] <= self.clock.now()]
         for key in sorted(due, key=lambda key: self.delayed[key][:2]):
-            self.need(key, self.delayed.pop(key)[2])
+            self.enqueue(key, self.delayed.pop(key)[2])
 
     @precondition(lambda self: self.count > 20)
     @rule()
@@ -149,13 +149,13 @@ class QueueMachine(RuleBasedStateMachine):
         self.delayed.clear()
 
     @invariant()
-    def they_look_the_same(self) -> None:
-        known = self.line.keys() | self.held.keys() | self.delayed.keys()
+    def check_state(self) -> None:
+        known = self.waiting.keys() | self.held.keys() | self.delayed.keys()
         self.objects = {key: first for key, first in self.objects.items() if key in known}
         snapshot = self.queue.snapshot()
-        assert len(self.queue) == len(self.line)
+        assert len(self.queue) == len(self.waiting)
         assert {(queued.key, queued.priority) for queued in snapshot.queued} == {
-            (key, priority) for key, (priority, _) in self.line.items()
+            (key, priority) for key, (priority, _) in self.waiting.items()
         }
         assert {held.key: held.again for held in snapshot.processing} == self.held
         now = self.clock.now()
@@ -166,4 +166,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestTheQueueAndItsTwin = QueueMachine.TestCase
+TestWorkQueueModel = QueueMachine.TestCase

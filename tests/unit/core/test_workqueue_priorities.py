@@ -1,4 +1,4 @@
-"""Priorities: which key is handed out first, and what moves it."""
+"""Priorities: the order of keys, and changes of it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_one_key(work_queue: WorkQueue) -> None:
 
 
 @behaviour("workqueue/P2")
-def test_keys_of_one_priority_come_in_the_order_of_adding(work_queue: WorkQueue) -> None:
+def test_keys_of_one_priority_are_handed_out_in_order(work_queue: WorkQueue) -> None:
     work_queue.add_many(["foo", "bar"])
     assert [work_queue.get(), work_queue.get()] == ["foo", "bar"]
     assert counted(work_queue) == {"depth": {0: 0}, "adds": 2, "retries": 0}
 
 
 @behaviour("workqueue/P3")
-def test_a_key_that_is_processed_is_not_handed_out(work_queue: WorkQueue) -> None:
+def test_a_key_in_process_is_not_handed_out(work_queue: WorkQueue) -> None:
     work_queue.add("foo")
     assert work_queue.get() == "foo"
     work_queue.add("foo")
@@ -59,7 +59,7 @@ def test_a_key_added_twice_is_queued_once(work_queue: WorkQueue) -> None:
         pytest.param((2, 1), {2: 0}, marks=behaviour("workqueue/P8")),
     ],
 )
-def test_of_two_priorities_of_a_key_the_higher_one_stays(
+def test_the_higher_of_two_priorities_of_a_key_stays(
     work_queue: WorkQueue, priorities: tuple[int, int], depth: dict[int, int]
 ) -> None:
     for priority in priorities:
@@ -79,8 +79,8 @@ def test_a_raised_key_overtakes_the_lower_ones(work_queue: WorkQueue) -> None:
 
 
 @behaviour("workqueue/P10")
-def test_a_delayed_add_does_not_hold_back_a_queued_key(clock: ManualClock, work_queue: WorkQueue) -> None:
-    # As decided: the delayed add stays, and is a run of its own in an hour.
+def test_a_delayed_add_does_not_delay_a_queued_key(clock: ManualClock, work_queue: WorkQueue) -> None:
+    # As decided: the delayed add stays, and is a separate run in an hour.
     work_queue.add_after("foo", 0)
     work_queue.add_after("foo", 3600)
     assert work_queue.get_with_priority() == ("foo", 0)
@@ -152,19 +152,19 @@ def test_a_raised_key_goes_behind_its_new_peers(work_queue: WorkQueue) -> None:
 
 
 @behaviour("workqueue/P17")
-def test_producers_and_consumers_at_random_break_no_promise(request: pytest.FixtureRequest) -> None:
+def test_random_producers_and_consumers_keep_the_guarantees(request: pytest.FixtureRequest) -> None:
     work_queue = WorkQueue(request.node.name)
     held: set[Any] = set()
     lock = threading.Lock()
     handed_out: dict[Any, int] = defaultdict(int)
-    asked: dict[Any, set[int]] = {key: set() for key in range(200)}
+    added: dict[Any, set[int]] = {key: set() for key in range(200)}
 
     def produce(seed: int) -> None:
         random_ = random.Random(seed)
         for _ in range(1000):
             key, priority = random_.randrange(200), random_.randrange(10)
             delay = random_.choice([0, 0, 0.001, 0.01])
-            asked[key].add(priority)
+            added[key].add(priority)
             work_queue.add_after(key, delay, priority=priority)
 
     def consume() -> None:
@@ -175,8 +175,8 @@ def test_producers_and_consumers_at_random_break_no_promise(request: pytest.Fixt
                 return
             with lock:
                 assert key not in held
-                # Which of them is the twin's business, in `queue_model.rs`: here nobody knows who was first.
-                assert priority in asked[key]
+                # `queue_model.rs` checks which of them: here the order of the threads is unknown.
+                assert priority in added[key]
                 held.add(key)
                 handed_out[key] += 1
             with lock:
@@ -199,7 +199,7 @@ def test_producers_and_consumers_at_random_break_no_promise(request: pytest.Fixt
     assert sum(handed_out.values()) == numbers["adds"] < 10_000
 
 
-def test_no_priority_keeps_what_a_queued_key_has_and_is_0_for_a_new_one() -> None:
+def test_a_missing_priority_keeps_that_of_a_queued_key_and_is_0_for_a_new_one() -> None:
     work_queue = WorkQueue()
     work_queue.add("foo", priority=-100)
     work_queue.add("foo")
@@ -209,7 +209,7 @@ def test_no_priority_keeps_what_a_queued_key_has_and_is_0_for_a_new_one() -> Non
     assert work_queue.get_with_priority() == ("foo", 0)
 
 
-def test_a_key_added_again_while_processed_gets_the_highest_priority_it_was_added_with() -> None:
+def test_a_key_added_while_processing_gets_its_highest_priority() -> None:
     work_queue = WorkQueue()
     work_queue.add("foo", priority=50)
     work_queue.get()
@@ -236,14 +236,14 @@ def test_a_priority_is_an_int_of_32_bits(priority: Any, error: type) -> None:
     assert work_queue.snapshot() == ([], [], [])
 
 
-def test_the_extreme_priorities_are_fine() -> None:
+def test_the_extreme_priorities_are_accepted() -> None:
     work_queue = WorkQueue()
     for priority in (-(2**31), 0, 2**31 - 1):
         work_queue.add(priority, priority=priority)
     assert work_queue.get_batch(3) == [2**31 - 1, 0, -(2**31)]
 
 
-def test_any_number_of_priorities_comes_in_order() -> None:
+def test_any_number_of_priorities_is_ordered() -> None:
     work_queue = WorkQueue()
     priorities = list(range(2000))
     random.Random(1).shuffle(priorities)

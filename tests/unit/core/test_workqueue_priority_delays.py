@@ -1,4 +1,4 @@
-"""Priorities of keys that wait for their time, and of getters that wait for keys."""
+"""Priorities of delayed keys, and of keys for blocked getters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ EXPECTED_ORDER = [10, 5, 0, -5, -10]
 
 @pytest.mark.parametrize("delay", [-1, 0, 1])
 @behaviour("workqueue/P18")
-def test_keys_come_by_priority_and_in_order_within_one(clock: ManualClock, work_queue: WorkQueue, delay: float) -> None:
+def test_keys_are_ordered_by_priority_and_then_by_insertion(
+    clock: ManualClock, work_queue: WorkQueue, delay: float
+) -> None:
     for number in range(1000):
         for priority in (0, 10, -10, 5, -5):
             work_queue.add_after((priority, number), delay, priority=priority)
@@ -31,7 +33,7 @@ def test_keys_come_by_priority_and_in_order_within_one(clock: ManualClock, work_
 
 
 @behaviour("workqueue/P19")
-def test_a_getter_that_waits_gets_a_key_when_it_is_due(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_a_blocked_getter_gets_a_key_when_it_is_due(clock: ManualClock, work_queue: WorkQueue) -> None:
     getter = Background(work_queue.get)
     wait_for_sleepers(clock)
     work_queue.add_after("foo", 1)
@@ -43,7 +45,7 @@ def test_a_getter_that_waits_gets_a_key_when_it_is_due(clock: ManualClock, work_
 
 
 @behaviour("workqueue/P20")
-def test_a_key_that_became_due_goes_before_lower_ones_that_were_there(clock: ManualClock) -> None:
+def test_a_key_that_becomes_due_precedes_queued_keys_of_lower_priority(clock: ManualClock) -> None:
     work_queue = WorkQueue("P20", clock=clock)
     work_queue.add("foo", priority=-100)
     work_queue.add_after("prio", 1, priority=0)
@@ -59,7 +61,7 @@ def test_a_key_that_became_due_goes_before_lower_ones_that_were_there(clock: Man
         pytest.param(True, marks=behaviour("workqueue/P22")),
     ],
 )
-def test_a_getter_that_waits_is_served_at_once(clock: ManualClock, work_queue: WorkQueue, delayed_first: bool) -> None:
+def test_a_blocked_getter_is_served_at_once(clock: ManualClock, work_queue: WorkQueue, delayed_first: bool) -> None:
     getter = Background(work_queue.get)
     wait_for_sleepers(clock)
     if delayed_first:
@@ -72,7 +74,7 @@ def test_a_getter_that_waits_is_served_at_once(clock: ManualClock, work_queue: W
 
 
 @behaviour("workqueue/P23")
-def test_a_getter_that_waits_gets_the_key_that_is_due_first(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_a_blocked_getter_gets_the_key_that_is_due_first(clock: ManualClock, work_queue: WorkQueue) -> None:
     getter = Background(work_queue.get)
     wait_for_sleepers(clock)
     work_queue.add_after("foo", 1)
@@ -84,7 +86,7 @@ def test_a_getter_that_waits_gets_the_key_that_is_due_first(clock: ManualClock, 
 
 
 @behaviour("workqueue/P24")
-def test_shut_down_ends_the_wait_of_a_getter(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_shut_down_releases_a_blocked_getter(clock: ManualClock, work_queue: WorkQueue) -> None:
     getters = [Background(work_queue.get_with_priority) for _ in range(3)]
     wait_for_sleepers(clock, 3)
     work_queue.shut_down()
@@ -94,7 +96,7 @@ def test_shut_down_ends_the_wait_of_a_getter(clock: ManualClock, work_queue: Wor
 
 
 @behaviour("workqueue/P25")
-def test_delayed_and_immediate_keys_add_up_round_after_round(clock: ManualClock, work_queue: WorkQueue) -> None:
+def test_delayed_and_immediate_keys_are_all_handed_out_in_each_round(clock: ManualClock, work_queue: WorkQueue) -> None:
     for _ in range(2):
         for key in ["foo", "bar"]:
             work_queue.add_after(key, 0.5)
@@ -118,7 +120,7 @@ def test_a_due_key_that_is_added_is_counted_once(clock: ManualClock, work_queue:
 
 
 @behaviour("workqueue/P28")
-def test_shut_down_in_the_middle_of_everything_stops_everybody() -> None:
+def test_shut_down_under_load_stops_all_threads() -> None:
     for seed in range(10):
         work_queue = WorkQueue()
         started = threading.Barrier(21)
@@ -141,7 +143,7 @@ def test_shut_down_in_the_middle_of_everything_stops_everybody() -> None:
 
 
 @behaviour("workqueue/P33")
-def test_numbers_are_exact_under_threads(request: pytest.FixtureRequest) -> None:
+def test_metrics_are_exact_under_threads(request: pytest.FixtureRequest) -> None:
     work_queue = WorkQueue(request.node.name)
     threads = [Background(work_queue.add, number) for number in range(200)]
     for thread in threads:
@@ -150,7 +152,7 @@ def test_numbers_are_exact_under_threads(request: pytest.FixtureRequest) -> None
 
 
 @behaviour("workqueue/P34")
-def test_a_queue_with_very_many_keys_and_busy_workers_still_takes_adds() -> None:
+def test_a_large_queue_with_busy_workers_still_accepts_adds() -> None:
     work_queue = WorkQueue()
     work_queue.add_many(range(100_000))
     assert len(work_queue.get_batch(1000)) == 1000
@@ -161,7 +163,7 @@ def test_a_queue_with_very_many_keys_and_busy_workers_still_takes_adds() -> None
 
 
 @behaviour("workqueue/X12")
-def test_a_key_that_waited_does_not_overtake_those_that_were_queued(clock: ManualClock) -> None:
+def test_a_delayed_key_does_not_overtake_queued_keys(clock: ManualClock) -> None:
     work_queue = WorkQueue(clock=clock)
     work_queue.add_after("foo", 3600)
     work_queue.add_many(["a", "b"])

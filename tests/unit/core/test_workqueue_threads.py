@@ -1,4 +1,4 @@
-"""Threads, signals, forks and the end of the interpreter."""
+"""Threads, signals, forks and the exit of the interpreter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CYCLES = int(os.environ.get("CTRLHOST_LEAK_CYCLES", "200000"))
 STRESS_ADDS = int(os.environ.get("CTRLHOST_STRESS_ADDS", "1000"))
 
 
-def test_a_thread_that_waits_lets_the_others_run() -> None:
+def test_a_blocked_thread_does_not_block_others() -> None:
     work_queue = WorkQueue()
     getter = Background(work_queue.get)
     assert sum(range(100_000)) > 0
@@ -39,7 +39,7 @@ class Interrupted(Exception):
 
 @pytest.fixture
 def alarm() -> Any:
-    """Raise in the main thread in a moment, through a signal."""
+    """Raise in the main thread shortly, through a signal."""
 
     def handler(*_: object) -> None:
         raise Interrupted
@@ -51,7 +51,7 @@ def alarm() -> Any:
 
 
 @pytest.mark.parametrize("clock", [None, ManualClock()], ids=["machine", "manual"])
-def test_a_signal_ends_the_wait_of_the_main_thread(alarm: Any, clock: ManualClock | None) -> None:
+def test_a_signal_interrupts_the_main_thread(alarm: Any, clock: ManualClock | None) -> None:
     work_queue = WorkQueue(clock=clock)
     work_queue.add_after("later", 3600)
     for wait in (work_queue.get, work_queue.get_with_priority, lambda: work_queue.get_batch(3)):
@@ -66,7 +66,7 @@ def test_a_signal_ends_the_wait_of_the_main_thread(alarm: Any, clock: ManualCloc
     assert work_queue.shutting_down
 
 
-def test_a_signal_handler_may_use_the_queue_that_the_main_thread_waits_for() -> None:
+def test_a_signal_handler_may_use_the_queue_that_blocks_the_main_thread() -> None:
     work_queue = WorkQueue()
 
     def handler(*_: object) -> None:
@@ -84,7 +84,7 @@ def test_a_signal_handler_may_use_the_queue_that_the_main_thread_waits_for() -> 
         signal.signal(signal.SIGALRM, former)
 
 
-def test_a_key_that_comes_together_with_a_signal_is_not_lost(alarm: Any) -> None:
+def test_a_key_added_together_with_a_signal_is_not_lost(alarm: Any) -> None:
     work_queue = WorkQueue()
     clock = ManualClock()
     other_queue = WorkQueue(clock=clock)
@@ -107,7 +107,7 @@ def test_a_key_that_comes_together_with_a_signal_is_not_lost(alarm: Any) -> None
     assert len(work_queue) == 0
 
 
-def test_sixty_four_threads_lose_nothing_and_share_nothing() -> None:
+def test_sixty_four_threads_neither_lose_nor_share_keys() -> None:
     work_queue = WorkQueue("stress", fair_by=lambda key: str(key % 7))
     held: set[int] = set()
     runs: Counter[int] = Counter()
@@ -154,7 +154,7 @@ def test_sixty_four_threads_lose_nothing_and_share_nothing() -> None:
     assert all(runs[key] <= 2 * added[key] for key in runs)
 
 
-def test_every_waiting_thread_wakes_for_a_key_of_its_own() -> None:
+def test_every_blocked_thread_gets_its_own_key() -> None:
     clock = ManualClock()
     work_queue = WorkQueue(clock=clock)
     getters = [Background(work_queue.get) for _ in range(20)]
@@ -163,8 +163,8 @@ def test_every_waiting_thread_wakes_for_a_key_of_its_own() -> None:
     assert sorted(getter.result() for getter in getters) == list(range(20))
 
 
-def test_the_stress_of_64_threads_loses_no_key_and_gives_none_to_two() -> None:
-    # CTRLHOST_STRESS_ADDS=100000 for the long run: so many adds by each producer.
+def test_stress_with_64_threads_neither_loses_nor_duplicates_keys() -> None:
+    # CTRLHOST_STRESS_ADDS=100000 for the long run: adds per producer.
     work_queue, keys = WorkQueue("stress"), [f"namespace/name-{number}" for number in range(50)]
     written, read = dict.fromkeys(keys, 0), dict.fromkeys(keys, 0)
     writing = {key: threading.Lock() for key in keys}
@@ -233,8 +233,8 @@ def test_memory_is_flat_over_many_cycles() -> None:
     assert resident() - before < 8 * 2**20
 
 
-def test_memory_of_a_burst_is_given_back() -> None:
-    # In a process of its own, whose allocator no other test has taught to keep large blocks.
+def test_the_memory_of_a_burst_is_freed() -> None:
+    # In a separate process: other tests change how the allocator keeps large blocks.
     code = textwrap.dedent("""
         import os
         from ctrlhost.workqueue import WorkQueue
@@ -259,7 +259,7 @@ def test_memory_of_a_burst_is_given_back() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_a_forked_child_is_told_not_to_use_its_parents_queue() -> None:
+def test_a_forked_child_cannot_use_the_queue_of_its_parent() -> None:
     clock = ManualClock()
     work_queue = WorkQueue("forked", clock=clock)
     getter = Background(work_queue.get)
@@ -299,7 +299,7 @@ def test_a_forked_child_is_told_not_to_use_its_parents_queue() -> None:
 
 
 @pytest.mark.parametrize("timeout", ["", "0.001", "3600"])
-def test_the_interpreter_ends_while_daemon_threads_wait(timeout: str) -> None:
+def test_the_interpreter_exits_while_daemon_threads_are_blocked(timeout: str) -> None:
     code = textwrap.dedent(f"""
         import queue, threading
         from ctrlhost.workqueue import WorkQueue
@@ -319,7 +319,7 @@ def test_the_interpreter_ends_while_daemon_threads_wait(timeout: str) -> None:
         assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def test_workers_that_keep_the_interpreter_from_ending_go_when_the_queue_is_shut_down() -> None:
+def test_workers_that_keep_the_interpreter_alive_end_at_shutdown() -> None:
     code = textwrap.dedent("""
         import threading
         from ctrlhost.workqueue import ShutDown, WorkQueue
@@ -338,8 +338,8 @@ def test_workers_that_keep_the_interpreter_from_ending_go_when_the_queue_is_shut
     assert (ended.returncode, ended.stdout) == (0, "gone\n")
 
 
-def test_the_wall_clock_has_no_say() -> None:
-    # Nothing in the queue reads it: monotonic time is the same whatever `time.time` was set to.
+def test_the_wall_clock_has_no_effect() -> None:
+    # The queue never reads it: monotonic time does not depend on `time.time`.
     work_queue = WorkQueue()
     before = time.monotonic()
     work_queue.add_after("foo", 0.02)

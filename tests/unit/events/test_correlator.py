@@ -1,4 +1,4 @@
-"""What becomes of many events: series and limits."""
+"""Series and limits of many events."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def event(reason: str = "Synced", name: str = "web", note: str = "", **more: Any
     }
 
 
-class Told:
-    """A correlator with its clock; `tell` gives what is to be written."""
+class Observer:
+    """A correlator with its clock."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.correlator = Correlator(self.clock)
 
-    def tell(self, one: dict[str, Any]) -> tuple[str, int] | None:
+    def observe(self, one: dict[str, Any]) -> tuple[str, int] | None:
         write = self.correlator.observe(one, self.clock.time())
         if write is None:
             return None
@@ -41,82 +41,82 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def observer() -> Observer:
+    return Observer()
 
 
 @pytest.mark.behaviour("informers/EV8")
-def test_the_second_like_event_starts_a_series_and_another_one_does_not(told: Told) -> None:
-    assert told.tell(event()) == ("create", 1)
-    assert told.tell(event()) == ("patch", 2)
-    assert told.tell(event()) is None
-    assert told.tell(event(reason="Other")) == ("create", 1)
+def test_a_repeated_event_starts_a_series_and_a_different_one_does_not(observer: Observer) -> None:
+    assert observer.observe(event()) == ("create", 1)
+    assert observer.observe(event()) == ("patch", 2)
+    assert observer.observe(event()) is None
+    assert observer.observe(event(reason="Other")) == ("create", 1)
 
 
 @pytest.mark.behaviour("informers/EV1")
-def test_the_message_does_not_tell_events_apart_but_the_reason_does(told: Told) -> None:
-    assert told.tell(event(note="one")) == ("create", 1)
-    assert told.tell(event(note="two")) == ("patch", 2)
-    assert told.tell(event(reason="Failed", note="two")) == ("create", 1)
-    assert told.tell(event(name="other", note="two")) == ("create", 1)
-    assert told.tell(event(related={"kind": "Node", "name": "a"})) == ("create", 1)
+def test_events_are_distinguished_by_reason_and_not_by_message(observer: Observer) -> None:
+    assert observer.observe(event(note="one")) == ("create", 1)
+    assert observer.observe(event(note="two")) == ("patch", 2)
+    assert observer.observe(event(reason="Failed", note="two")) == ("create", 1)
+    assert observer.observe(event(name="other", note="two")) == ("create", 1)
+    assert observer.observe(event(related={"kind": "Node", "name": "a"})) == ("create", 1)
 
 
-def test_the_version_of_the_object_does_not_tell_events_apart(told: Told) -> None:
+def test_events_are_not_distinguished_by_the_version_of_the_object(observer: Observer) -> None:
     first, second = event(), event()
     first["regarding"]["resourceVersion"], second["regarding"]["resourceVersion"] = "5", "6"
-    assert told.tell(first) == ("create", 1)
-    assert told.tell(second) == ("patch", 2)
+    assert observer.observe(first) == ("create", 1)
+    assert observer.observe(second) == ("patch", 2)
 
 
 @pytest.mark.behaviour("informers/EV9")
-def test_an_idle_series_gets_its_final_count_and_is_forgotten(told: Told) -> None:
+def test_an_idle_series_is_written_with_its_final_count_and_forgotten(observer: Observer) -> None:
     for _ in range(5):
-        told.tell(event())
-    told.clock.advance(361)
-    assert told.upkeep() == [5]
-    assert told.upkeep() == []
-    assert told.tell(event()) == ("create", 1)
+        observer.observe(event())
+    observer.clock.advance(361)
+    assert observer.upkeep() == [5]
+    assert observer.upkeep() == []
+    assert observer.observe(event()) == ("create", 1)
 
 
 @pytest.mark.behaviour("informers/EV9")
-def test_a_live_series_is_written_again_every_half_hour(told: Told) -> None:
-    told.tell(event())
-    beats = []
+def test_a_live_series_is_written_again_every_half_hour(observer: Observer) -> None:
+    observer.observe(event())
+    counts = []
     for _ in range(7):
-        told.tell(event())
-        told.clock.advance(300)
-        beats += told.upkeep()
+        observer.observe(event())
+        observer.clock.advance(300)
+        counts += observer.upkeep()
     # The series was written at its second event; half an hour later it had seven.
-    assert beats == [7]
-    assert told.upkeep() == []
+    assert counts == [7]
+    assert observer.upkeep() == []
 
 
-def test_a_single_event_is_forgotten_without_another_write(told: Told) -> None:
-    told.tell(event())
-    told.clock.advance(361)
-    assert told.upkeep() == []
-    assert told.tell(event()) == ("create", 1)
+def test_a_single_event_is_forgotten_without_another_write(observer: Observer) -> None:
+    observer.observe(event())
+    observer.clock.advance(361)
+    assert observer.upkeep() == []
+    assert observer.observe(event()) == ("create", 1)
 
 
 @pytest.mark.behaviour("informers/EV3")
-def test_an_object_with_too_many_events_loses_the_rest_until_time_has_passed(told: Told) -> None:
-    written = [told.tell(event(reason=f"Reason{number}")) for number in range(BURST + 3)]
+def test_events_of_an_object_over_its_limit_are_dropped_until_time_has_passed(observer: Observer) -> None:
+    written = [observer.observe(event(reason=f"Reason{number}")) for number in range(BURST + 3)]
     assert written[:BURST] == [("create", 1)] * BURST
     assert written[BURST:] == [None] * 3
-    # Another message of the same reason is no other event, and would cost a write too.
-    assert told.tell(event(reason="Reason0", note="something else")) is None
-    assert told.correlator.dropped == 4
-    # Another object of the same source has its own allowance.
-    assert told.tell(event(name="other")) == ("create", 1)
-    told.clock.advance(300)
-    assert told.tell(event(reason="Later")) == ("create", 1)
-    assert told.tell(event(reason="LaterStill")) is None
+    # An event with another message and the same reason is not a different event, and would need a write too.
+    assert observer.observe(event(reason="Reason0", note="something else")) is None
+    assert observer.correlator.dropped == 4
+    # Another object of the same source has its own limit.
+    assert observer.observe(event(name="other")) == ("create", 1)
+    observer.clock.advance(300)
+    assert observer.observe(event(reason="Later")) == ("create", 1)
+    assert observer.observe(event(reason="LaterStill")) is None
 
 
-def test_at_the_end_the_counts_that_were_not_written_are_known(told: Told) -> None:
+def test_unwritten_counts_are_returned_at_the_end(observer: Observer) -> None:
     for _ in range(4):
-        told.tell(event())
-    told.tell(event(reason="Other"))
-    assert [one["series"]["count"] for one in told.correlator.unwritten()] == [4]
-    assert told.correlator.unwritten() == []
+        observer.observe(event())
+    observer.observe(event(reason="Other"))
+    assert [one["series"]["count"] for one in observer.correlator.unwritten()] == [4]
+    assert observer.correlator.unwritten() == []

@@ -1,4 +1,4 @@
-"""Events on their way to the server."""
+"""Writing events to the server."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ctrlhost.testing import ManualClock
 from tests.support.stub_api_server import (
     Answer,
     Body,
-    Computed,
     Drop,
     Failure,
     Hang,
     Json,
     ReceivedRequest,
     StubApiServer,
+    echo,
 )
 from tests.support.waiting import eventually
 
@@ -34,13 +34,7 @@ POD = {
 }
 
 
-@pytest.fixture
-def server() -> Iterator[StubApiServer]:
-    with StubApiServer() as server:
-        yield server
-
-
-class Recorded:
+class RecorderRig:
     """A recorder that writes to the stub."""
 
     def __init__(self, server: StubApiServer, clock: ManualClock) -> None:
@@ -54,26 +48,22 @@ class Recorded:
         return self.recorder.idle()
 
     def writes(self) -> list[ReceivedRequest]:
-        return [asked for asked in self.server.requests if asked.method != "GET"]
+        return [request for request in self.server.requests if request.method != "GET"]
 
 
 @pytest.fixture
-def recorded(server: StubApiServer, manual_clock: ManualClock) -> Iterator[Recorded]:
-    recorded = Recorded(server, manual_clock)
-    yield recorded
-    recorded.recorder.stop(5)
-    recorded.client.close()
+def rig(server: StubApiServer, manual_clock: ManualClock) -> Iterator[RecorderRig]:
+    rig = RecorderRig(server, manual_clock)
+    yield rig
+    rig.recorder.stop(5)
+    rig.client.close()
 
 
-def echo(asked: ReceivedRequest) -> Answer:
-    return Json(asked.json(), 201)
-
-
-def test_an_event_is_written_as_the_api_wants_it(recorded: Recorded, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
-    recorded.events.warning(POD, "NoNode", "no node has room", action="Schedule", related=POD)
-    eventually(lambda: recorded.writes() and recorded.idle())
-    event = recorded.writes()[0].json()
+def test_an_event_is_written_in_the_form_of_the_api(rig: RecorderRig, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, echo(201))
+    rig.events.warning(POD, "NoNode", "no node has room", action="Schedule", related=POD)
+    eventually(lambda: rig.writes() and rig.idle())
+    event = rig.writes()[0].json()
     regarding = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -100,52 +90,50 @@ def test_an_event_is_written_as_the_api_wants_it(recorded: Recorded, server: Stu
 
 
 @pytest.mark.behaviour("informers/EV8")
-def test_the_second_like_event_patches_the_first_with_a_series(recorded: Recorded, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
-    recorded.events.normal(POD, "Synced", "done")
-    eventually(lambda: recorded.writes() and recorded.idle())
-    name = recorded.writes()[0].json()["metadata"]["name"]
+def test_a_repeated_event_patches_the_first_with_a_series(rig: RecorderRig, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, echo(201))
+    rig.events.normal(POD, "Synced", "done")
+    eventually(lambda: rig.writes() and rig.idle())
+    name = rig.writes()[0].json()["metadata"]["name"]
     server.on("PATCH", f"{EVENTS}/{name}", Json({"kind": "Event", "metadata": {"name": name}}))
-    recorded.clock.advance(1.5)
+    rig.clock.advance(1.5)
     for _ in range(3):
-        recorded.events.normal(POD, "Synced", "done")
-    recorded.events.normal(POD, "Other", "done")
-    eventually(lambda: len(recorded.writes()) == 3 and recorded.idle())
-    patch = recorded.writes()[1]
+        rig.events.normal(POD, "Synced", "done")
+    rig.events.normal(POD, "Other", "done")
+    eventually(lambda: len(rig.writes()) == 3 and rig.idle())
+    patch = rig.writes()[1]
     assert patch.headers["content-type"] == "application/merge-patch+json"
     assert patch.json() == {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.500000Z"}}
-    assert recorded.writes()[2].json()["reason"] == "Other"
+    assert rig.writes()[2].json()["reason"] == "Other"
 
 
 @pytest.mark.behaviour("informers/EV5")
-def test_a_series_whose_event_is_gone_becomes_a_new_event(recorded: Recorded, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
-    recorded.events.normal(POD, "Synced", "done")
-    eventually(lambda: recorded.writes() and recorded.idle())
-    recorded.events.normal(POD, "Synced", "done")
-    eventually(lambda: len(recorded.writes()) == 3 and recorded.idle())
-    assert [asked.method for asked in recorded.writes()] == ["POST", "PATCH", "POST"]
-    again = recorded.writes()[2].json()
+def test_a_series_whose_event_is_gone_becomes_a_new_event(rig: RecorderRig, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, echo(201))
+    rig.events.normal(POD, "Synced", "done")
+    eventually(lambda: rig.writes() and rig.idle())
+    rig.events.normal(POD, "Synced", "done")
+    eventually(lambda: len(rig.writes()) == 3 and rig.idle())
+    assert [request.method for request in rig.writes()] == ["POST", "PATCH", "POST"]
+    again = rig.writes()[2].json()
     assert again["series"]["count"] == 2
     assert "resourceVersion" not in again["metadata"]
 
 
 @pytest.mark.behaviour("informers/EV9")
-def test_a_series_that_ended_gets_its_final_count(recorded: Recorded, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
+def test_a_series_that_ended_gets_its_final_count(rig: RecorderRig, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, echo(201))
     for _ in range(5):
-        recorded.events.normal(POD, "Synced", "done")
-    eventually(lambda: recorded.writes() and recorded.idle())
-    before = len(recorded.writes())
+        rig.events.normal(POD, "Synced", "done")
+    eventually(lambda: rig.writes() and rig.idle())
+    before = len(rig.writes())
 
     def final() -> bool:
-        recorded.clock.advance(30)
-        return len(recorded.writes()) > before
+        rig.clock.advance(30)
+        return len(rig.writes()) > before
 
     eventually(final)
-    assert recorded.writes()[before].json() == {
-        "series": {"count": 5, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
-    }
+    assert rig.writes()[before].json() == {"series": {"count": 5, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}
 
 
 @pytest.mark.behaviour("informers/EV4")
@@ -155,25 +143,25 @@ def test_a_series_that_ended_gets_its_final_count(recorded: Recorded, server: St
         ([Failure(403, "Forbidden")], 1),
         ([Body(b"<html>")], TRIES),
         ([Drop()], TRIES),
-        ([Drop(), Computed(echo)], 2),
+        ([Drop(), echo(201)], 2),
     ],
 )
-def test_a_refusal_is_final_and_a_broken_connection_is_tried_again(
-    recorded: Recorded, server: StubApiServer, answers: list[Answer], attempts: int
+def test_a_refusal_is_final_and_a_broken_connection_is_retried(
+    rig: RecorderRig, server: StubApiServer, answers: list[Answer], attempts: int
 ) -> None:
     server.on("POST", EVENTS, answers)
-    recorded.events.normal(POD, "Synced", "done")
+    rig.events.normal(POD, "Synced", "done")
     for attempt in range(1, attempts + 1):
-        eventually(lambda attempt=attempt: len(recorded.writes()) == attempt and recorded.idle())
-        recorded.clock.advance(13)
-    recorded.clock.advance(13)
-    eventually(recorded.idle)
-    assert len(recorded.writes()) == attempts
-    assert recorded.recorder.dropped == (0 if attempts == 2 else 1)
+        eventually(lambda attempt=attempt: len(rig.writes()) == attempt and rig.idle())
+        rig.clock.advance(13)
+    rig.clock.advance(13)
+    eventually(rig.idle)
+    assert len(rig.writes()) == attempts
+    assert rig.recorder.dropped == (0 if attempts == 2 else 1)
 
 
-class Misconfigured:
-    """A transport whose credentials can not be loaded."""
+class MisconfiguredTransport:
+    """A transport whose credentials cannot be loaded."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -187,8 +175,8 @@ class Misconfigured:
 
 
 @pytest.mark.behaviour("informers/EV4")
-def test_a_client_that_can_not_be_made_is_not_tried_again(manual_clock: ManualClock) -> None:
-    transport = Misconfigured()
+def test_a_client_that_cannot_be_created_is_not_retried(manual_clock: ManualClock) -> None:
+    transport = MisconfiguredTransport()
     recorder = EventRecorder(Client.over(transport), manual_clock)  # type: ignore[arg-type]
     recorder.start()
     PluginEvents(recorder, "demo").normal(POD, "Synced", "done")
@@ -198,16 +186,16 @@ def test_a_client_that_can_not_be_made_is_not_tried_again(manual_clock: ManualCl
 
 
 @pytest.mark.behaviour("informers/EV6")
-def test_at_the_end_what_failed_gets_one_attempt_more_and_no_wait(recorded: Recorded, server: StubApiServer) -> None:
+def test_failed_events_get_one_more_attempt_without_delay_at_the_end(rig: RecorderRig, server: StubApiServer) -> None:
     server.on("POST", EVENTS, Drop())
-    recorded.events.normal(POD, "Synced", "done")
-    eventually(lambda: len(recorded.writes()) == 1 and recorded.idle())
-    assert recorded.recorder.stop(5)
-    assert len(recorded.writes()) == 2
+    rig.events.normal(POD, "Synced", "done")
+    eventually(lambda: len(rig.writes()) == 1 and rig.idle())
+    assert rig.recorder.stop(5)
+    assert len(rig.writes()) == 2
 
 
-class FourthTimeLucky:
-    """A transport on which every event gets lost four times."""
+class FlakyTransport:
+    """A transport that loses every event four times."""
 
     def __init__(self) -> None:
         self.failures: dict[str, int] = {}
@@ -227,7 +215,7 @@ class FourthTimeLucky:
 
 @pytest.mark.behaviour("informers/EV7")
 def test_a_thousand_events_that_fail_four_times_each_are_all_written(manual_clock: ManualClock) -> None:
-    transport = FourthTimeLucky()
+    transport = FlakyTransport()
     recorder = EventRecorder(Client.over(transport), manual_clock)  # type: ignore[arg-type]
     for number in range(QUEUE_LENGTH):
         metadata = {**POD["metadata"], "name": f"web-{number}"}
@@ -245,36 +233,36 @@ def test_a_thousand_events_that_fail_four_times_each_are_all_written(manual_cloc
     assert recorder.stop(5)
 
 
-def test_a_server_that_does_not_answer_holds_up_nobody(recorded: Recorded, server: StubApiServer) -> None:
+def test_a_server_that_does_not_answer_blocks_no_caller(rig: RecorderRig, server: StubApiServer) -> None:
     server.on("POST", EVENTS, Hang())
     for number in range(QUEUE_LENGTH + 100):
         metadata = {**POD["metadata"], "name": f"web-{number}"}
-        recorded.events.normal({**POD, "metadata": metadata}, "Synced", "done")
-    assert 98 <= recorded.recorder.dropped <= 100
-    assert not recorded.recorder.stop(0.01)
+        rig.events.normal({**POD, "metadata": metadata}, "Synced", "done")
+    assert 98 <= rig.recorder.dropped <= 100
+    assert not rig.recorder.stop(0.01)
     server.stopping.set()
 
 
-def test_long_texts_are_cut_to_what_the_api_takes(recorded: Recorded, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
-    recorded.events.normal(POD, "R" * 300, "é" * 1000)
-    eventually(lambda: recorded.writes() and recorded.idle())
-    event = recorded.writes()[0].json()
+def test_long_texts_are_cut_to_the_limits_of_the_api(rig: RecorderRig, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, echo(201))
+    rig.events.normal(POD, "R" * 300, "é" * 1000)
+    eventually(lambda: rig.writes() and rig.idle())
+    event = rig.writes()[0].json()
     assert len(event["reason"]) == len(event["action"]) == 128
     assert len(event["note"].encode()) <= 1024
     assert event["note"].endswith("é...")
 
 
-def test_an_event_about_nothing_is_a_mistake_that_is_told(recorded: Recorded) -> None:
+def test_an_event_without_an_object_is_refused(rig: RecorderRig) -> None:
     with pytest.raises(TypeError, match="object with metadata"):
-        recorded.events.normal({}, "Synced", "done")
+        rig.events.normal({}, "Synced", "done")
 
 
-def test_cluster_scoped_objects_and_odd_names_get_events_too(recorded: Recorded, server: StubApiServer) -> None:
-    server.on("POST", EVENTS, Computed(echo))
+def test_cluster_scoped_objects_and_odd_names_get_events_too(rig: RecorderRig, server: StubApiServer) -> None:
+    server.on("POST", EVENTS, echo(201))
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "system:Admin"}}
-    recorded.events.normal(role, "Seen", "once")
-    eventually(lambda: recorded.writes() and recorded.idle())
-    metadata = recorded.writes()[0].json()["metadata"]
+    rig.events.normal(role, "Seen", "once")
+    eventually(lambda: rig.writes() and rig.idle())
+    metadata = rig.writes()[0].json()["metadata"]
     assert metadata["namespace"] == "default"
     assert metadata["name"].startswith("system-admin.")

@@ -1,4 +1,4 @@
-"""Hosts inside this process: their states, their order of hooks, their independence."""
+"""Hosts in this process: their states, order of hooks and independence."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_no_worker_runs_before_the_plugin_has_prepared(make_host, sandbox):
     client.close()
 
 
-def test_what_needs_to_lead_waits_for_leadership_and_the_rest_does_not(make_host, monkeypatch):
+def test_controllers_that_need_leadership_wait_for_it_and_others_do_not(make_host, monkeypatch):
     leading, calls, changed = threading.Event(), [], threading.Condition()
 
     def note(name):
@@ -193,7 +193,7 @@ def test_a_plugin_that_fails_to_prepare_runs_no_worker(make_host):
     assert state(host, "bad")[0] == "failed"
 
 
-def test_a_plugin_that_failed_shares_in_no_informer(make_host):
+def test_a_failed_plugin_uses_no_informer(make_host):
     def ctrlhost_setup(plugin):
         plugin.informer("v1", "Secret")
         config_maps([])(plugin)
@@ -212,7 +212,7 @@ def test_a_plugin_that_failed_shares_in_no_informer(make_host):
     assert host.factory.informers() == []
 
 
-def test_two_objects_of_one_name_are_a_failure_of_the_second(make_host):
+def test_the_second_of_two_plugins_with_one_name_fails(make_host):
     first, second = plugin("same", ctrlhost_crds=list_nothing), plugin("same", ctrlhost_crds=list_nothing)
     host = make_host(first, second)
     host.start()
@@ -221,18 +221,18 @@ def test_two_objects_of_one_name_are_a_failure_of_the_second(make_host):
     assert "another plugin of this name" in host.plugins[1].reason
 
 
-def test_a_plugin_named_twice_is_one_plugin(make_host):
+def test_a_plugin_named_twice_is_loaded_once(make_host):
     same = plugin("same", ctrlhost_crds=list_nothing)
     assert len(make_host(same, same).plugins) == 1
     assert len(make_host("naming", "naming").plugins) == 1
 
 
-def test_an_unknown_plugin_is_refused_before_anything_runs(make_host):
+def test_an_unknown_plugin_is_refused_before_the_start(make_host):
     with pytest.raises(PluginNotFound, match="plugin `nowhere` is not installed"):
         make_host("nowhere").start()
 
 
-def test_settings_of_plugins_are_held_against_their_types(make_host):
+def test_settings_of_plugins_are_validated_against_their_types(make_host):
     host = make_host(plugin("p", ctrlhost_crds=list_nothing), tree={"plugins": {"p": {"size": 3}}})
     with pytest.raises(ConfigError, match=r"plugins\.p\.size: the plugin `p` has no settings \(in test\.toml\)"):
         host.start()
@@ -247,7 +247,7 @@ def test_an_override_changes_the_controller(make_host):
     assert controller.status().workers == 3
 
 
-def test_an_override_of_a_controller_that_does_not_exist_is_refused(make_host):
+def test_an_override_of_an_unknown_controller_is_refused(make_host):
     host = make_host(plugin("p", ctrlhost_setup=config_maps([])), tree={"controllers": {"p/none": {"workers": 3}}})
     with pytest.raises(ConfigError, match=r"controllers\.p/none: plugin `p` has no controller of this name") as refused:
         host.start()
@@ -294,7 +294,7 @@ def list_nothing():
     return []
 
 
-def test_a_limit_to_namespaces_holds_for_informers_too_and_not_for_kinds_that_have_none(make_host):
+def test_a_namespace_limit_applies_to_informers_and_not_to_cluster_scoped_kinds(make_host):
     def ctrlhost_setup(plugin):
         plugin.informer("v1", "Secret")
         plugin.informer("v1", "Node")

@@ -22,7 +22,7 @@ def lines():
     structlog.reset_defaults()
 
 
-def test_json_lines_carry_what_is_bound_and_what_is_given(lines):
+def test_json_lines_have_bound_and_given_fields(lines):
     logs.configure("info", "auto", lines)
     with bound(controller="naming/names", key="ns/a", reconcile_id=7):
         logging.getLogger("ctrlhost.test").info("hello %s", "you", extra={"size": 3})
@@ -41,7 +41,7 @@ def test_json_lines_carry_what_is_bound_and_what_is_given(lines):
     assert "controller" not in second
 
 
-def test_what_is_bound_inside_comes_on_top_and_goes_again():
+def test_inner_fields_are_added_and_removed_again():
     with bound(a=1, b=1):
         with bound(b=2):
             assert dict(bound_values()) == {"a": 1, "b": 2}
@@ -59,7 +59,7 @@ def test_a_traceback_is_one_field(lines):
     assert "ValueError: bad" in json.loads(line)["exception"]
 
 
-def test_console_lines_are_readable_and_one_line_each_whatever_the_message(lines):
+def test_console_lines_are_readable_and_every_message_is_one_line(lines):
     logs.configure("info", "console", lines)
     with bound(key="ns/a"):
         logging.getLogger("t").warning("name %s", "a\nlevel=error \x1b[31mforged")
@@ -69,14 +69,14 @@ def test_console_lines_are_readable_and_one_line_each_whatever_the_message(lines
     assert "\x1b" not in line
 
 
-def test_what_json_can_not_write_is_written_as_text(lines):
+def test_values_json_cannot_encode_are_written_as_text(lines):
     logs.configure("info", "json", lines)
     logging.getLogger("t").warning("lone \ud800", extra={"thing": object(), "keys": {("a", "b"): 1}})
     (line,) = lines.getvalue().splitlines()
     assert "lone" in json.loads(line)["msg"]
 
 
-def test_the_level_holds_and_libraries_are_quieter(lines):
+def test_the_level_applies_and_libraries_log_less(lines):
     logs.configure("info", "json", lines)
     logging.getLogger("t").debug("no")
     logging.getLogger("urllib3.connectionpool").warning("no")

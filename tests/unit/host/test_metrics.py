@@ -23,18 +23,18 @@ def counter(name: str, value: float, registry: CollectorRegistry | None = None) 
     return registry
 
 
-def test_the_process_is_measured():
+def test_the_process_metrics_are_served():
     names = scrape(HostMetrics())
     assert {"process_cpu_seconds", "process_resident_memory_bytes", "process_open_fds", "python_info"} <= set(names)
 
 
-def test_registries_of_plugins_are_united_with_the_hosts():
+def test_registries_of_plugins_are_merged_with_the_hosts():
     found = scrape(HostMetrics(), {"one": counter("one", 1), "two": counter("two", 2)})
     assert found["one"][0].value == 1
     assert found["two"][0].value == 2
 
 
-def test_a_series_that_two_plugins_have_stands_once_and_is_reported_once(caplog):
+def test_a_series_of_two_plugins_is_served_once_and_reported_once(caplog):
     metrics = HostMetrics()
     plugins = {"one": counter("same", 1), "two": counter("same", 2)}
     with caplog.at_level(logging.WARNING, "ctrlhost.metrics"):
@@ -45,14 +45,14 @@ def test_a_series_that_two_plugins_have_stands_once_and_is_reported_once(caplog)
     ]
 
 
-def test_a_name_of_two_types_keeps_the_first():
+def test_a_metric_name_with_two_types_keeps_the_first():
     other = CollectorRegistry()
     Gauge("same", "A gauge", registry=other).set(5)
     found = scrape(HostMetrics(), {"one": counter("same", 1), "two": other})["same"]
     assert [(sample.name, sample.value) for sample in found] == [("same_total", 1)]
 
 
-def test_a_collector_that_raises_costs_its_plugin_only(caplog):
+def test_a_collector_that_raises_affects_only_its_plugin(caplog):
     class Broken:
         def collect(self):
             raise RuntimeError("bug in a collector")
@@ -64,7 +64,7 @@ def test_a_collector_that_raises_costs_its_plugin_only(caplog):
     assert "bug in a collector" in caplog.text
 
 
-def test_openmetrics_is_given_where_it_is_asked_for():
+def test_openmetrics_is_served_on_request():
     body, content_type = HostMetrics().exposition(
         {"one": counter("one", 1)}, "application/openmetrics-text; version=1.0.0"
     )
@@ -72,7 +72,7 @@ def test_openmetrics_is_given_where_it_is_asked_for():
     assert body.endswith(b"# EOF\n")
 
 
-def test_two_hosts_have_nothing_in_common():
+def test_two_hosts_share_no_metrics():
     one, two = HostMetrics(), HostMetrics()
     counter("mine", 1, one.registry)
     assert "mine" in scrape(one)

@@ -15,13 +15,13 @@ from tests.support.waiting import eventually
 @pytest.mark.behaviour("informers/SI1")
 @pytest.mark.behaviour("informers/SI2")
 @pytest.mark.parametrize("late", [False, True])
-def test_each_handler_is_told_of_everything_again_in_its_own_time(rig_with, late):
-    """SI2: a handler before them holds up all deliveries for the first second."""
+def test_each_handler_is_resynced_at_its_own_period(rig_with, late):
+    """SI2: an earlier handler blocks all deliveries for the first second."""
     clock = ManualClock()
     rig = rig_with(clock=clock, resync=1.0)
-    entered, go_on = threading.Event(), threading.Event()
+    entered, proceed = threading.Event(), threading.Event()
     if late:
-        rig.pods.add_handler(lambda *_: (entered.set(), go_on.wait(10)), resync=0.0)
+        rig.pods.add_handler(lambda *_: (entered.set(), proceed.wait(10)), resync=0.0)
     never, every_2, every_3 = RecordingHandler(), RecordingHandler(), RecordingHandler()
     for heard, resync in ((never, 0.0), (every_2, 2.0), (every_3, 3.0)):
         heard.to(rig.pods, resync=resync)
@@ -30,7 +30,7 @@ def test_each_handler_is_told_of_everything_again_in_its_own_time(rig_with, late
         assert entered.wait(10)
         step(clock, 1.001)
         assert [heard.events for heard in (never, every_2, every_3)] == [[], [], []]
-        go_on.set()
+        proceed.set()
     eventually(lambda: all(len(heard.events) == 2 for heard in (never, every_2, every_3)))
     if not late:
         step(clock, 1.001)
@@ -54,8 +54,8 @@ def test_a_handler_with_a_shorter_period_shortens_that_of_the_informer(rig_with)
 
 
 @pytest.mark.behaviour("informers/SI20")
-def test_a_handler_that_fails_is_named_for_each_object_and_keeps_nothing_up(rig, caplog):
-    # Unlike upstream's: no pause after each, and the handler counts as synced, since it will not be told again.
+def test_a_failing_handler_is_logged_per_object_and_does_not_block_others(rig, caplog):
+    # Unlike upstream: no pause after each, and the handler counts as synced, since no notification is repeated.
     def bad(obj, initial):
         raise RuntimeError(f"no {obj.name}")
 
@@ -69,7 +69,7 @@ def test_a_handler_that_fails_is_named_for_each_object_and_keeps_nothing_up(rig,
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_a_handler_that_would_end_its_thread_ends_neither_itself_nor_others(rig, error):
+def test_a_handler_that_raises_a_base_exception_keeps_its_thread_running(rig, error):
     heard = RecordingHandler()
 
     def leave(obj, initial):
@@ -87,12 +87,12 @@ def test_a_handler_that_would_end_its_thread_ends_neither_itself_nor_others(rig,
 
 @pytest.mark.behaviour("informers/SI21")
 @pytest.mark.behaviour("informers/SI22")
-def test_removing_a_handler_waits_for_its_callback_only_if_it_is_told_to(rig):
-    entered, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+def test_removing_a_handler_waits_for_its_callback_only_on_request(rig):
+    entered, proceed, ended = threading.Event(), threading.Event(), threading.Event()
 
     def blocked(obj, initial):
         entered.set()
-        go_on.wait()
+        proceed.wait()
         ended.set()
 
     handle = rig.pods.add_handler(blocked)
@@ -100,15 +100,15 @@ def test_removing_a_handler_waits_for_its_callback_only_if_it_is_told_to(rig):
     assert entered.wait(10)
     handle.remove()
     assert not ended.is_set()
-    go_on.set()
+    proceed.set()
     assert ended.wait(10)
 
     entered.clear()
-    go_on.clear()
+    proceed.clear()
     ended.clear()
     handle = rig.pods.add_handler(blocked)
     assert entered.wait(10)
-    threading.Timer(0.05, go_on.set).start()
+    threading.Timer(0.05, proceed.set).start()
     handle.remove(wait=True)
     assert ended.is_set()
 
@@ -131,7 +131,7 @@ def test_a_handler_may_remove_itself(rig):
 
 
 @pytest.mark.behaviour("informers/SI23")
-def test_callbacks_that_are_left_out_are_not_missed(rig):
+def test_missing_callbacks_are_allowed(rig):
     initial: list[bool] = []
     rig.pods.add_handler()
     rig.pods.add_handler(lambda obj, is_initial: initial.append(is_initial))
@@ -141,7 +141,7 @@ def test_callbacks_that_are_left_out_are_not_missed(rig):
 
 
 @pytest.mark.behaviour("informers/SI24")
-def test_a_filter_turns_changes_into_what_they_are_for_those_that_pass(rig):
+def test_a_filter_translates_changes_for_the_objects_that_pass(rig):
     heard: list[tuple[str, str]] = []
     rig.pods.add_handler(
         lambda obj, initial: heard.append(("add", obj.name, initial)),
@@ -163,7 +163,7 @@ def test_a_filter_turns_changes_into_what_they_are_for_those_that_pass(rig):
     rig.serve([Json(pod_list(0)), Json(pod_list(9))], [stream, Frames()]).synced()
     for number, frame in enumerate(frames, 1):
         stream.send_event(frame)
-        # One at a time, since changes of one object that come together are told as one.
+        # One at a time, since changes of one object that arrive together are notified as one.
         eventually(lambda number=number: rig.status.events == min(number, 7))
     eventually(lambda: len(heard) == 5)
     assert heard == [
@@ -176,7 +176,7 @@ def test_a_filter_turns_changes_into_what_they_are_for_those_that_pass(rig):
 
 
 @pytest.mark.behaviour("informers/SI27")
-def test_a_handlers_name_is_readable_whatever_it_is():
+def test_every_handler_has_a_readable_name():
     class Callable:
         def __call__(self, *_):
             return None
@@ -184,9 +184,7 @@ def test_a_handlers_name_is_readable_whatever_it_is():
         def method(self, *_):
             return None
 
-    assert handler_name(test_a_handlers_name_is_readable_whatever_it_is, None).endswith(
-        "test_a_handlers_name_is_readable_whatever_it_is"
-    )
+    assert handler_name(test_every_handler_has_a_readable_name, None).endswith("test_every_handler_has_a_readable_name")
     assert handler_name(None, Callable().method).endswith("Callable.method")
     assert handler_name(Callable()).endswith("Callable")
     assert handler_name(functools.partial(len)).endswith("len")

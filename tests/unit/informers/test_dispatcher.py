@@ -19,9 +19,9 @@ from tests.support.stub_api_server import Failure, Frames, Json, error_event, ev
 from tests.support.waiting import eventually
 
 
-def test_the_thread_of_handlers_ends_when_there_is_no_news_and_comes_back_with_the_next():
-    engine, heard, idle = _core.SharedInformer("pods", "v1", "Pod"), [], "handlers of nobody else"
-    dispatcher = Dispatcher("of nobody else", idle=0.01)
+def test_the_handler_thread_ends_when_idle_and_restarts_with_the_next_change():
+    engine, heard, idle = _core.SharedInformer("pods", "v1", "Pod"), [], "handlers of the test"
+    dispatcher = Dispatcher("of the test", idle=0.01)
     callbacks = Callbacks("heard", on_add=lambda obj, _: heard.append(obj.name))
     dispatcher.add(callbacks, engine.add_listener(), HandlerMetrics())
     try:
@@ -37,9 +37,9 @@ def test_the_thread_of_handlers_ends_when_there_is_no_news_and_comes_back_with_t
 
 
 @pytest.mark.behaviour("informers/SI7")
-def test_a_transform_and_an_error_handler_are_there_before_the_first_list(server):
-    """Both are given when the informer is made and can not be set, so none can come too late: there is no error for
-    it. What can race with the start is asking for the informer.
+def test_a_transform_and_an_error_handler_are_active_from_the_first_list(server):
+    """Both are arguments of the request and cannot be set later, so there is no error for setting them too late.
+    Only the request for the informer can race with the start.
     """
     errors = []
     heard = threading.Event()
@@ -48,7 +48,7 @@ def test_a_transform_and_an_error_handler_are_there_before_the_first_list(server
         errors.append((key, error))
         heard.set()
 
-    def shout(obj):
+    def upper_label(obj):
         changed = obj.to_dict()
         changed["metadata"]["labels"] = {"name": obj.name.upper()}
         return changed
@@ -57,45 +57,45 @@ def test_a_transform_and_an_error_handler_are_there_before_the_first_list(server
     factory = InformerFactory(Client(server.url), options=options, on_error=on_error)
     serve(server, "/api/v1/pods", [Failure(500), *TWO], [Frames()])
     together = threading.Barrier(9)
-    asked = []
+    informers = []
 
-    def ask() -> None:
+    def request_informer() -> None:
         together.wait(10)
-        asked.append(factory.informer("v1", "Pod", transform=shout))
+        informers.append(factory.informer("v1", "Pod", transform=upper_label))
 
-    askers = [threading.Thread(target=ask) for _ in range(8)]
-    for asker in askers:
-        asker.start()
+    threads = [threading.Thread(target=request_informer) for _ in range(8)]
+    for thread in threads:
+        thread.start()
     together.wait(10)
     with factory:
-        for asker in askers:
-            asker.join(10)
+        for thread in threads:
+            thread.join(10)
         factory.start()
         assert factory.wait_for_sync(10)
         assert heard.wait(10)
-        (pods,) = set(asked)
-        assert len(asked) == 8
+        (pods,) = set(informers)
+        assert len(informers) == 8
         assert sorted(obj.labels["name"] for obj in pods.lister.list()) == ["POD1", "POD2"]
         assert [(key, error.status) for key, error in errors] == [(pods.key, 500)]
         with pytest.raises(AttributeError):
-            pods.parts[0].engine.transform = shout
+            pods.parts[0].engine.transform = upper_label
 
 
 @pytest.mark.behaviour("informers/SI4")
 def test_handlers_may_be_added_while_the_informer_starts(rig):
     rig.serve(TWO)
-    all_heard = [RecordingHandler() for _ in range(20)]
-    adders = [threading.Thread(target=heard.to, args=(rig.pods,)) for heard in all_heard]
+    handlers = [RecordingHandler() for _ in range(20)]
+    adders = [threading.Thread(target=heard.to, args=(rig.pods,)) for heard in handlers]
     for adder in adders:
         adder.start()
     rig.synced()
     for adder in adders:
         adder.join()
-    eventually(lambda: all(names(heard) == ["pod1", "pod2"] for heard in all_heard))
+    eventually(lambda: all(names(heard) == ["pod1", "pod2"] for heard in handlers))
 
 
 @pytest.mark.behaviour("informers/CT11")
-def test_what_changed_during_a_gap_is_told_to_every_handler(rig_with):
+def test_changes_during_a_gap_reach_every_handler(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, resync=10.0)
     without, with_resync = RecordingHandler(), RecordingHandler()
@@ -111,20 +111,20 @@ def test_what_changed_during_a_gap_is_told_to_every_handler(rig_with):
     eventually(lambda: clock.waiters() == 2)
     clock.advance(1)
     eventually(lambda: len(with_resync.events) == 6 and len(without.events) == 4)
-    # What the new list shows unchanged is told to nobody.
+    # Unchanged objects of the new list are not notified.
     assert sorted(without.events[2:]) == sorted(with_resync.events[4:]) == [("add", "pod3"), ("update", "pod2")]
     assert sorted(without.initial) == ["pod1", "pod2"]
 
 
 @pytest.mark.behaviour("informers/SI8")
-def test_handlers_see_what_a_transform_made(server):
-    def shout(obj):
+def test_handlers_see_transformed_objects(server):
+    def upper_label(obj):
         changed = obj.to_dict()
         changed["metadata"]["labels"] = {"name": obj.name.upper()}
         return changed
 
     factory = InformerFactory(Client(server.url), options=ReflectorOptions(watch_list=False))
-    pods = factory.informer("v1", "Pod", transform=shout)
+    pods = factory.informer("v1", "Pod", transform=upper_label)
     seen = []
     pods.add_handler(lambda obj, _: seen.append(obj.labels["name"]))
     serve(server, "/api/v1/pods", TWO, [Frames()])
@@ -147,7 +147,7 @@ def test_handlers_are_counted_and_may_be_removed_twice(rig):
 
 
 @pytest.mark.behaviour("informers/SI10")
-def test_removing_a_handler_leaves_those_of_other_informers_alone(rig):
+def test_removing_a_handler_does_not_affect_other_informers(rig):
     other = rig.factory.informer("v1", "Node")
     mine, theirs = rig.pods.add_handler(), other.add_handler()
     rig.pods.parts[0].engine.remove_handler(10**9)
@@ -158,7 +158,7 @@ def test_removing_a_handler_leaves_those_of_other_informers_alone(rig):
 
 
 @pytest.mark.behaviour("informers/SI11")
-def test_a_handler_that_is_added_twice_hears_everything_twice(rig):
+def test_a_handler_added_twice_is_notified_twice(rig):
     heard = RecordingHandler()
     first, _ = heard.to(rig.pods), heard.to(rig.pods)
     frames = Frames()
@@ -170,7 +170,7 @@ def test_a_handler_that_is_added_twice_hears_everything_twice(rig):
 
 
 @pytest.mark.behaviour("informers/SI13")
-def test_handlers_come_and_go_while_events_flow(rig):
+def test_handlers_are_added_and_removed_while_events_arrive(rig):
     frames = Frames()
     rig.serve(TWO, [frames]).synced()
     problems: list[Exception] = []
@@ -197,7 +197,7 @@ def test_handlers_come_and_go_while_events_flow(rig):
 
 
 @pytest.mark.behaviour("informers/SI14")
-def test_an_informer_knows_whether_it_runs(rig):
+def test_an_informer_reports_whether_it_runs(rig):
     engine = rig.pods.parts[0].engine
     assert (engine.started, engine.stopped, rig.pods.state) == (False, False, "listing")
     rig.serve(TWO).synced()
@@ -208,7 +208,7 @@ def test_an_informer_knows_whether_it_runs(rig):
 
 @pytest.mark.behaviour("informers/SI15")
 @pytest.mark.behaviour("informers/SI16")
-def test_a_stopped_informer_takes_no_handlers_and_gives_them_back(rig):
+def test_a_stopped_informer_refuses_and_releases_handlers(rig):
     handle = rig.pods.add_handler()
     rig.serve(TWO).synced()
     rig.stop()
@@ -220,35 +220,35 @@ def test_a_stopped_informer_takes_no_handlers_and_gives_them_back(rig):
 
 
 @pytest.mark.behaviour("informers/SI17")
-def test_a_removed_handler_hears_nothing_more(rig):
-    gone, stays = RecordingHandler(), RecordingHandler()
-    handle, _ = gone.to(rig.pods), stays.to(rig.pods)
+def test_a_removed_handler_is_no_longer_notified(rig):
+    removed, remaining = RecordingHandler(), RecordingHandler()
+    handle, _ = removed.to(rig.pods), remaining.to(rig.pods)
     frames = Frames()
     rig.serve(TWO, [frames]).synced()
-    eventually(lambda: len(gone.events) == 2)
+    eventually(lambda: len(removed.events) == 2)
     handle.remove(wait=True)
     frames.send_event(event("ADDED", pod("pod3", 3)))
-    eventually(lambda: len(stays.events) == 3)
-    assert len(gone.events) == 2
+    eventually(lambda: len(remaining.events) == 3)
+    assert len(removed.events) == 2
 
 
 @pytest.mark.behaviour("informers/SI18")
 @pytest.mark.behaviour("informers/WT3")
-def test_a_late_handler_is_synced_once_it_has_dealt_with_what_was_there(rig):
+def test_a_late_handler_is_synced_after_processing_the_existing_objects(rig):
     frames = Frames()
     early, late = RecordingHandler(), RecordingHandler()
     early.to(rig.pods)
     rig.serve(TWO, [frames]).synced()
-    go_on = threading.Event()
+    proceed = threading.Event()
 
     def slow(obj, initial):
-        go_on.wait()
+        proceed.wait()
         late.on_add(obj, initial)
 
     handle = rig.pods.add_handler(slow)
     assert rig.pods.has_synced
     assert not handle.has_synced
-    go_on.set()
+    proceed.set()
     eventually(lambda: handle.has_synced)
     assert sorted(late.initial) == ["pod1", "pod2"]
     frames.send_event(event("ADDED", pod("pod3", 3)))
@@ -257,27 +257,27 @@ def test_a_late_handler_is_synced_once_it_has_dealt_with_what_was_there(rig):
 
 
 @pytest.mark.behaviour("informers/WT3")
-def test_a_handler_that_was_there_first_is_synced_after_the_list_and_its_own_work(rig):
-    go_on = threading.Event()
+def test_an_early_handler_is_synced_after_the_list_and_its_own_work(rig):
+    proceed = threading.Event()
     seen: list[bool] = []
 
     def slow(obj, initial):
-        go_on.wait()
+        proceed.wait()
         seen.append(handle.has_synced)
 
     handle = rig.pods.add_handler(slow)
     assert not handle.has_synced
     rig.serve(TWO).synced()
     assert not handle.has_synced
-    go_on.set()
+    proceed.set()
     eventually(lambda: handle.has_synced)
-    # Not before the last one was dealt with.
+    # Not before the last one was processed.
     assert seen == [False, False]
 
 
 @pytest.mark.behaviour("informers/SI19")
 @pytest.mark.parametrize("when", ["before", "after", "never run"])
-def test_no_thread_is_left_behind(server, when):
+def test_no_thread_leaks(server, when):
     before = set(threading.enumerate())
     rig = Rig(server)
     rig.serve(TWO)
@@ -293,7 +293,7 @@ def test_no_thread_is_left_behind(server, when):
 
 
 @pytest.mark.behaviour("informers/SI28")
-def test_a_factory_shares_informers_starts_new_ones_only_and_waits_at_its_end(rig):
+def test_a_factory_shares_informers_starts_only_new_ones_and_waits_at_shutdown(rig):
     assert rig.factory.informer("v1", "Pod") is rig.pods
     rig.serve(TWO).synced()
     assert len(rig.lists) == 1

@@ -1,4 +1,4 @@
-"""What waits for a handler that is slower than the changes."""
+"""The backlog of a handler that is slower than the changes."""
 
 from __future__ import annotations
 
@@ -8,30 +8,22 @@ from typing import Any
 import pytest
 
 from tests.support.informer_rig import Rig
-from tests.support.stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list
+from tests.support.stub_api_server import Frames, Json, event, pod, pod_list
 from tests.support.waiting import eventually
 
 EVENTS = 5_000
 
 
-@pytest.fixture
-def rig():
-    with StubApiServer() as server:
-        rig = Rig(server)
-        yield rig
-        rig.stop()
-
-
 @pytest.mark.parametrize("every_change", [False, True])
-def test_the_backlog_of_a_handler_that_hangs_is_bounded_by_the_objects_unless_it_wants_every_change(
+def test_the_backlog_of_a_blocked_handler_is_bounded_by_the_objects_unless_it_receives_every_change(
     rig: Rig, every_change: bool
 ) -> None:
-    told: list[Any] = []
-    go_on = threading.Event()
+    notified: list[Any] = []
+    proceed = threading.Event()
 
     def on_update(old: Any, new: Any) -> None:
-        go_on.wait(30)
-        told.append((old.name, old.resource_version, new.resource_version))
+        proceed.wait(30)
+        notified.append((old.name, old.resource_version, new.resource_version))
 
     deleted: list[str] = []
     rig.pods.add_handler(
@@ -43,22 +35,22 @@ def test_the_backlog_of_a_handler_that_hangs_is_bounded_by_the_objects_unless_it
     rig.serve([Json(listed)], [Frames(*frames)]).synced()
     eventually(lambda: rig.pods.last_resource_version == str(20 + EVENTS))
     waiting = rig.pods.pending
-    go_on.set()
+    proceed.set()
     eventually(lambda: deleted == ["p0"] and rig.pods.pending == 0)
     samples = {sample.name: sample.value for family in rig.factory.metrics.collect() for sample in family.samples}
     merged = samples["ctrlhost_informer_merged_notifications_total"]
     if every_change:
         assert merged == 0
-        assert len(told) == EVENTS
+        assert len(notified) == EVENTS
     else:
-        # What the handler holds at the time comes on top.
+        # Plus the change in process.
         assert waiting <= 1024 + 1001
         assert merged > EVENTS - 3 * 1024
-        assert len(told) + merged + 1 == EVENTS + 1
-    # No state that is told was skipped over: each begins where the last one of its object ended.
+        assert len(notified) + merged + 1 == EVENTS + 1
+    # No state is skipped: each update starts from the last state of its object.
     last: dict[str, str] = {}
-    for name, old, new in told:
+    for name, old, new in notified:
         assert last.get(name, old) == old
         last[name] = new
     assert last["p1"] == str(max(10 + number for number in range(EVENTS) if number % 3 == 1))
-    assert samples["ctrlhost_handler_calls_total"] == len(told) + 3 + 1
+    assert samples["ctrlhost_handler_calls_total"] == len(notified) + 3 + 1

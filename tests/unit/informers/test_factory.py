@@ -25,14 +25,14 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.behaviour("informers/WT5")
-def test_informers_have_names_that_differ_and_are_free_again_once_they_are_gone(factory):
+def test_informers_have_unique_names_that_are_reused_after_they_stop(factory):
     same = [factory.informer("v1", "Pod", transform=lambda obj: obj) for _ in range(3)]
     assert [each.key for each in same] == ["Pod.v1 transformed", "Pod.v1 transformed #2", "Pod.v1 transformed #3"]
     same[1].release()
     assert factory.informer("v1", "Pod", transform=lambda obj: obj).key == "Pod.v1 transformed #2"
 
 
-def test_equal_requests_share_one_informer_and_others_do_not(factory):
+def test_only_equal_requests_share_one_informer(factory):
     pods = factory.informer("v1", "Pod")
     assert factory.informer("v1", "Pod", label_selector="") is pods
     both = factory.informer("v1", "Pod", namespaces=["b", "a"])
@@ -50,7 +50,7 @@ def test_equal_requests_share_one_informer_and_others_do_not(factory):
         factory.informer("v1", "Pod", namespaces="default")
 
 
-def test_the_last_user_to_leave_stops_the_informer(server, factory):
+def test_the_last_release_stops_the_informer(server, factory):
     frames = Frames()
     serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [frames])
     first, second = factory.informer("v1", "Pod"), factory.informer("v1", "Pod")
@@ -71,7 +71,7 @@ def test_the_last_user_to_leave_stops_the_informer(server, factory):
     assert [each.name for each in fresh.lister.list()] == ["a"]
 
 
-def test_an_informer_keeps_enough_for_all_who_declared_what_they_read(factory):
+def test_an_informer_keeps_the_fields_that_all_its_users_declared(factory):
     factory.declare("v1", "Pod", reads=["spec.nodeName"])
     factory.declare("v1", "Pod", reads="metadata")
     pods = factory.informer("v1", "Pod", reads=["status"])
@@ -83,11 +83,11 @@ def test_an_informer_keeps_enough_for_all_who_declared_what_they_read(factory):
     assert factory.informer("v1", "Pod", reads=["spec"]) is whole
 
 
-def test_metadata_alone_is_asked_for_and_kept_where_nobody_reads_more(server, factory):
-    def answer(asked: ReceivedRequest) -> Answer:
-        if asked.query.get("watch"):
+def test_only_metadata_is_requested_and_kept_if_no_user_reads_more(server, factory):
+    def answer(request: ReceivedRequest) -> Answer:
+        if request.query.get("watch"):
             return Frames()
-        assert asked.headers["accept"].startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+        assert request.headers["accept"].startswith("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
         return Json(pod_list(1, pod("a", 1, app="x")))
 
     server.on("GET", PODS, Computed(answer))
@@ -98,7 +98,7 @@ def test_metadata_alone_is_asked_for_and_kept_where_nobody_reads_more(server, fa
     assert (found.kind, found.name) == ("Pod", "a")
 
 
-def test_metadata_objects_of_the_server_are_taken_for_what_they_stand_for(server, factory):
+def test_partial_metadata_objects_get_the_kind_they_represent(server, factory):
     meta = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1"}}
     item = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("a", 1)["metadata"]}
     later = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("b", 2)["metadata"]}
@@ -112,7 +112,7 @@ def test_metadata_objects_of_the_server_are_taken_for_what_they_stand_for(server
     }
 
 
-def test_several_namespaces_are_watched_apart_and_read_as_one(server, factory):
+def test_several_namespaces_are_watched_separately_and_read_together(server, factory):
     frames = Frames()
     one, two = "/api/v1/namespaces/one/pods", "/api/v1/namespaces/two/pods"
     serve(server, one, [Json(pod_list(5, in_namespace("one", "a", 1)))], [frames])
@@ -121,11 +121,11 @@ def test_several_namespaces_are_watched_apart_and_read_as_one(server, factory):
     pods.indexer.add_indexers({"node": lambda obj: [obj.get_path("spec", "nodeName")]})
     queue = WorkQueue()
     pods.enqueue_to(queue)
-    heard = []
-    handle = pods.add_handler(lambda obj, initial: heard.append(obj.key))
+    found_keys = []
+    handle = pods.add_handler(lambda obj, initial: found_keys.append(obj.key))
     synced(factory)
     eventually(lambda: handle.has_synced)
-    assert sorted(heard) == ["one/a", "two/a", "two/b"]
+    assert sorted(found_keys) == ["one/a", "two/a", "two/b"]
     assert sorted(each.key for each in pods.lister.list()) == ["one/a", "two/a", "two/b"]
     assert [each.key for each in pods.lister.list("one")] == ["one/a"]
     assert pods.lister.get("b", "two").resource_version == "3"
@@ -140,14 +140,14 @@ def test_several_namespaces_are_watched_apart_and_read_as_one(server, factory):
         pods.lister.by_index("nope", "x")
 
 
-def test_no_namespace_at_all_is_an_informer_of_nothing(server, factory):
+def test_an_empty_namespace_list_makes_an_empty_informer(server, factory):
     pods = factory.informer("v1", "Pod", namespaces=[])
     synced(factory)
     assert (pods.lister.list(), pods.state, pods.last_resource_version) == ([], "watching", "")
     assert server.requests == []
 
 
-def test_selectors_are_the_servers_business_and_listers_have_their_own(server, factory):
+def test_selectors_are_sent_to_the_server_and_listers_apply_their_own(server, factory):
     serve(server, PODS, [Json(pod_list(1, pod("a", 1, app="x", tier="1"), pod("b", 1, app="x")))], [Frames()])
     pods = factory.informer("v1", "Pod", label_selector="app=x", field_selector="spec.nodeName=n1")
     synced(factory)
@@ -177,7 +177,7 @@ def test_a_factory_is_a_context_manager(server, client):
     assert pods.state == "stopped"
 
 
-def test_the_state_of_an_informer_can_be_read(server):
+def test_the_state_of_an_informer_is_readable(server):
     clock = ManualClock()
     rig = Rig(server, clock=clock)
     frames = Frames()
@@ -199,7 +199,7 @@ def test_the_state_of_an_informer_can_be_read(server):
         rig.stop()
 
 
-def test_the_metrics_have_upstreams_names_where_there_are_some(server):
+def test_the_metrics_use_upstream_names_where_they_exist(server):
     from prometheus_client import CollectorRegistry
 
     rig = Rig(server)
@@ -227,7 +227,7 @@ def test_the_metrics_have_upstreams_names_where_there_are_some(server):
         rig.stop()
 
 
-def test_a_server_that_is_down_at_the_start_and_comes_later_is_found():
+def test_a_server_that_is_down_at_the_start_is_found_later():
     away = StubApiServer().start()
     away.stop()
     rig = Rig(away)

@@ -1,4 +1,4 @@
-"""What is asked of informers that makes no sense, and is refused where it is asked."""
+"""Invalid arguments of informers, which are refused at the request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def factory():
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "arguments",
     [
         {"label_selector": {"a": "b"}},
         {"field_selector": 5},
@@ -28,15 +28,15 @@ def factory():
         {"api_version": None},
     ],
 )
-def test_an_informer_that_makes_no_sense_is_refused_where_it_is_asked_for(factory, asked):
+def test_an_invalid_informer_is_refused_where_it_is_requested(factory, arguments):
     with pytest.raises(TypeError):
-        factory.informer(**{"api_version": "v1", "kind": "Pod", **asked})
+        factory.informer(**{"api_version": "v1", "kind": "Pod", **arguments})
     with pytest.raises(ValueError, match="more than one slash"):
         factory.informer("a/b/c", "Pod")
     assert factory.informers() == []
 
 
-def test_a_handler_or_queue_that_is_none_is_refused_and_loses_no_change_later(factory):
+def test_an_invalid_handler_or_queue_is_refused_and_no_later_change_is_lost(factory):
     pods = factory.informer("v1", "Pod")
     for wrong in ({"on_add": 5}, {"on_update": "x"}, {"on_delete": []}, {"filter": True}):
         with pytest.raises(TypeError, match="handler callbacks must be functions"):

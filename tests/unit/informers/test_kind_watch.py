@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 @pytest.mark.behaviour("informers/WT1")
 @pytest.mark.behaviour("informers/WT2")
-def test_waiting_for_sync_names_those_that_are_late(server, factory, caplog):
+def test_waiting_for_sync_names_the_unsynced_informers(server, factory, caplog):
     assert factory.wait_for_sync(0)
     serve(server, PODS, [Json(pod_list(1))], [Frames()])
     server.on("GET", "/api/v1/nodes", Hang())
@@ -27,15 +27,15 @@ def test_waiting_for_sync_names_those_that_are_late(server, factory, caplog):
     for kind in ("Pod", "Secret", "Node"):
         factory.informer("v1", kind)
     assert factory.wait_for_sync(0)
-    said = "not waiting for informers requested after start(): Node.v1, Pod.v1, Secret.v1"
-    assert caplog.messages == [said]
+    message = "not waiting for informers requested after start(): Node.v1, Pod.v1, Secret.v1"
+    assert caplog.messages == [message]
     factory.start()
     assert not factory.wait_for_sync(0.2)
     assert caplog.messages[-1] == "timed out waiting for Node.v1 (listing), Secret.v1 (listing)"
 
 
 @pytest.mark.behaviour("informers/WT1")
-def test_waiting_for_sync_ends_well_with_the_last_of_them_in_whatever_order_they_come(server, factory):
+def test_waiting_for_sync_succeeds_with_the_last_informer_in_any_order(server, factory):
     gates = {kind: threading.Event() for kind in ("pods", "secrets", "nodes")}
     for kind, gate in gates.items():
         listed = {**pod_list(1), "kind": f"{kind[:-1].capitalize()}List"}
@@ -58,9 +58,9 @@ def test_waiting_for_sync_ends_when_the_factory_is_stopped(server, factory):
     server.on("GET", PODS, Hang())
     factory.informer("v1", "Pod")
     factory.start()
-    answers: list[bool] = []
-    waiter = threading.Thread(target=lambda: answers.append(factory.wait_for_sync()))
+    results: list[bool] = []
+    waiter = threading.Thread(target=lambda: results.append(factory.wait_for_sync()))
     waiter.start()
     factory.stop()
     waiter.join(10)
-    assert answers == [False]
+    assert results == [False]

@@ -1,16 +1,17 @@
-"""Handlers that put requests into a queue: which keys a change makes, and with which priority."""
+"""Handlers that enqueue requests: the keys and priorities of each change."""
 
 from __future__ import annotations
 
 import json
 import queue as queues
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ctrlhost import Client, InformerFactory, Request, _core
 from ctrlhost.workqueue import WorkQueue
+from tests.support.recording_handler import RecordingHandler
+from tests.support.waiting import eventually
 
 DEPLOYMENT = _core.Owner("apps/v1", "Deployment", controller=False, cluster_scoped=False)
 CONTROLLER = _core.Owner("apps/v1", "Deployment", controller=True, cluster_scoped=False)
@@ -32,8 +33,8 @@ def pod(version: int, name: str = "baz", owners: tuple[dict, ...] = (), **labels
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 
 
-class Fed:
-    """An informer's engine with a queue on it; every step gives the keys it made, with their priorities."""
+class MappingRig:
+    """An informer engine with a queue; every step returns the enqueued keys with their priorities."""
 
     def __init__(self, mapping: Any, *listed: dict[str, Any], **options: Any) -> None:
         self.queue = WorkQueue()
@@ -73,7 +74,7 @@ def names(found: list[tuple[Request, int]]) -> list[str]:
     return [key.name for key, _ in found]
 
 
-def two(obj: Any) -> list[Request]:
+def two_keys(obj: Any) -> list[Request]:
     return [Request(f"{obj.name}-a"), Request(f"{obj.name}-b")]
 
 
@@ -84,57 +85,57 @@ def by_label(obj: Any) -> list[Request]:
 @pytest.mark.behaviour("workqueue/H1")
 @pytest.mark.behaviour("workqueue/H2")
 def test_an_object_is_its_own_key_in_every_change() -> None:
-    fed = Fed("object")
+    rig = MappingRig("object")
     for kind, version in (("ADDED", 2), ("MODIFIED", 3), ("DELETED", 4)):
-        assert fed.event(kind, pod(version)) == [(Request("baz", "biz"), 0)]
+        assert rig.event(kind, pod(version)) == [(Request("baz", "biz"), 0)]
 
 
 @pytest.mark.behaviour("workqueue/H3")
 @pytest.mark.behaviour("workqueue/H16")
-@pytest.mark.parametrize("mapping", ["object", DEPLOYMENT, two])
-def test_a_change_without_an_object_makes_no_key(mapping: Any) -> None:
-    fed = Fed(mapping)
-    fed.feed(b'{"type":"ADDED"}\n')
-    assert fed.keys() == []
-    assert fed.stats()["skipped"] == 1
+@pytest.mark.parametrize("mapping", ["object", DEPLOYMENT, two_keys])
+def test_a_change_without_an_object_produces_no_key(mapping: Any) -> None:
+    rig = MappingRig(mapping)
+    rig.feed(b'{"type":"ADDED"}\n')
+    assert rig.keys() == []
+    assert rig.stats()["skipped"] == 1
 
 
 @pytest.mark.behaviour("workqueue/H4")
-def test_a_change_of_an_unknown_object_and_the_loss_of_a_known_one_make_keys() -> None:
-    fed = Fed("object")
-    assert names(fed.event("MODIFIED", pod(2, "unknown"))) == ["unknown"]
-    assert names(fed.event("DELETED", pod(3, "unknown"))) == ["unknown"]
-    # One that nobody knew of is no loss.
-    assert fed.event("DELETED", pod(4, "never-seen")) == []
+def test_an_update_of_an_unknown_object_and_a_delete_of_a_known_one_produce_keys() -> None:
+    rig = MappingRig("object")
+    assert names(rig.event("MODIFIED", pod(2, "unknown"))) == ["unknown"]
+    assert names(rig.event("DELETED", pod(3, "unknown"))) == ["unknown"]
+    # The delete of an unknown object is ignored.
+    assert rig.event("DELETED", pod(4, "never-seen")) == []
 
 
 @pytest.mark.behaviour("workqueue/H5")
-def test_a_function_may_make_several_keys() -> None:
-    fed = Fed(two)
-    assert names(fed.event("ADDED", pod(2))) == ["baz-a", "baz-b"]
-    assert names(fed.event("DELETED", pod(3))) == ["baz-a", "baz-b"]
+def test_a_function_may_return_several_keys() -> None:
+    rig = MappingRig(two_keys)
+    assert names(rig.event("ADDED", pod(2))) == ["baz-a", "baz-b"]
+    assert names(rig.event("DELETED", pod(3))) == ["baz-a", "baz-b"]
 
 
 @pytest.mark.behaviour("workqueue/H6")
-def test_on_an_update_a_function_is_asked_for_both_objects_and_equal_keys_count_once() -> None:
-    fed = Fed(by_label, pod(1, x="red", y="blue"))
-    assert sorted(names(fed.event("MODIFIED", pod(2, x="red", y="green")))) == ["blue", "green", "red"]
-    assert sorted(names(fed.event("MODIFIED", pod(3, x="red", y="green")))) == ["green", "red"]
+def test_a_function_maps_both_objects_of_an_update_and_equal_keys_count_once() -> None:
+    rig = MappingRig(by_label, pod(1, x="red", y="blue"))
+    assert sorted(names(rig.event("MODIFIED", pod(2, x="red", y="green")))) == ["blue", "green", "red"]
+    assert sorted(names(rig.event("MODIFIED", pod(3, x="red", y="green")))) == ["green", "red"]
 
 
 @pytest.mark.behaviour("workqueue/H7")
-def test_an_object_leads_to_its_owner_in_its_own_namespace() -> None:
-    fed = Fed(DEPLOYMENT)
+def test_an_object_maps_to_its_owner_in_its_own_namespace() -> None:
+    rig = MappingRig(DEPLOYMENT)
     for kind, version in (("ADDED", 2), ("DELETED", 3)):
-        assert fed.event(kind, pod(version, owners=(owner("foo"),))) == [(Request("foo", "biz"), 0)]
+        assert rig.event(kind, pod(version, owners=(owner("foo"),))) == [(Request("foo", "biz"), 0)]
 
 
 @pytest.mark.behaviour("workqueue/H8")
 @pytest.mark.behaviour("workqueue/H9")
-def test_an_update_leads_to_the_owners_before_and_after_each_once() -> None:
-    fed = Fed(DEPLOYMENT, pod(1, owners=(owner("old"),)))
-    assert sorted(names(fed.event("MODIFIED", pod(2, owners=(owner("new"),))))) == ["new", "old"]
-    assert names(fed.event("MODIFIED", pod(3, owners=(owner("new"),)))) == ["new"]
+def test_an_update_maps_to_the_old_and_new_owner_once_each() -> None:
+    rig = MappingRig(DEPLOYMENT, pod(1, owners=(owner("old"),)))
+    assert sorted(names(rig.event("MODIFIED", pod(2, owners=(owner("new"),))))) == ["new", "old"]
+    assert names(rig.event("MODIFIED", pod(3, owners=(owner("new"),)))) == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -146,41 +147,41 @@ def test_an_update_leads_to_the_owners_before_and_after_each_once() -> None:
         pytest.param((owner("foo", api_version="a/b/c"),), marks=pytest.mark.behaviour("workqueue/H18")),
     ],
 )
-def test_an_object_that_nobody_of_the_kind_owns_leads_nowhere(owners: tuple[dict, ...]) -> None:
-    fed = Fed(DEPLOYMENT)
-    assert fed.event("ADDED", pod(2, owners=owners)) == []
+def test_an_object_without_an_owner_of_the_kind_maps_to_nothing(owners: tuple[dict, ...]) -> None:
+    rig = MappingRig(DEPLOYMENT)
+    assert rig.event("ADDED", pod(2, owners=owners)) == []
 
 
 @pytest.mark.behaviour("workqueue/H11")
 def test_the_version_in_the_owners_reference_does_not_matter() -> None:
-    fed = Fed(DEPLOYMENT)
-    assert names(fed.event("ADDED", pod(2, owners=(owner("foo", api_version="apps/v1beta1"),)))) == ["foo"]
+    rig = MappingRig(DEPLOYMENT)
+    assert names(rig.event("ADDED", pod(2, owners=(owner("foo", api_version="apps/v1beta1"),)))) == ["foo"]
 
 
 @pytest.mark.behaviour("workqueue/H12")
 def test_a_cluster_scoped_owner_has_no_namespace() -> None:
-    fed = Fed(_core.Owner("v1", "Node", controller=False, cluster_scoped=True))
-    found = fed.event("ADDED", pod(2, owners=(owner("node-1", "Node", "v1"),)))
+    rig = MappingRig(_core.Owner("v1", "Node", controller=False, cluster_scoped=True))
+    found = rig.event("ADDED", pod(2, owners=(owner("node-1", "Node", "v1"),)))
     assert found == [(Request("node-1"), 0)]
 
 
 @pytest.mark.behaviour("workqueue/H13")
-def test_only_the_controlling_owner_counts_where_asked_for() -> None:
-    fed = Fed(CONTROLLER)
+def test_only_the_controlling_owner_counts_on_request() -> None:
+    rig = MappingRig(CONTROLLER)
     owners = (owner("one"), owner("two", controller=True), owner("three"))
-    assert names(fed.event("ADDED", pod(2, owners=owners))) == ["two"]
+    assert names(rig.event("ADDED", pod(2, owners=owners))) == ["two"]
 
 
 @pytest.mark.behaviour("workqueue/H14")
 @pytest.mark.parametrize("owners", [(), (owner("one"), owner("two"))])
-def test_without_a_controlling_owner_there_is_none(owners: tuple[dict, ...]) -> None:
-    assert Fed(CONTROLLER).event("ADDED", pod(2, owners=owners)) == []
+def test_an_object_without_a_controlling_owner_maps_to_nothing(owners: tuple[dict, ...]) -> None:
+    assert MappingRig(CONTROLLER).event("ADDED", pod(2, owners=owners)) == []
 
 
 @pytest.mark.behaviour("workqueue/H15")
-def test_else_every_owner_of_the_kind_counts() -> None:
+def test_every_owner_of_the_kind_counts_by_default() -> None:
     owners = (owner("one"), owner("two"), owner("three"))
-    assert sorted(names(Fed(DEPLOYMENT).event("ADDED", pod(2, owners=owners)))) == ["one", "three", "two"]
+    assert sorted(names(MappingRig(DEPLOYMENT).event("ADDED", pod(2, owners=owners)))) == ["one", "three", "two"]
 
 
 OWNED = (owner("foo", controller=True),)
@@ -189,68 +190,56 @@ MAPPINGS: list[Any] = ["object", DEPLOYMENT, CONTROLLER, lambda obj: [Request(ob
 
 @pytest.mark.behaviour("workqueue/H21")
 @pytest.mark.parametrize("mapping", MAPPINGS)
-def test_what_comes_with_the_first_list_comes_at_low_priority(mapping: Any) -> None:
-    fed = Fed(mapping, pod(1, owners=OWNED))
-    assert [priority for _, priority in fed.first] == [-100]
+def test_objects_of_the_first_list_have_low_priority(mapping: Any) -> None:
+    rig = MappingRig(mapping, pod(1, owners=OWNED))
+    assert [priority for _, priority in rig.first] == [-100]
 
 
 @pytest.mark.behaviour("workqueue/H22")
 @pytest.mark.behaviour("workqueue/H24")
 @pytest.mark.parametrize("mapping", MAPPINGS)
-def test_what_changes_later_comes_at_the_usual_priority(mapping: Any) -> None:
-    fed = Fed(mapping)
+def test_later_changes_have_default_priority(mapping: Any) -> None:
+    rig = MappingRig(mapping)
     for kind, version in (("ADDED", 2), ("MODIFIED", 3)):
-        assert [priority for _, priority in fed.event(kind, pod(version, owners=OWNED))] == [0]
+        assert [priority for _, priority in rig.event(kind, pod(version, owners=OWNED))] == [0]
 
 
 @pytest.mark.behaviour("workqueue/H23")
 @pytest.mark.parametrize("mapping", MAPPINGS)
-def test_an_update_to_the_same_version_comes_at_low_priority(mapping: Any) -> None:
-    fed = Fed(mapping)
-    fed.event("ADDED", pod(2, owners=OWNED))
-    assert [priority for _, priority in fed.event("MODIFIED", pod(2, owners=OWNED))] == [-100]
+def test_an_update_to_the_same_version_has_low_priority(mapping: Any) -> None:
+    rig = MappingRig(mapping)
+    rig.event("ADDED", pod(2, owners=OWNED))
+    assert [priority for _, priority in rig.event("MODIFIED", pod(2, owners=OWNED))] == [-100]
 
 
 @pytest.mark.behaviour("workqueue/H25")
 @pytest.mark.parametrize("mapping", MAPPINGS)
-def test_a_priority_of_the_handlers_own_counts_for_every_change(mapping: Any) -> None:
-    fed = Fed(mapping, pod(1, owners=OWNED), priority=100, low_priority=100)
+def test_a_priority_set_on_the_handler_applies_to_every_change(mapping: Any) -> None:
+    rig = MappingRig(mapping, pod(1, owners=OWNED), priority=100, low_priority=100)
     changes = [("MODIFIED", 2), ("MODIFIED", 2), ("DELETED", 3)]
-    found = fed.first + [one for kind, version in changes for one in fed.event(kind, pod(version, owners=OWNED))]
+    found = rig.first + [one for kind, version in changes for one in rig.event(kind, pod(version, owners=OWNED))]
     assert [priority for _, priority in found] == [100] * 4
-
-
-class RecordingHandler:
-    """A handler's functions, and what they were told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
-
-    def function(self, change: str) -> Callable[..., None]:
-        return lambda obj, *_: self.told.append((change, obj.name))
 
 
 @pytest.mark.behaviour("workqueue/H19")
 @pytest.mark.behaviour("workqueue/H20")
 @pytest.mark.parametrize("functions", [("add", "update", "delete"), ("update",), ()])
-def test_a_handler_is_told_of_the_changes_that_it_has_functions_for(sandbox, functions: tuple[str, ...]) -> None:
-    from tests.support.waiting import eventually
-
-    heard, everything = RecordingHandler(), RecordingHandler()
+def test_a_handler_receives_the_changes_that_it_has_functions_for(sandbox, functions: tuple[str, ...]) -> None:
+    some, every = RecordingHandler(), RecordingHandler()
     client = Client.load(sandbox.kubeconfig)
     with InformerFactory(client) as factory:
         informer = factory.informer("v1", "ConfigMap", namespaces=["default"], label_selector="mine")
-        informer.add_handler(**{f"on_{name}": heard.function(name) for name in functions})
-        informer.add_handler(**{f"on_{name}": everything.function(name) for name in ("add", "update", "delete")})
+        informer.add_handler(**{f"on_{name}": getattr(some, f"on_{name}") for name in functions})
+        every.to(informer)
         factory.start()
         assert factory.wait_for_sync(10)
         obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "baz", "labels": {"mine": "1"}}}
         client.create(obj)
         client.patch("v1", "ConfigMap", "baz", "default", {"data": {"a": "1"}})
         client.delete("v1", "ConfigMap", "baz", "default")
-        eventually(lambda: len(everything.told) == 3 and not informer.pending)
-    assert everything.told == [(name, "baz") for name in ("add", "update", "delete")]
-    assert heard.told == [(name, "baz") for name in ("add", "update", "delete") if name in functions]
+        eventually(lambda: len(every.events) == 3 and not informer.pending)
+    assert every.events == [(name, "baz") for name in ("add", "update", "delete")]
+    assert some.events == [(name, "baz") for name in ("add", "update", "delete") if name in functions]
     client.close()
 
 
@@ -258,16 +247,16 @@ def failing(*_: Any) -> Any:
     raise RuntimeError("a fault in a plugin")
 
 
-def test_a_predicate_that_fails_lets_the_change_through() -> None:
-    # A needless reconcile does no harm, a lost one does.
-    fed = Fed("object", predicates=[failing])
-    assert names(fed.event("ADDED", pod(2))) == ["baz"]
+def test_a_failing_predicate_passes_the_change() -> None:
+    # A superfluous reconcile is harmless, a lost one is not.
+    rig = MappingRig("object", predicates=[failing])
+    assert names(rig.event("ADDED", pod(2))) == ["baz"]
 
 
-def test_a_map_that_fails_loses_that_change_alone() -> None:
-    def once_bad(obj: Any) -> list[Request]:
+def test_a_failing_map_function_drops_only_that_change() -> None:
+    def fail_for_bad(obj: Any) -> list[Request]:
         return failing() if obj.name == "bad" else [Request(obj.name)]
 
-    fed = Fed(once_bad)
-    assert fed.event("ADDED", pod(2, "bad")) == []
-    assert names(fed.event("ADDED", pod(3, "good"))) == ["good"]
+    rig = MappingRig(fail_for_bad)
+    assert rig.event("ADDED", pod(2, "bad")) == []
+    assert names(rig.event("ADDED", pod(3, "good"))) == ["good"]

@@ -35,7 +35,7 @@ def test_objects_and_their_owners_reach_queues_without_python(server, factory):
     assert keys(mapped) == [Request("of-a"), Request("of-b")]
 
 
-def test_a_cluster_scoped_owner_is_known_by_its_kind(server, factory):
+def test_a_cluster_scoped_owner_is_recognized_by_its_kind(server, factory):
     node = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": False}
     serve(server, PODS, [Json(pod_list(1, in_namespace("default", "a", 1, ownerReferences=[node])))], [Frames()])
     pods, controllers, owners = factory.informer("v1", "Pod"), WorkQueue(), WorkQueue()
@@ -65,7 +65,7 @@ def test_predicates_decide_what_is_enqueued(server, factory):
     assert keys(by_generation) == [Request("a", "default")]
 
 
-def test_a_queue_that_is_attached_late_gets_what_is_there_and_one_that_is_removed_gets_nothing_more(server, factory):
+def test_a_late_queue_gets_the_cached_objects_and_a_removed_one_gets_nothing(server, factory):
     frames = Frames()
     serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [frames])
     pods = factory.informer("v1", "Pod")
@@ -80,7 +80,7 @@ def test_a_queue_that_is_attached_late_gets_what_is_there_and_one_that_is_remove
     assert keys(queue) == []
 
 
-def test_first_lists_are_enqueued_after_what_really_changed(server, factory):
+def test_first_lists_are_enqueued_after_real_changes(server, factory):
     frames = Frames()
     serve(server, PODS, [Json(pod_list(1, pod("a", 1)))], [frames])
     pods, queue = factory.informer("v1", "Pod"), WorkQueue()

@@ -4,24 +4,14 @@ import pytest
 
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.informers.verify import Difference
-from tests.support.informer_rig import Rig
-from tests.support.stub_api_server import Frames, Json, StubApiServer, event, pod, pod_list
+from tests.support.stub_api_server import Frames, Json, event, pod, pod_list
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def rig():
-    with StubApiServer() as server:
-        made = Rig(server)
-        yield made
-        made.stop()
-
 
 FIRST = Json(pod_list(5, pod("a", 1), pod("b", 2)))
 
 
 @pytest.mark.behaviour("informers/RE33")
-def test_a_cache_that_equals_the_server_has_no_differences(rig):
+def test_a_cache_equal_to_the_server_has_no_differences(rig):
     rig.serve([FIRST, Json(pod_list(5, pod("a", 1), continue_="x")), Json(pod_list(5, pod("b", 2)))]).synced()
     assert rig.pods.check() == []
     first, second = rig.lists[1:]
@@ -30,7 +20,7 @@ def test_a_cache_that_equals_the_server_has_no_differences(rig):
 
 
 @pytest.mark.behaviour("informers/RE33")
-def test_what_the_cache_lacks_has_too_much_or_has_in_another_version_is_found_and_repaired(rig):
+def test_missing_extra_and_outdated_objects_are_found_and_repaired(rig):
     truth = Json(pod_list(5, pod("b", 3), pod("c", 4)))
     rig.serve([FIRST, truth]).synced()
     eventually(lambda: rig.pods.state == "watching")
@@ -41,7 +31,7 @@ def test_what_the_cache_lacks_has_too_much_or_has_in_another_version_is_found_an
     assert rig.pods.check() == []
 
 
-def test_a_comparison_needs_a_first_list(rig):
+def test_a_comparison_requires_a_first_list(rig):
     with pytest.raises(CtrlhostError, match="no first list yet"):
         rig.pods.check()
 

@@ -22,7 +22,7 @@ def of(namespace: str, name: str, version: int, **labels: str):
 THREE = [Json(pod_list(3, of("one", "a", 1, app="x"), of("one", "b", 2), of("two", "a", 3, app="x")))]
 
 
-def test_a_narrower_informer_shares_the_watch_of_a_wider_one(server, factory):
+def test_a_narrow_informer_shares_the_watch_of_a_wider_one(server, factory):
     frames = Frames()
     serve(server, PODS, THREE, [frames])
     factory.informer("v1", "Pod")
@@ -42,16 +42,16 @@ def test_a_narrower_informer_shares_the_watch_of_a_wider_one(server, factory):
     assert narrow.has_synced
 
 
-def test_handlers_of_a_view_see_the_chosen_objects_as_if_there_were_no_others(server, factory):
+def test_handlers_of_a_view_see_only_the_selected_objects(server, factory):
     frames = Frames()
     serve(server, PODS, THREE, [frames])
     factory.informer("v1", "Pod")
     narrow = factory.informer("v1", "Pod", label_selector="app=x")
-    heard: list[tuple[str, str]] = []
+    notifications: list[tuple[str, str]] = []
     narrow.add_handler(
-        lambda obj, initial: heard.append(("add", obj.key)),
-        lambda old, new: heard.append(("update", new.key)),
-        lambda obj: heard.append(("delete", obj.key)),
+        lambda obj, initial: notifications.append(("add", obj.key)),
+        lambda old, new: notifications.append(("update", new.key)),
+        lambda obj: notifications.append(("delete", obj.key)),
     )
     every, relabelled = WorkQueue(), WorkQueue()
     narrow.enqueue_to(every)
@@ -63,14 +63,14 @@ def test_handlers_of_a_view_see_the_chosen_objects_as_if_there_were_no_others(se
         version = frame["metadata"]["resourceVersion"]
         eventually(lambda version=version: narrow.last_resource_version == version)
     assert keys(every) == [Request("a", "one"), Request("a", "two"), Request("b", "one")]
-    # An object that begins or ceases to be chosen has no other side, which ready-made predicates let through.
+    # An object that enters or leaves the selection has no old or new state; the built-in predicates pass it.
     assert keys(relabelled) == [Request("a", "one"), Request("b", "one")]
-    eventually(lambda: len(heard) == 5)
-    assert sorted(heard[:2]) == [("add", "one/a"), ("add", "two/a")]
-    assert heard[2:] == [("add", "one/b"), ("delete", "one/a"), ("update", "two/a")]
+    eventually(lambda: len(notifications) == 5)
+    assert sorted(notifications[:2]) == [("add", "one/a"), ("add", "two/a")]
+    assert notifications[2:] == [("add", "one/b"), ("delete", "one/a"), ("update", "two/a")]
 
 
-def test_a_view_keeps_its_wider_informer_alive_and_leaves_it_to_the_others(server, factory):
+def test_a_view_keeps_its_wider_informer_alive_and_other_users_keep_it_running(server, factory):
     frames = Frames()
     serve(server, PODS, THREE, [frames])
     wide = factory.informer("v1", "Pod")
@@ -95,7 +95,7 @@ def test_a_view_keeps_its_wider_informer_alive_and_leaves_it_to_the_others(serve
     assert len(queue) == 0
 
 
-def test_a_wider_informer_that_was_declared_is_used_even_if_it_is_asked_for_later(server, factory):
+def test_a_declared_wider_informer_is_used_even_if_requested_later(server, factory):
     serve(server, PODS, THREE, [Frames()])
     factory.declare("v1", "Pod", reads=["spec"])
     factory.declare("v1", "Pod", namespaces=["one"], reads=["status"])
@@ -152,5 +152,5 @@ ALL = Scope("v1", "Pod")
         (ALL, Scope("v1", "Pod", None, None, None, None, len), False),
     ],
 )
-def test_what_covers_what(wide, narrow, covered):
+def test_a_wide_selection_covers_a_narrow_one(wide, narrow, covered):
     assert (selection_within(wide, narrow) is not None) is covered

@@ -1,9 +1,8 @@
-"""How a client logs in and whom it trusts, as its kubeconfig, the pod or a login program say."""
+"""Credentials and trust of a client, from its kubeconfig, the pod or an exec plugin."""
 
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import os
 import stat
@@ -17,9 +16,8 @@ import yaml
 from ctrlhost.client import Client
 from ctrlhost.errors import ConfigError, TransportError, Unauthorized
 from ctrlhost.transport.connection_pool import bypasses_proxy
-from tests.support.kubeconfigs import find, kubeconfig, service_account, written
+from tests.support.kubeconfigs import find, kubeconfig, service_account
 from tests.support.stub_api_server import Answer, Computed, Failure, Json, ReceivedRequest, StubApiServer, pod
-from tests.support.tls_files import Authority
 
 EXEC = "client.authentication.k8s.io/v1"
 
@@ -27,16 +25,10 @@ EXEC = "client.authentication.k8s.io/v1"
 POD = "/api/v1/namespaces/default/pods/a"
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
 @pytest.fixture
-def server():
-    with StubApiServer() as running:
-        running.on("GET", POD, Json(pod("a", 1)))
-        yield running
+def server(server):
+    server.on("GET", POD, Json(pod("a", 1)))
+    return server
 
 
 @pytest.fixture
@@ -44,11 +36,6 @@ def tls_server(authority):
     with StubApiServer(tls=authority.server_context()) as running:
         running.on("GET", POD, Json(pod("a", 1)))
         yield running
-
-
-@pytest.fixture
-def write(tmp_path):
-    return functools.partial(written, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +60,14 @@ def test_an_https_server_is_verified_against_the_ca_given_as_data_or_as_a_file(w
     assert Client(tls_server.url, ca=authority.pem).get("v1", "Pod", "a")
 
 
-def test_an_unknown_server_certificate_is_refused_with_a_hint(tls_server):
+def test_an_untrusted_server_certificate_is_refused_with_a_hint(tls_server):
     with pytest.raises(TransportError, match="TLS failed") as caught:
         Client(tls_server.url).get("v1", "Pod", "a")
     assert "certificate-authority" in (caught.value.hint or "")
     assert Client(tls_server.url, verify=False).get("v1", "Pod", "a")
 
 
-def test_a_certificate_of_another_host_is_refused_unless_its_name_is_asked_for(write, authority):
+def test_a_certificate_of_another_host_is_refused_unless_its_name_is_configured(write, authority):
     with StubApiServer(tls=authority.server_context(name="api.example.com")) as other:
         other.on("GET", POD, Json(pod("a", 1)))
         with pytest.raises(TransportError, match="TLS failed"):
@@ -90,7 +77,7 @@ def test_a_certificate_of_another_host_is_refused_unless_its_name_is_asked_for(w
         assert Client.load(write(kubeconfig(cluster))).get("v1", "Pod", "a")
 
 
-def test_a_client_certificate_is_shown_and_a_renewed_one_is_taken_up(write, tmp_path, authority):
+def test_a_client_certificate_is_sent_and_a_renewed_one_is_picked_up(write, tmp_path, authority):
     names: list[str] = []
     with StubApiServer(tls=authority.server_context(ask=True)) as server:
         server.on("GET", POD, Json(pod("a", 1)))
@@ -113,15 +100,15 @@ def test_a_client_certificate_is_shown_and_a_renewed_one_is_taken_up(write, tmp_
 
 
 def needs(valid: set[str]) -> Answer:
-    def answer(asked: ReceivedRequest) -> Answer:
-        if asked.headers.get("authorization") in valid:
+    def answer(request: ReceivedRequest) -> Answer:
+        if request.headers.get("authorization") in valid:
             return Json(pod("a", 1))
         return Failure(401, "Unauthorized")
 
     return Computed(answer)
 
 
-def test_the_pods_token_is_read_again_when_the_server_refuses_it(tmp_path, server):
+def test_the_token_of_the_pod_is_read_again_when_refused(tmp_path, server):
     account = service_account(tmp_path)
     valid = {"Bearer inside"}
     server.on("GET", POD, needs(valid))
@@ -137,11 +124,11 @@ def test_the_pods_token_is_read_again_when_the_server_refuses_it(tmp_path, serve
     valid.clear()
     with pytest.raises(Unauthorized):
         client.get("v1", "Pod", "a")
-    # The last one was not tried twice: the file holds nothing new.
+    # The last one was not retried: the file has no new token.
     assert len(server.requests) == 4
 
 
-def test_the_pods_own_address_and_namespace_are_used_inside_a_cluster(tmp_path, authority):
+def test_the_address_and_namespace_of_the_pod_are_used_inside_a_cluster(tmp_path, authority):
     account = service_account(tmp_path)
     (account / "ca.crt").write_text(authority.pem)
     found = find(tmp_path, {"KUBERNETES_SERVICE_HOST": "fd00::1"}, service_account=account)
@@ -178,7 +165,7 @@ def exec_user(tmp_path: Path, expires: str = "") -> dict[str, Any]:
     return {"exec": {"apiVersion": EXEC, "command": "./login", "args": args, "env": variables}}
 
 
-def test_a_login_program_is_run_once_and_again_when_the_server_refuses_its_token(tmp_path, write, server):
+def test_an_exec_plugin_runs_once_and_again_when_the_server_refuses_its_token(tmp_path, write, server):
     valid = {"Bearer token-1-me"}
     server.on("GET", POD, needs(valid))
     client = Client.load(write(kubeconfig({"server": server.url}, exec_user(tmp_path))))
@@ -190,7 +177,7 @@ def test_a_login_program_is_run_once_and_again_when_the_server_refuses_its_token
     assert (tmp_path / "count").read_text() == "2"
 
 
-def test_a_login_programs_token_is_renewed_before_it_expires(tmp_path, write, server):
+def test_the_token_of_an_exec_plugin_is_renewed_before_it_expires(tmp_path, write, server):
     server.on("GET", POD, needs({"Bearer token-1-me", "Bearer token-2-me"}))
     client = Client.load(write(kubeconfig({"server": server.url}, exec_user(tmp_path, "2020-01-01T00:00:00Z"))))
     client.get("v1", "Pod", "a")
@@ -199,7 +186,7 @@ def test_a_login_programs_token_is_renewed_before_it_expires(tmp_path, write, se
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "says"),
+    ("body", "kind", "message"),
     [
         ("sys.exit('please log in')", TransportError, "failed with code 1: please log in"),
         ("print('hello')", ConfigError, "printed an invalid ExecCredential"),
@@ -215,14 +202,14 @@ def test_a_login_programs_token_is_renewed_before_it_expires(tmp_path, write, se
         ),
     ],
 )
-def test_a_login_program_that_fails_is_named(tmp_path, write, server, body, kind, says):
+def test_a_failing_exec_plugin_is_named(tmp_path, write, server, body, kind, message):
     exec_program(tmp_path, body)
     user = {"exec": {"apiVersion": EXEC, "command": "./login"}}
-    with pytest.raises(kind, match=says):
+    with pytest.raises(kind, match=message):
         Client.load(write(kubeconfig({"server": server.url}, user))).get("v1", "Pod", "a")
 
 
-def test_a_login_program_that_is_not_installed_is_named_with_its_hint(write, server):
+def test_a_missing_exec_plugin_is_named_with_its_install_hint(write, server):
     user = {
         "exec": {
             "apiVersion": EXEC,
@@ -235,14 +222,14 @@ def test_a_login_program_that_is_not_installed_is_named_with_its_hint(write, ser
     assert caught.value.hint == "get it there"
 
 
-def test_a_login_program_that_may_not_be_run_is_named_at_once(tmp_path, write, server):
+def test_an_exec_plugin_that_is_not_executable_is_named_at_once(tmp_path, write, server):
     (tmp_path / "login").write_text("no program")
     user = {"exec": {"apiVersion": EXEC, "command": "./login"}}
     with pytest.raises(ConfigError, match="login` is not executable"):
         Client.load(write(kubeconfig({"server": server.url}, user)))
 
 
-def test_a_login_program_may_give_a_certificate(tmp_path, write, authority):
+def test_an_exec_plugin_may_return_a_certificate(tmp_path, write, authority):
     cert, key = authority.issue("from-exec")
     status = {"clientCertificateData": cert, "clientKeyData": key}
     answer = {"apiVersion": EXEC, "kind": "ExecCredential", "status": status}
@@ -273,7 +260,7 @@ def test_a_configuration_of_the_official_client_is_used_with_its_hook(server):
     assert Client.from_configuration(configuration).get("v1", "Pod", "a")
 
 
-def test_a_proxy_of_the_kubeconfig_is_asked_in_place_of_the_server(write, server):
+def test_the_proxy_of_the_kubeconfig_receives_the_requests(write, server):
     server.on("GET", "http://api.example.com" + POD, Json(pod("through", 1)))
     server.on("GET", POD, Json(pod("through", 1)))
     config = write(kubeconfig({"server": "http://api.example.com", "proxy-url": server.url}))
@@ -293,5 +280,5 @@ def test_a_proxy_of_the_kubeconfig_is_asked_in_place_of_the_server(write, server
         ("https://[fd00::1]", "fd00::/8", True),
     ],
 )
-def test_hosts_that_need_no_proxy_are_known_by_the_usual_rules(url, rules, expected):
+def test_no_proxy_follows_the_usual_rules(url, rules, expected):
     assert bypasses_proxy(url, rules) is expected

@@ -1,4 +1,4 @@
-"""Tokens that somebody else keeps fresh in a file."""
+"""Tokens that another program renews in a file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ctrlhost.kubeconfig.credentials import TokenFile
 
 
 @pytest.fixture(autouse=True)
-def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def check_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "_CHECK_INTERVAL", 0.0)
 
 
-def test_a_token_that_changed_is_sent_before_the_old_one_is_refused(tmp_path: Path) -> None:
+def test_a_changed_token_is_sent_before_the_old_one_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
     token = TokenFile(file)
@@ -26,8 +26,8 @@ def test_a_token_that_changed_is_sent_before_the_old_one_is_refused(tmp_path: Pa
     assert not token.refresh()
 
 
-def test_a_token_that_is_replaced_as_the_kubelet_does_it_is_found(tmp_path: Path) -> None:
-    # A link to a folder, which is exchanged for another: neither size nor name of the file need change.
+def test_a_token_replaced_the_way_the_kubelet_does_is_found(tmp_path: Path) -> None:
+    # A symlink to a folder is replaced by another: size and name of the file may stay the same.
     for version, text in (("1", "aaaa"), ("2", "bbbb")):
         (tmp_path / version).mkdir()
         (tmp_path / version / "token").write_text(text)
@@ -40,7 +40,7 @@ def test_a_token_that_is_replaced_as_the_kubelet_does_it_is_found(tmp_path: Path
     assert token.authorization() == "Bearer bbbb"
 
 
-def test_a_file_that_is_gone_or_empty_for_a_moment_leaves_the_last_token_in_use(tmp_path: Path) -> None:
+def test_the_last_token_is_used_while_the_file_is_missing_or_empty(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first")
     token = TokenFile(file)
@@ -54,7 +54,7 @@ def test_a_file_that_is_gone_or_empty_for_a_moment_leaves_the_last_token_in_use(
     assert token.authorization() == "Bearer second"
 
 
-def test_a_file_without_a_token_is_an_error_at_the_start(tmp_path: Path) -> None:
+def test_a_missing_token_is_an_error_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="token file"):
         TokenFile(tmp_path / "none")
     (tmp_path / "empty").write_text(" \n")

@@ -1,8 +1,7 @@
-"""Where the client finds its kubeconfig, and what it says of one that is broken."""
+"""The search for the kubeconfig, and the errors of invalid ones."""
 
 from __future__ import annotations
 
-import functools
 import os
 from typing import Any
 
@@ -10,26 +9,12 @@ import pytest
 import yaml
 
 from ctrlhost.errors import ConfigError
-from tests.support.kubeconfigs import find, kubeconfig, service_account, written
-from tests.support.tls_files import Authority
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture
-def write(tmp_path):
-    return functools.partial(written, tmp_path)
-
+from tests.support.kubeconfigs import find, kubeconfig, service_account
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 
-def test_the_flag_wins_over_the_environment_that_over_the_pod_and_that_over_the_home(
-    tmp_path, write, authority, caplog
-):
+def test_the_flag_precedes_the_environment_then_the_pod_then_the_home(tmp_path, write, authority, caplog):
     caplog.set_level("INFO")
     home = tmp_path / "home"
     (home / ".kube").mkdir(parents=True)
@@ -49,18 +34,18 @@ def test_the_flag_wins_over_the_environment_that_over_the_pod_and_that_over_the_
     assert f"cluster http://flag from context `main` of {flag} (--kubeconfig)" in caplog.text
 
 
-def test_no_configuration_at_all_says_what_can_be_done(tmp_path):
+def test_a_missing_configuration_error_says_what_to_do(tmp_path):
     with pytest.raises(ConfigError, match="no cluster is configured") as caught:
         find(tmp_path)
     assert "--kubeconfig" in (caught.value.hint or "")
 
 
-def test_a_kubeconfig_variable_that_names_nothing_is_an_error(tmp_path):
+def test_a_kubeconfig_variable_with_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match="does not exist"):
         find(tmp_path, {"KUBECONFIG": str(tmp_path / "missing")})
 
 
-def test_several_files_are_read_as_one_and_the_first_to_define_a_name_counts(tmp_path, write):
+def test_several_files_are_merged_and_the_first_definition_of_a_name_wins(tmp_path, write):
     one = write({"current-context": "b", "clusters": [{"name": "k", "cluster": {"server": "http://one"}}]}, "one")
     two = write(
         {**kubeconfig({"server": "http://two"}), "contexts": [{"name": "b", "context": {"cluster": "k"}}]}, "two"
@@ -69,7 +54,7 @@ def test_several_files_are_read_as_one_and_the_first_to_define_a_name_counts(tmp
     assert found.url == "http://one"
 
 
-def test_a_context_can_be_chosen_and_brings_its_namespace(tmp_path, write):
+def test_a_context_can_be_chosen_and_sets_the_namespace(tmp_path, write):
     config = kubeconfig({"server": "http://x"})
     config["contexts"].append({"name": "other", "context": {"cluster": "k", "namespace": "team"}})
     assert find(tmp_path, kubeconfig=write(config), context="other").namespace == "team"
@@ -155,14 +140,14 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_malformed_kubeconfig_is_an_error_that_names_the_file_and_the_fault(tmp_path, write, name):
-    content, says = BROKEN[name]
+    content, message = BROKEN[name]
     path = write(content)
-    with pytest.raises(ConfigError, match=says) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         find(tmp_path, kubeconfig=path)
     assert str(path) in str(caught.value) or str(path.parent) in str(caught.value)
 
 
-def test_a_proxy_of_the_environment_needs_no_scheme(tmp_path, write, monkeypatch):
+def test_a_proxy_from_the_environment_needs_no_scheme(tmp_path, write, monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, "proxy.corp:3128")
     monkeypatch.setenv("no_proxy", "")
@@ -170,13 +155,13 @@ def test_a_proxy_of_the_environment_needs_no_scheme(tmp_path, write, monkeypatch
     assert found.configuration.proxy == "http://proxy.corp:3128"
 
 
-def test_a_socks_proxy_asks_for_what_it_needs(tmp_path, write, monkeypatch):
+def test_a_socks_proxy_names_the_package_it_requires(tmp_path, write, monkeypatch):
     monkeypatch.setattr("ctrlhost.kubeconfig.connection.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="the proxy socks5://x:1 requires a missing package") as caught:
         find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x", "proxy-url": "socks5://x:1"})))
     assert "PySocks" in (caught.value.hint or "")
 
 
-def test_a_kubeconfig_that_can_not_be_read_is_an_error(tmp_path):
+def test_an_unreadable_kubeconfig_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match=f"kubeconfig {tmp_path}: Is a directory"):
         find(tmp_path, kubeconfig=tmp_path)

@@ -1,4 +1,4 @@
-"""Expectations: what a controller asked for and its cache has not shown yet."""
+"""Expectations: writes of a controller that its cache has not shown yet."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ WEB, DB = Request("web", "default"), Request("db", "default")
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def expectations(clock: ManualClock) -> Expectations[Request]:
     return Expectations(clock)
 
 
-def test_an_owner_of_whom_nothing_is_expected_is_satisfied(expectations: Expectations[Request]) -> None:
+def test_an_owner_without_expectations_is_satisfied(expectations: Expectations[Request]) -> None:
     assert expectations.satisfied(WEB)
     assert expectations.remaining(WEB) == 0
     expectations.creation_observed(WEB)
@@ -42,13 +37,13 @@ def test_creations_are_counted_for_each_owner(expectations: Expectations[Request
     assert expectations.open(WEB) == (1, frozenset())
     expectations.creation_observed(WEB)
     assert expectations.satisfied(WEB)
-    # Somebody else's creation does not count against what is expected next.
+    # A creation by another client does not count towards the next expectation.
     expectations.creation_observed(WEB)
     expectations.expect_creations(WEB, 1)
     assert not expectations.satisfied(WEB)
 
 
-def test_a_deletion_counts_by_its_uid_and_once(expectations: Expectations[Request]) -> None:
+def test_a_deletion_counts_once_by_uid(expectations: Expectations[Request]) -> None:
     expectations.expect_deletions(WEB, ["u1", "u2"])
     expectations.deletion_observed(WEB, "u1")
     expectations.deletion_observed(WEB, "u1")
@@ -59,11 +54,11 @@ def test_a_deletion_counts_by_its_uid_and_once(expectations: Expectations[Reques
     assert expectations.satisfied(WEB)
 
 
-def test_what_is_never_seen_is_given_up_after_its_time(expectations: Expectations[Request], clock: ManualClock) -> None:
+def test_an_expectation_that_is_never_met_expires(expectations: Expectations[Request], clock: ManualClock) -> None:
     expectations.expect_creations(WEB, 1)
     clock.advance(200)
     assert expectations.remaining(WEB) == 100
-    # A further expectation gives all of them their time anew.
+    # A further expectation restarts the timeout of all.
     expectations.expect_deletions(WEB, ["u1"])
     clock.advance(299)
     assert not expectations.satisfied(WEB)
@@ -72,14 +67,14 @@ def test_what_is_never_seen_is_given_up_after_its_time(expectations: Expectation
     assert expectations.open(WEB) == (0, frozenset())
 
 
-def test_an_owner_that_is_gone_is_forgotten(expectations: Expectations[Request]) -> None:
+def test_a_deleted_owner_is_forgotten(expectations: Expectations[Request]) -> None:
     expectations.expect_creations(WEB, 5)
     expectations.forget(WEB)
     expectations.forget(DB)
     assert expectations.satisfied(WEB)
 
 
-def test_numbers_that_make_no_sense_are_refused(expectations: Expectations[Request], clock: ManualClock) -> None:
+def test_invalid_numbers_are_refused(expectations: Expectations[Request], clock: ManualClock) -> None:
     with pytest.raises(ValueError, match="must not be negative"):
         expectations.expect_creations(WEB, -1)
     for timeout in (0, -1, float("nan")):

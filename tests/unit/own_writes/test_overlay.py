@@ -1,4 +1,4 @@
-"""Reads that see the plugin's own writes: the overlay over an informer whose versions the test chooses."""
+"""Reads that see the plugin's own writes: the overlay on an informer with versions set by the test."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def pod(name: str, version: int, uid: str = "u1", namespace: str = "default", **
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 
 
-class FedInformer:
-    """An informer's engine that the test feeds in place of a reflector."""
+class ScriptedInformer:
+    """An informer engine fed by the test instead of a reflector."""
 
     def __init__(self, **scope: Any) -> None:
         self.scope = Scope("v1", "Pod", **scope)
@@ -42,7 +42,7 @@ class FedInformer:
     def version_in(self, _namespace: str) -> str:
         return self._engine.last_resource_version
 
-    def listed(self, version: int, *objects: dict[str, Any]) -> None:
+    def relist(self, version: int, *objects: dict[str, Any]) -> None:
         body = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": str(version)}, "items": objects}
         self._engine.begin_list()
         self._engine.feed_list(json.dumps(body).encode())
@@ -56,19 +56,19 @@ class FedInformer:
 
 
 @pytest.fixture
-def informer() -> FedInformer:
-    informer = FedInformer()
-    informer.listed(1)
+def informer() -> ScriptedInformer:
+    informer = ScriptedInformer()
+    informer.relist(1)
     return informer
 
 
 @pytest.fixture
-def kind(informer: FedInformer) -> PendingWrites:
+def kind(informer: ScriptedInformer) -> PendingWrites:
     return PendingWrites(informer)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def lister(informer: FedInformer, kind: PendingWrites) -> PluginLister:
+def lister(informer: ScriptedInformer, kind: PendingWrites) -> PluginLister:
     return PluginLister(informer, kind, {"app": "demo/app"})  # type: ignore[arg-type]
 
 
@@ -77,15 +77,15 @@ def version(obj: Object | None) -> int | None:
 
 
 @pytest.mark.behaviour("informers/MC1")
-@pytest.mark.parametrize(("seen", "shown", "kept"), [(2, 2, False), (3, 3, False), (1, 2, True)])
-def test_a_write_is_shown_until_the_cache_has_it_or_something_newer(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister, seen: int, shown: int, kept: bool
+@pytest.mark.parametrize(("seen", "shown", "pending"), [(2, 2, False), (3, 3, False), (1, 2, True)])
+def test_a_write_is_shown_until_the_cache_has_it_or_a_newer_version(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, seen: int, shown: int, pending: bool
 ) -> None:
     kind.wrote(pod("web", 2))
     assert version(lister.get("web", "default")) == 2
     informer.event("ADDED", pod("web", seen))
     assert version(lister.get("web", "default")) == shown
-    assert bool(kind) is kept
+    assert bool(kind) is pending
 
 
 @pytest.mark.behaviour("informers/MC2")
@@ -93,10 +93,15 @@ def test_a_write_is_shown_until_the_cache_has_it_or_something_newer(
     ("uid", "deleted_at", "shown"),
     [("u1", 4, None), ("u2", 4, None), ("u2", 1, 3)],
 )
-def test_a_deletion_that_came_after_the_write_hides_it(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister, uid: str, deleted_at: int, shown: int | None
+def test_a_later_deletion_hides_the_write(
+    informer: ScriptedInformer,
+    kind: PendingWrites,
+    lister: PluginLister,
+    uid: str,
+    deleted_at: int,
+    shown: int | None,
 ) -> None:
-    # Upstream compares versions of the deleted object; here the informer's position tells which came first.
+    # Upstream compares versions of the deleted object; here the position of the informer shows which came first.
     informer.event("ADDED", pod("web", 1, uid))
     kind.wrote(pod("web", 3, uid))
     informer.event("DELETED", pod("web", deleted_at, uid))
@@ -105,22 +110,22 @@ def test_a_deletion_that_came_after_the_write_hides_it(
 
 @pytest.mark.behaviour("informers/MC2")
 @pytest.mark.parametrize("known", [True, False])
-def test_a_list_that_is_newer_and_does_not_have_it_hides_it(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister, known: bool
+def test_a_newer_list_without_the_object_hides_the_write(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, known: bool
 ) -> None:
-    # The tombstone then carries the state before the write, version 1 of the same uid.
+    # The tombstone then has the state before the write, version 1 of the same uid.
     if known:
         informer.event("ADDED", pod("web", 1))
     kind.wrote(pod("web", 3))
     assert version(lister.get("web", "default")) == 3
-    informer.listed(5)
+    informer.relist(5)
     assert lister.get("web", "default") is None
     assert not kind
 
 
 @pytest.mark.behaviour("informers/MC3")
-def test_the_answer_of_a_write_that_comes_after_the_deletion_was_seen_changes_nothing(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister
+def test_the_answer_of_a_write_after_its_deletion_is_ignored(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 2))
     informer.event("DELETED", pod("web", 3))
@@ -130,8 +135,8 @@ def test_the_answer_of_a_write_that_comes_after_the_deletion_was_seen_changes_no
 
 
 @pytest.mark.behaviour("informers/MC4")
-def test_nor_does_it_when_the_object_was_replaced_by_another_of_its_name(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister
+def test_the_answer_of_a_write_to_a_replaced_object_is_ignored(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 3, "u2"))
     kind.wrote(pod("web", 2, "u1"))
@@ -142,8 +147,8 @@ def test_nor_does_it_when_the_object_was_replaced_by_another_of_its_name(
 
 
 @pytest.mark.behaviour("informers/MC5")
-def test_an_index_shows_what_was_written_once_the_cache_does(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
+def test_an_index_shows_a_write_once_the_cache_does(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Upstream merges the written object into the index; here the read waits, so that all reads agree.
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
@@ -157,8 +162,8 @@ def test_an_index_shows_what_was_written_once_the_cache_does(
 
 
 @pytest.mark.behaviour("informers/CR10")
-def test_a_deleted_object_is_gone_at_once_and_a_list_waits_for_that(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
+def test_a_deleted_object_disappears_at_once_and_a_list_waits_for_it(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
     informer.event("ADDED", pod("web", 2))
@@ -171,8 +176,8 @@ def test_a_deleted_object_is_gone_at_once_and_a_list_waits_for_that(
     assert not kind
 
 
-def test_an_object_that_was_created_anew_after_its_deletion_is_shown(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister
+def test_an_object_recreated_after_its_deletion_is_shown(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 2, "u1"))
     kind.deleted(("default", "web"), "u1")
@@ -182,8 +187,8 @@ def test_an_object_that_was_created_anew_after_its_deletion_is_shown(
     assert found.uid == "u2"
 
 
-def test_a_list_of_another_namespace_waits_for_nothing(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
+def test_a_list_of_another_namespace_does_not_wait(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
     kind.wrote(pod("web", 2))
@@ -194,9 +199,9 @@ def test_a_list_of_another_namespace_waits_for_nothing(
         list(lister)
 
 
-def test_an_object_outside_of_the_selector_is_not_waited_for() -> None:
-    informer = FedInformer(label_selector="app=shop", namespaces=("default",))
-    informer.listed(1)
+def test_a_list_does_not_wait_for_an_object_outside_the_selector() -> None:
+    informer = ScriptedInformer(label_selector="app=shop", namespaces=("default",))
+    informer.relist(1)
     kind = PendingWrites(informer)  # type: ignore[arg-type]
     lister = PluginLister(informer, kind, {})  # type: ignore[arg-type]
     kind.wrote(pod("web", 2, app="other"))
@@ -205,10 +210,10 @@ def test_an_object_outside_of_the_selector_is_not_waited_for() -> None:
     assert lister.get("web", "default") is None
 
 
-def test_an_object_that_a_write_takes_out_of_the_selector_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_waits_for_an_object_that_a_write_takes_out_of_the_selector(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
-    informer = FedInformer(label_selector="app=shop")
-    informer.listed(2, pod("web", 2, app="shop"))
+    informer = ScriptedInformer(label_selector="app=shop")
+    informer.relist(2, pod("web", 2, app="shop"))
     kind = PendingWrites(informer)  # type: ignore[arg-type]
     lister = PluginLister(informer, kind, {})  # type: ignore[arg-type]
     kind.wrote(pod("web", 3, app="other"))
@@ -218,8 +223,8 @@ def test_an_object_that_a_write_takes_out_of_the_selector_is_waited_for(monkeypa
     assert lister.list() == []
 
 
-def test_a_write_that_changed_nothing_is_in_the_cache_already(
-    informer: FedInformer, kind: PendingWrites, lister: PluginLister
+def test_an_unchanged_write_is_already_in_the_cache(
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister
 ) -> None:
     informer.event("ADDED", pod("web", 5))
     kind.wrote(pod("web", 5))
@@ -227,13 +232,13 @@ def test_a_write_that_changed_nothing_is_in_the_cache_already(
     assert not kind
 
 
-def test_answers_in_the_wrong_order_leave_the_newer_write(kind: PendingWrites, lister: PluginLister) -> None:
+def test_answers_out_of_order_keep_the_newer_write(kind: PendingWrites, lister: PluginLister) -> None:
     kind.wrote(pod("web", 4))
     kind.wrote(pod("web", 3))
     assert version(lister.get("web", "default")) == 4
 
 
-def test_versions_that_are_no_numbers_are_not_compared(kind: PendingWrites, lister: PluginLister) -> None:
+def test_non_numeric_versions_are_not_compared(kind: PendingWrites, lister: PluginLister) -> None:
     odd = pod("web", 1)
     odd["metadata"]["resourceVersion"] = "opaque"
     kind.wrote(odd)
@@ -241,7 +246,7 @@ def test_versions_that_are_no_numbers_are_not_compared(kind: PendingWrites, list
     assert lister.list() == []
 
 
-def test_writes_that_nobody_reads_back_do_not_pile_up(informer: FedInformer, kind: PendingWrites) -> None:
+def test_writes_that_are_never_read_do_not_accumulate(informer: ScriptedInformer, kind: PendingWrites) -> None:
     for number in range(1000):
         kind.wrote(pod(f"web-{number}", number + 2, f"u{number}"))
         informer.event("ADDED", pod(f"web-{number}", number + 2, f"u{number}"))
@@ -254,7 +259,7 @@ def test_an_undeclared_index_is_named(lister: PluginLister) -> None:
         lister.by_index("host", "a")
 
 
-def test_a_plugin_follows_a_kind_in_any_version_and_each_informer_once(informer: FedInformer) -> None:
+def test_a_plugin_observes_a_kind_in_any_version_and_each_informer_once(informer: ScriptedInformer) -> None:
     own = OwnWrites()
     followed = own.follow("apps/v1", "Deployment", informer)  # type: ignore[arg-type]
     assert own.follow("apps/v1", "Deployment", informer) is followed  # type: ignore[arg-type]

@@ -1,10 +1,9 @@
-"""Tasks of plugins, and the event loop of a plugin."""
+"""Tasks and the event loop of a plugin."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,15 +14,8 @@ from tests.support.controllers import Bench
 from tests.support.waiting import eventually
 
 
-@pytest.fixture
-def bench(manual_clock: ManualClock) -> Iterator[Bench]:
-    bench = Bench(manual_clock)
-    yield bench
-    bench.close()
-
-
 class Calls:
-    """A task's function that does one step of a script per call."""
+    """The function of a task, which runs one step of a script per call."""
 
     def __init__(self, clock: ManualClock, *steps: Any) -> None:
         self.clock, self.steps, self.at = clock, list(steps), []
@@ -45,7 +37,7 @@ def test_a_task_without_a_period_runs_once(bench: Bench, manual_clock: ManualClo
     assert task.stop(5)
 
 
-def test_a_task_with_a_period_runs_at_once_and_then_every_so_often(bench: Bench, manual_clock: ManualClock) -> None:
+def test_a_task_with_a_period_runs_at_once_and_then_periodically(bench: Bench, manual_clock: ManualClock) -> None:
     calls = Calls(manual_clock)
     task = bench.plugin().add_task("often", calls, every=30)
     task.start()
@@ -56,9 +48,7 @@ def test_a_task_with_a_period_runs_at_once_and_then_every_so_often(bench: Bench,
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1)])
-def test_a_task_that_fails_is_tried_again_with_back_off(
-    bench: Bench, manual_clock: ManualClock, error: BaseException
-) -> None:
+def test_a_failed_task_is_retried_with_back_off(bench: Bench, manual_clock: ManualClock, error: BaseException) -> None:
     calls = Calls(manual_clock, error, error, None)
     task = bench.plugin().add_task("flaky", calls)
     task.start()
@@ -73,7 +63,7 @@ def test_a_task_that_fails_is_tried_again_with_back_off(
     assert task.error is None
 
 
-def test_a_task_ends_when_it_is_asked_to(bench: Bench) -> None:
+def test_a_task_stops_on_request(bench: Bench) -> None:
     task = bench.plugin().add_task("patient", lambda stop: stop.wait())
     task.start()
     assert task.running
@@ -81,7 +71,7 @@ def test_a_task_ends_when_it_is_asked_to(bench: Bench) -> None:
     assert not task.running
 
 
-def test_a_task_that_ignores_its_end_is_left_behind(bench: Bench) -> None:
+def test_a_task_that_ignores_the_stop_is_abandoned(bench: Bench) -> None:
     release = threading.Event()
     task = bench.plugin().add_task("deaf", lambda stop: release.wait(30))
     task.start()
@@ -90,7 +80,7 @@ def test_a_task_that_ignores_its_end_is_left_behind(bench: Bench) -> None:
     eventually(lambda: not task.running)
 
 
-def test_a_task_that_was_stopped_can_start_again(bench: Bench, manual_clock: ManualClock) -> None:
+def test_a_stopped_task_can_start_again(bench: Bench, manual_clock: ManualClock) -> None:
     calls = Calls(manual_clock)
     task = bench.plugin().add_task("again", calls, every=30)
     for runs in (1, 2):
@@ -114,23 +104,23 @@ def test_a_task_may_be_a_coroutine_function(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("every", [0, -1, float("inf")])
-def test_a_period_that_makes_no_sense_is_refused(bench: Bench, every: float) -> None:
+def test_an_invalid_period_is_refused(bench: Bench, every: float) -> None:
     with pytest.raises(ValueError, match="task `demo/t`: every must be a positive number"):
         bench.plugin().add_task("t", print, every=every)
 
 
-def test_a_loop_that_stops_cancels_what_runs_on_it() -> None:
-    loop, begun, ended = PluginLoop("demo"), threading.Event(), threading.Event()
+def test_a_stopping_loop_cancels_its_tasks() -> None:
+    loop, started, ended = PluginLoop("demo"), threading.Event(), threading.Event()
 
     async def wait() -> None:
-        begun.set()
+        started.set()
         try:
             await asyncio.sleep(3600)
         finally:
             ended.set()
 
     loop.submit(wait())
-    assert begun.wait(10)
+    assert started.wait(10)
     assert loop.stop(10)
     assert ended.is_set()
     assert loop.stop(0)

@@ -32,13 +32,13 @@ def test_the_sum_of_many_delays_stays_between_the_sums_without_and_with_all_jitt
 
 
 @pytest.mark.behaviour("informers/RE13")
-def test_own_delays_are_used_as_they_are_given():
+def test_custom_delays_are_used_unchanged():
     assert sum(
         take(Backoff(ManualClock(), BackoffOptions(base=0.01, factor=2, cap=0.1, jitter=0)), 5)
     ) == pytest.approx(0.25)
 
 
-def test_delays_start_over_once_two_minutes_passed_since_they_last_did():
+def test_delays_are_reset_two_minutes_after_the_last_reset():
     clock = ManualClock()
     backoff = Backoff(clock, BackoffOptions(jitter=0))
     take(backoff, 3)
@@ -51,7 +51,7 @@ def test_delays_start_over_once_two_minutes_passed_since_they_last_did():
 @pytest.mark.behaviour("informers/RE16")
 @pytest.mark.parametrize(("window", "gap_at", "expected"), [(0, None, 0), (30, None, 31), (30, 9, 40)])
 def test_a_retry_window_allows_retries_for_its_length(window, gap_at, expected):
-    # With a gap of over a minute after the ninth failure a new window opens, so its 31 retries come on top of nine.
+    # A gap of over a minute after the ninth failure opens a new window, which adds 31 retries to the nine.
     clock = ManualClock()
     retries = RetryWindow(clock, window)
     allowed = 0
@@ -62,12 +62,12 @@ def test_a_retry_window_allows_retries_for_its_length(window, gap_at, expected):
 
 
 @pytest.mark.behaviour("informers/RE17")
-def test_a_window_closes_once_it_is_over_and_opens_again_with_the_next_failure():
+def test_a_window_expires_and_opens_again_with_the_next_failure():
     clock = ManualClock()
     never, retries = RetryWindow(clock, 0), RetryWindow(clock, 1)
     assert not never.failed()
-    answers = []
+    allowed_retries = []
     for _ in range(4):
-        answers.append(retries.failed())
+        allowed_retries.append(retries.failed())
         clock.advance(1)
-    assert answers == [True, True, False, True]
+    assert allowed_retries == [True, True, False, True]

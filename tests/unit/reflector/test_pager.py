@@ -25,7 +25,7 @@ from tests.support.waiting import eventually
 
 @pytest.mark.behaviour("informers/RE9")
 @pytest.mark.behaviour("informers/WL5")
-def test_the_first_list_may_be_of_any_version_and_the_watch_goes_on_from_it(rig):
+def test_the_first_list_accepts_any_version_and_the_watch_continues_from_it(rig):
     frames = Frames(
         event("MODIFIED", pod("foo", 2)),
         *(event("ADDED", pod(n, v)) for n, v in (("bar", 3), ("baz", 4), ("qux", 5), ("zoo", 6))),
@@ -39,7 +39,7 @@ def test_the_first_list_may_be_of_any_version_and_the_watch_goes_on_from_it(rig)
 
 
 @pytest.mark.behaviour("informers/RE19")
-def test_a_page_size_of_ones_own_is_used_for_every_page(rig_with):
+def test_a_custom_page_size_is_used_for_every_page(rig_with):
     rig = rig_with(page_size=4)
     pages = [
         pod_list(10, *(pod(f"p{n}", n) for n in numbers), continue_=token)
@@ -51,7 +51,7 @@ def test_a_page_size_of_ones_own_is_used_for_every_page(rig_with):
 
 
 @pytest.mark.behaviour("informers/PG3")
-def test_later_pages_carry_the_token_in_place_of_the_version(rig):
+def test_later_pages_send_the_token_instead_of_the_version(rig):
     rig.serve([Json(pod_list(5, pod("a", 1), continue_="next")), Json(pod_list(5, pod("b", 2)))]).synced()
     assert [(each.query.get("resourceVersion"), each.query.get("continue")) for each in rig.lists] == [
         ("0", None),
@@ -78,14 +78,14 @@ def test_a_list_has_every_object_of_its_pages_and_the_version_of_the_last(rig_wi
 
 @pytest.mark.behaviour("informers/RE20")
 @pytest.mark.behaviour("informers/RE22")
-def test_a_later_list_asks_for_what_is_known_at_least_and_for_all_of_it_at_once(rig):
+def test_a_relist_requests_at_least_the_known_version_without_pages(rig):
     rig.serve([Json(pod_list(10, pod("a", 1)))], [Frames(error_event(410, "Expired")), Frames()]).start()
     eventually(lambda: len(rig.watches) == 2)
     assert [each.query for each in rig.lists] == [{"resourceVersion": "0", "limit": "500"}, {"resourceVersion": "10"}]
 
 
 @pytest.mark.behaviour("informers/RE23")
-def test_a_version_that_expired_is_asked_for_once_and_then_the_newest(rig):
+def test_an_expired_version_is_requested_once_and_then_the_newest(rig):
     rig.serve(
         [Json(pod_list(10, pod("a", 1))), Failure(410, "Expired"), Json(pod_list(20, pod("a", 11)))],
         [Frames(error_event(410, "Expired")), Frames()],
@@ -95,7 +95,7 @@ def test_a_version_that_expired_is_asked_for_once_and_then_the_newest(rig):
 
 
 @pytest.mark.behaviour("informers/RE21")
-def test_a_server_that_pages_the_list_of_any_version_is_paged_ever_after(rig):
+def test_a_server_that_pages_lists_of_any_version_is_always_paged(rig):
     rig.serve(
         [
             Json(pod_list(10, pod("a", 1), continue_="x")),
@@ -110,7 +110,7 @@ def test_a_server_that_pages_the_list_of_any_version_is_paged_ever_after(rig):
 
 @pytest.mark.behaviour("informers/RE24")
 @pytest.mark.behaviour("informers/PG2")
-def test_a_token_that_expired_is_answered_with_one_whole_list_of_the_same_version(rig_with):
+def test_an_expired_token_leads_to_one_full_list_of_the_same_version(rig_with):
     rig = rig_with(page_size=4)
     rig.serve(
         [
@@ -134,7 +134,7 @@ def test_a_token_that_expired_is_answered_with_one_whole_list_of_the_same_versio
 
 
 @pytest.mark.behaviour("informers/PG2")
-def test_a_first_page_that_is_expired_is_no_reason_for_a_whole_list(rig):
+def test_an_expired_first_page_does_not_lead_to_a_full_list(rig):
     rig.serve([Failure(410, "Expired"), Json(pod_list(3, pod("a", 1)))]).synced()
     assert [each.query.get("limit") for each in rig.lists] == ["500", "500"]
     assert rig.list_versions() == ["0", ""]
@@ -150,9 +150,9 @@ TOO_LARGE = [
 
 
 @pytest.mark.behaviour("informers/RE25")
-@pytest.mark.parametrize("says", TOO_LARGE)
-def test_a_version_in_the_servers_future_is_asked_for_once_and_then_the_newest(rig, says):
-    too_large = Failure(504, "Timeout", **says)
+@pytest.mark.parametrize("error_fields", TOO_LARGE)
+def test_a_version_ahead_of_the_server_is_requested_once_and_then_the_newest(rig, error_fields):
+    too_large = Failure(504, "Timeout", **error_fields)
     rig.serve(
         [Json(pod_list(20, pod("a", 1))), too_large, Json(pod_list(5, pod("a", 3)))],
         [Frames(error_event(410, "Expired")), Frames()],
@@ -166,7 +166,7 @@ def test_a_version_in_the_servers_future_is_asked_for_once_and_then_the_newest(r
     ("api_version", "kind"),
     [("meta.k8s.io/v1", "Table"), ("meta.k8s.io/v1beta1", "Table"), ("example.com/v1", "Table")],
 )
-def test_a_table_is_no_list(rig, api_version, kind):
+def test_a_table_is_not_a_list(rig, api_version, kind):
     table = {"kind": kind, "apiVersion": api_version, "metadata": {"resourceVersion": "1"}, "rows": []}
     rig.serve([Json(table), Json(pod_list(3, pod("a", 1)))]).synced()
     assert rig.held() == {"a": "1"}
@@ -174,7 +174,7 @@ def test_a_table_is_no_list(rig, api_version, kind):
 
 
 @pytest.mark.behaviour("informers/RE32")
-def test_a_custom_kind_of_that_name_is_as_good_as_any(server):
+def test_a_custom_kind_named_table_is_accepted(server):
     kinds = [{"name": "tables", "kind": "Table", "namespaced": True, "verbs": ["list", "watch"]}]
     server.on("GET", "/apis/example.com/v1", Json({"resources": kinds}))
 
@@ -191,7 +191,7 @@ def test_a_custom_kind_of_that_name_is_as_good_as_any(server):
 
 
 @pytest.mark.behaviour("informers/RE29")
-def test_the_memory_of_what_is_deleted_is_given_back(rig):
+def test_the_memory_of_deleted_objects_is_freed(rig):
     pages = [
         Json(pod_list(9, *(pod(f"p{page}-{n}", 1) for n in range(100)), continue_="x" if page < 4 else ""))
         for page in range(5)
@@ -207,7 +207,7 @@ def test_the_memory_of_what_is_deleted_is_given_back(rig):
     assert rig.pods.status().bytes < full / 100
 
 
-def test_deletions_that_nobody_watched_reach_the_handlers_as_tombstones(rig):
+def test_missed_deletions_reach_the_handlers_as_tombstones(rig):
     deleted = []
     rig.pods.add_handler(on_delete=deleted.append)
     rig.serve(
@@ -219,7 +219,7 @@ def test_deletions_that_nobody_watched_reach_the_handlers_as_tombstones(rig):
 
 
 @pytest.mark.behaviour("informers/RE4")
-def test_a_reflector_that_is_stopped_before_it_starts_asks_for_nothing(rig):
+def test_a_reflector_stopped_before_its_start_sends_no_request(rig):
     rig.serve([Json(pod_list(1))])
     rig.pods.parts[0].reflector.stop()
     rig.start()
@@ -228,7 +228,7 @@ def test_a_reflector_that_is_stopped_before_it_starts_asks_for_nothing(rig):
 
 
 @pytest.mark.behaviour("informers/RE3")
-def test_many_informers_come_and_go_without_leaving_threads(server):
+def test_many_informers_start_and_stop_without_leaking_threads(server):
 
     server.on("GET", PODS, Json(pod_list(1)))
     before = set(threading.enumerate())
@@ -251,13 +251,13 @@ def test_watches_last_a_random_time_between_the_shortest_and_twice_that(server, 
     requests = ListWatch(client.transport, options, rng=random.Random(1))
     for _ in range(20):
         requests.watch(client.resource("v1", "Pod"), "1").close()
-    asked = [int(each.query["timeoutSeconds"]) for each in server.requests]
-    assert all(low <= seconds <= high for seconds in asked)
-    assert len(set(asked)) > 10
+    timeouts = [int(each.query["timeoutSeconds"]) for each in server.requests]
+    assert all(low <= seconds <= high for seconds in timeouts)
+    assert len(set(timeouts)) > 10
 
 
 @pytest.mark.behaviour("informers/RE28")
-def test_the_version_to_go_on_from_is_that_of_the_last_thing_heard(rig):
+def test_the_resume_version_is_that_of_the_last_event(rig):
     frames = Frames()
     rig.serve([Json(pod_list(1))], [frames]).synced()
     for frame, version in (

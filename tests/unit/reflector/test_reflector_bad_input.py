@@ -1,4 +1,4 @@
-"""What no server should send: said in the log once, counted, and got over."""
+"""Invalid data from the server: logged once, counted and survived."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.support.stub_api_server import Body, Failure, Frames, Json, bookmark,
 from tests.support.waiting import eventually
 
 FIRST = Json(pod_list(1, pod("foo", 1)))
-#: The core's bound for one object.
+#: The limit of the core for one object.
 CAP = 16 << 20
 
 
-def said(caplog) -> list[str]:
+def messages(caplog) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -45,7 +45,7 @@ LEFT_OUT = [
 
 
 @pytest.mark.parametrize(("frame", "named"), LEFT_OUT)
-def test_a_frame_that_no_cache_can_hold_is_left_out_said_once_a_minute_and_counted(rig_with, caplog, frame, named):
+def test_an_invalid_frame_is_skipped_logged_once_a_minute_and_counted(rig_with, caplog, frame, named):
     clock = ManualClock()
     rig = rig_with(clock=clock)
     frames = Frames()
@@ -54,27 +54,27 @@ def test_a_frame_that_no_cache_can_hold_is_left_out_said_once_a_minute_and_count
         frames.send_bytes(frame + b"\n")
         frames.send_event(event("ADDED", pod(f"good{number}", 10 + number)))
     rig.holds(foo=1, good0=10, good1=11, good2=12)
-    eventually(lambda: said(caplog))
+    eventually(lambda: messages(caplog))
     assert stats(rig)["skipped"] == 3
-    assert len(said(caplog)) == 1
-    assert "of Pod" in said(caplog)[0]
-    assert named in said(caplog)[0]
+    assert len(messages(caplog)) == 1
+    assert "of Pod" in messages(caplog)[0]
+    assert named in messages(caplog)[0]
     clock.advance(61)
     frames.send_bytes(frame + b"\n")
-    eventually(lambda: len(said(caplog)) == 2)
+    eventually(lambda: len(messages(caplog)) == 2)
     assert (len(rig.lists), len(rig.watches)) == (1, 1)
     assert rig.errors == []
 
 
 @pytest.mark.parametrize("item", [{}, {"metadata": {}}, {"metadata": {"name": ""}}])
-def test_a_list_item_that_no_cache_can_hold_is_left_out_said_and_counted(rig, caplog, item):
+def test_an_invalid_list_item_is_skipped_logged_and_counted(rig, caplog, item):
     listed = pod_list(3, pod("a", 1), pod("b", 2))
     listed["items"].insert(1, item)
     rig.serve([Json(listed)]).synced()
     assert rig.held() == {"a": "1", "b": "2"}
     assert stats(rig)["skipped"] == 1
-    assert len(said(caplog)) == 1
-    assert "a list item" in said(caplog)[0]
+    assert len(messages(caplog)) == 1
+    assert "a list item" in messages(caplog)[0]
 
 
 def broken(name: str) -> bytes:
@@ -91,7 +91,7 @@ def broken(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["html", "not UTF-8", "nesting", "over the cap", "no end"])
-def test_a_stream_that_can_not_be_read_is_left_said_once_counted_and_opened_again(rig, caplog, name):
+def test_an_unreadable_stream_is_logged_once_counted_and_reopened(rig, caplog, name):
     def bad() -> Frames:
         frames = Frames()
         frames.send_bytes(broken(name) + (b"" if name == "no end" else b"\n"))
@@ -101,22 +101,22 @@ def test_a_stream_that_can_not_be_read_is_left_said_once_counted_and_opened_agai
     rig.holds(foo=1, good=20)
     assert rig.status.errors == {"DecodeError": 3}
     assert stats(rig)["decode_errors"] >= 3
-    assert len(said(caplog)) == 1, said(caplog)
-    assert said(caplog)[0].startswith("cannot watch Pod: pods")
+    assert len(messages(caplog)) == 1, messages(caplog)
+    assert messages(caplog)[0].startswith("cannot watch Pod: pods")
 
 
 @pytest.mark.parametrize("name", ["html", "not UTF-8", "over the cap", "a number", "null"])
-def test_a_list_that_can_not_be_read_is_said_once_counted_and_asked_for_again(rig, caplog, name):
+def test_an_unreadable_list_is_logged_once_counted_and_retried(rig, caplog, name):
     item = broken(name)
     page = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[' + item + b"]}"
     bad = Body(page if name != "html" else item, content_type="application/json")
     rig.serve([bad, bad, bad, FIRST]).synced()
     assert rig.held() == {"foo": "1"}
     assert rig.status.errors == {"DecodeError": 3}
-    assert len(said(caplog)) == 1, said(caplog)
+    assert len(messages(caplog)) == 1, messages(caplog)
 
 
-def test_frames_before_a_broken_one_count_so_that_the_cache_never_goes_back(rig):
+def test_frames_before_a_broken_one_are_applied_so_the_cache_never_goes_back(rig):
     story: list[tuple[str, str]] = []
     rig.pods.add_handler(
         on_add=lambda obj, _: story.append((obj.name, obj.resource_version)),
@@ -124,7 +124,7 @@ def test_frames_before_a_broken_one_count_so_that_the_cache_never_goes_back(rig)
     )
     frames = Frames()
     changes = [event("ADDED", pod("a", 5)), event("MODIFIED", pod("a", 6)), event("MODIFIED", pod("a", 7))]
-    # All in one piece, so that the broken frame is found while the good ones are in hand.
+    # In one chunk, so that the broken frame is found while the valid ones are pending.
     frames.send_bytes(b"".join(json.dumps(change).encode() + b"\n" for change in changes) + b"<html>\n")
     rig.serve([FIRST], [frames, Frames(event("ADDED", pod("b", 8)))]).start()
     rig.holds(foo=1, a=7, b=8)
@@ -134,7 +134,7 @@ def test_frames_before_a_broken_one_count_so_that_the_cache_never_goes_back(rig)
     assert versions == sorted(versions)
 
 
-def test_a_number_beyond_doubles_is_kept_as_it_came(rig):
+def test_a_number_beyond_doubles_is_kept_unchanged(rig):
     frames = Frames()
     rig.serve([FIRST], [frames]).start()
     text = json.dumps(event("ADDED", {**pod("a", 5), "spec": {"n": "NUMBER"}})).replace('"NUMBER"', "1" + "0" * 400)
@@ -143,12 +143,12 @@ def test_a_number_beyond_doubles_is_kept_as_it_came(rig):
     assert rig.pods.lister.get("a", "default")["spec"]["n"] == 10**400
 
 
-def test_of_two_objects_of_one_name_in_a_list_the_last_counts(rig):
+def test_the_last_of_two_list_items_with_one_name_wins(rig):
     rig.serve([Json(pod_list(9, pod("a", 1), pod("b", 2), pod("a", 3)))]).synced()
     assert rig.held() == {"a": "3", "b": "2"}
 
 
-def test_of_pages_that_disagree_about_the_version_the_last_counts(rig):
+def test_the_last_version_of_pages_that_disagree_wins(rig):
     pages = [Json(pod_list(5, pod("a", 1), continue_="x")), Json(pod_list(8, pod("b", 2)))]
     rig.serve(pages).synced()
     assert rig.held() == {"a": "1", "b": "2"}
@@ -156,15 +156,15 @@ def test_of_pages_that_disagree_about_the_version_the_last_counts(rig):
     assert rig.watches[0].query["resourceVersion"] == "8"
 
 
-def test_pages_that_disagree_about_the_kind_are_no_list(rig, caplog):
+def test_pages_that_disagree_about_the_kind_are_refused(rig, caplog):
     services = {"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": []}
     rig.serve([Json(pod_list(5, pod("a", 1), continue_="x")), Json(services), Json(pod_list(6, pod("c", 2)))]).synced()
     assert rig.held() == {"c": "2"}
     assert rig.status.errors == {"DecodeError": 1}
-    assert "ServiceList" in said(caplog)[0]
+    assert "ServiceList" in messages(caplog)[0]
 
 
-def test_tokens_that_expire_again_and_again_end_in_a_list_without_pages(rig_with):
+def test_repeatedly_expiring_tokens_end_in_a_list_without_pages(rig_with):
     rig = rig_with(page_size=1)
     first, expired = Json(pod_list(5, pod("a", 1), continue_="x")), Failure(410, "Expired")
     rig.serve([first, expired, Failure(500), first, expired, Json(pod_list(7, pod("a", 1), pod("b", 2)))]).synced()
@@ -172,17 +172,17 @@ def test_tokens_that_expire_again_and_again_end_in_a_list_without_pages(rig_with
     assert "limit" not in rig.lists[-1].query
 
 
-def test_bookmarks_that_go_backwards_are_said_counted_and_move_nothing(rig, caplog):
+def test_older_bookmarks_are_logged_counted_and_ignored(rig, caplog):
     frames = Frames(bookmark(70), bookmark(60), bookmark(65))
     rig.serve([FIRST], [frames]).start()
     eventually(lambda: rig.status.bookmarks == 3)
     assert stats(rig)["backward_bookmarks"] == 2
     assert rig.pods.last_resource_version == "70"
-    eventually(lambda: len(said(caplog)) == 1)
-    assert "bookmarks of Pod with an older version" in said(caplog)[0]
+    eventually(lambda: len(messages(caplog)) == 1)
+    assert "bookmarks of Pod with an older version" in messages(caplog)[0]
 
 
-def test_a_stream_that_only_repeats_itself_is_not_hurried_back_to(rig_with):
+def test_a_stream_that_only_repeats_events_is_reopened_after_a_pause(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock)
     rig.serve([FIRST], [Frames(event("ADDED", pod("foo", 1))).end(), Frames()]).start()

@@ -1,4 +1,4 @@
-"""Clocks that jump: a reflector keeps to the monotonic one, and even a leap of that costs it nothing."""
+"""Clock jumps: a reflector uses the monotonic clock, and even a leap of that is harmless."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST = Json(pod_list(1, pod("foo", 1)))
 LEAP = 1_000_000.0
 
 
-def test_a_leap_neither_ends_a_watch_nor_lists_again(rig_with):
+def test_a_clock_leap_neither_ends_a_watch_nor_relists(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, resync=0)
     frames = Frames()
@@ -27,7 +27,7 @@ def test_a_leap_neither_ends_a_watch_nor_lists_again(rig_with):
     assert rig.errors == []
 
 
-def test_a_leap_ends_the_pause_that_is_under_way_and_starts_the_delays_over(rig_with):
+def test_a_clock_leap_ends_the_current_pause_and_resets_the_delays(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, backoff=BackoffOptions(jitter=0))
     rig.serve([*[Failure(500, "InternalError")] * 4, FIRST]).start()
@@ -38,7 +38,7 @@ def test_a_leap_ends_the_pause_that_is_under_way_and_starts_the_delays_over(rig_
 
 
 @pytest.mark.parametrize("jump", [-LEAP, LEAP])
-def test_a_jump_of_the_wall_clock_is_not_even_noticed(rig_with, monkeypatch, jump):
+def test_a_jump_of_the_wall_clock_has_no_effect(rig_with, monkeypatch, jump):
     rig = rig_with()
     first = Frames()
     rig.serve([FIRST], [first, Frames(event("ADDED", pod("b", 3)))]).synced()

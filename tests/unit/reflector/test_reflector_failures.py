@@ -62,8 +62,8 @@ def test_after_any_failure_the_cache_becomes_equal_to_the_next_list(rig):
         pytest.param(Endless(b'{"kind":"PodList",' + b" " * 65536), id="endless"),
     ],
 )
-def test_a_list_that_fails_in_any_way_is_tried_again_and_named(rig, bad):
-    # A connection that is closed without an answer is tried twice, since it may have been an old one.
+def test_a_failed_list_is_retried_and_its_failure_named(rig, bad):
+    # A request on a connection that closes without an answer is sent twice, since the connection may have been stale.
     times = 4 if isinstance(bad, Drop) else 2
     rig.serve([*[bad] * times, Json(pod_list(3, pod("a", 1)))]).synced()
     assert rig.held() == {"a": "1"}
@@ -71,11 +71,11 @@ def test_a_list_that_fails_in_any_way_is_tried_again_and_named(rig, bad):
     assert rig.status.last_error
 
 
-def test_a_server_that_is_away_is_waited_for_with_growing_delays(server):
+def test_an_unreachable_server_is_retried_with_growing_delays(server):
     clock = ManualClock()
-    gone = StubApiServer().start()
-    gone.stop()
-    rig = Rig(gone, clock=clock, backoff=BackoffOptions(jitter=0))
+    stopped = StubApiServer().start()
+    stopped.stop()
+    rig = Rig(stopped, clock=clock, backoff=BackoffOptions(jitter=0))
     rig.start()
     try:
         for delay in (0.8, 1.6, 3.2):
@@ -91,7 +91,7 @@ def test_a_server_that_is_away_is_waited_for_with_growing_delays(server):
         rig.stop()
 
 
-def test_a_server_that_asks_for_patience_gets_it(server):
+def test_retry_after_of_the_server_is_respected(server):
     clock = ManualClock()
     rig = Rig(server, clock=clock, watch_list=False)
     rig.serve([Failure(429, "TooManyRequests", retry_after=7), Json(pod_list(1, pod("a", 1)))]).start()
@@ -106,7 +106,7 @@ def test_a_server_that_asks_for_patience_gets_it(server):
 
 
 @pytest.mark.behaviour("informers/SI6")
-def test_a_missing_right_is_told_at_once_and_named_until_it_is_given(rig):
+def test_a_missing_permission_is_logged_at_once_and_reported_until_granted(rig):
     denied = Failure(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
     rig.serve([denied, denied, Json(pod_list(1, pod("a", 1)))]).start()
     eventually(lambda: rig.errors)
@@ -116,7 +116,7 @@ def test_a_missing_right_is_told_at_once_and_named_until_it_is_given(rig):
     assert rig.pods.reason == ""
 
 
-def test_an_informer_that_may_not_read_waits_and_says_what_it_lacks(server):
+def test_an_informer_without_permission_waits_and_names_the_permission(server):
     clock = ManualClock()
     rig = Rig(server, clock=clock)
     denied = Failure(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
@@ -132,7 +132,7 @@ def test_an_informer_that_may_not_read_waits_and_says_what_it_lacks(server):
         rig.stop()
 
 
-def test_what_is_said_to_be_there_is_asked_for_again_soon_though_it_is_not_ready_yet(server):
+def test_a_served_kind_whose_storage_is_not_ready_is_retried_soon(server):
     clock = ManualClock()
     rig = Rig(server, clock=clock, backoff=BackoffOptions())
     denied, starting = Failure(403, "Forbidden"), Failure(429, "TooManyRequests", "storage is (re)initializing")
@@ -155,7 +155,7 @@ def test_what_is_said_to_be_there_is_asked_for_again_soon_though_it_is_not_ready
         rig.stop()
 
 
-def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(server):
+def test_a_kind_that_is_not_served_is_found_when_it_appears(server):
 
     clock = ManualClock()
 
@@ -165,7 +165,7 @@ def test_a_kind_that_is_not_served_is_waited_for_and_found_when_it_appears(serve
     try:
         eventually(lambda: foos.state == "waiting")
         assert "does not serve kind Foo" in foos.reason
-        # It waits, and so does the watch of CRDs, which this server has not got either.
+        # It waits, and so does the watch of CRDs, which this server does not serve either.
         eventually(lambda: clock.waiters() == 2)
         kinds = [{"name": "foos", "kind": "Foo", "namespaced": True, "verbs": ["list", "watch"]}]
         server.on("GET", "/apis/example.com/v1", Json({"resources": kinds}))

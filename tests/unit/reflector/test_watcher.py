@@ -29,9 +29,9 @@ FIRST = [Json(pod_list(1, pod("foo", 1), pod("bar", 1)))]
 
 
 @pytest.mark.behaviour("informers/RE1")
-@pytest.mark.parametrize("what", [{"kind": "Pod", "metadata": {"name": "x"}}, {}, {"code": "many"}])
-def test_an_error_frame_that_holds_no_status_ends_the_stream_and_leads_to_a_new_list(rig, what):
-    odd = Frames({"type": "ERROR", "object": what})
+@pytest.mark.parametrize("body", [{"kind": "Pod", "metadata": {"name": "x"}}, {}, {"code": "many"}])
+def test_an_error_frame_without_a_status_ends_the_stream_and_leads_to_a_relist(rig, body):
+    odd = Frames({"type": "ERROR", "object": body})
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [odd, Frames()]).start()
     rig.holds(foo=4)
     assert odd.closed.wait(10)
@@ -61,7 +61,7 @@ def test_stopping_right_after_the_watch_opened_leaves_one_watch(rig):
 
 
 @pytest.mark.behaviour("informers/RE7")
-def test_a_watch_that_ends_at_once_without_an_event_is_followed_by_a_pause_and_a_new_list(rig_with):
+def test_a_watch_that_ends_at_once_without_events_is_followed_by_a_pause_and_a_relist(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, backoff=STILL)
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [Frames().end(), Frames()]).start()
@@ -86,14 +86,14 @@ def test_frames_of_another_kind_are_skipped_and_the_version_is_that_of_the_last_
     assert rig.pods.last_resource_version == "32"
 
 
-def test_a_watch_whose_time_is_over_goes_on_at_once_where_it_ended(rig):
+def test_a_watch_that_timed_out_resumes_at_once(rig):
     rig.serve(FIRST, [Frames(event("ADDED", pod("a", 7))).end(), Frames(event("ADDED", pod("b", 8)))]).start()
     rig.holds(foo=1, bar=1, a=7, b=8)
     assert [each.query["resourceVersion"] for each in rig.watches] == ["1", "7"]
     assert len(rig.lists) == 1
 
 
-def test_a_bookmark_moves_the_place_to_go_on_from_and_one_that_goes_backwards_does_not(rig):
+def test_a_bookmark_advances_the_resume_version_and_an_older_one_does_not(rig):
     rig.serve(FIRST, [Frames(bookmark(70), bookmark(60)).end(), Frames()]).start()
     eventually(lambda: len(rig.watches) == 2)
     assert rig.watches[1].query["resourceVersion"] == "70"
@@ -112,7 +112,7 @@ def half(frames: Frames, *, ended: bool = False) -> Frames:
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_stream_that_is_cut_goes_on_after_the_last_whole_frame(rig, cut):
+def test_a_cut_stream_resumes_after_the_last_complete_frame(rig, cut):
     rig.serve(FIRST, [cut(), Frames(event("ADDED", pod("b", 8)))]).start()
     rig.holds(foo=1, bar=1, a=7, b=8)
     assert [each.query["resourceVersion"] for each in rig.watches] == ["1", "7"]
@@ -134,7 +134,7 @@ def test_a_stream_that_is_cut_goes_on_after_the_last_whole_frame(rig, cut):
         b"7\n",
     ],
 )
-def test_a_frame_that_makes_no_sense_costs_nothing_but_itself(rig, frame):
+def test_a_malformed_frame_is_skipped_alone(rig, frame):
     bad = Frames(event("ADDED", pod("a", 7)))
     bad.send_bytes(frame)
     bad.send_event(event("ADDED", pod("b", 8)))
@@ -144,7 +144,7 @@ def test_a_frame_that_makes_no_sense_costs_nothing_but_itself(rig, frame):
     assert set(rig.held()) <= {"foo", "bar", "a", "b", "x", "\ufffd\ufffd"}
 
 
-def test_a_stream_that_falls_silent_is_given_up_and_opened_again(rig_with):
+def test_a_silent_stream_is_closed_and_reopened(rig_with):
     rig = rig_with(idle_timeout=0.1)
     quiet = Frames(event("ADDED", pod("a", 7)))
     rig.serve(FIRST, [quiet, Frames(event("ADDED", pod("b", 8)), bookmark(9))]).start()
@@ -154,8 +154,8 @@ def test_a_stream_that_falls_silent_is_given_up_and_opened_again(rig_with):
     assert any("no data for 0.1 s" in str(error) for error in rig.errors)
 
 
-def test_watches_that_stay_silent_twice_in_a_row_are_answered_with_a_list(rig_with):
-    # As a server does whose etcd was put back: it waits until it has counted up to the version that is asked for.
+def test_two_silent_watches_in_a_row_lead_to_a_list(rig_with):
+    # Like a server with a restored etcd: it waits until it reaches the requested version.
     rig = rig_with(idle_timeout=0.1)
     lists = [
         *FIRST,
@@ -173,7 +173,7 @@ def refusals(rig: Rig) -> int:
 
 
 @pytest.mark.behaviour("informers/RE12")
-def test_while_the_server_is_away_the_watch_is_tried_again_without_a_new_list(server, rig_with):
+def test_the_watch_of_an_unreachable_server_is_retried_without_a_relist(server, rig_with):
     clock = ManualClock()
     first = StubApiServer().start()
     rig = rig_with(server=first, clock=clock, backoff=STILL)
@@ -182,10 +182,10 @@ def test_while_the_server_is_away_the_watch_is_tried_again_without_a_new_list(se
     rig.start().holds(foo=1, bar=1, a=7)
     first.stop()
     for count, delay in ((1, 0.8), (2, 1.6), (3, None)):
-        # The first failure is the end of the stream that was open, which is no reason to wait.
+        # The first failure is the end of the open stream, which causes no pause.
         eventually(lambda count=count: refusals(rig) == count and clock.waiters() == 1)
         assert rig.pods.state == "reconnecting"
-        # And not why the stream ended that was open before.
+        # And not the end of the previous stream.
         assert "cannot connect" in rig.pods.reason
         if delay is not None:
             clock.advance(delay + 0.001)
@@ -200,7 +200,7 @@ def test_while_the_server_is_away_the_watch_is_tried_again_without_a_new_list(se
 
 
 @pytest.mark.behaviour("informers/RE14")
-def test_a_server_that_is_busy_is_asked_for_the_watch_again_after_a_pause(rig_with):
+def test_the_watch_of_a_busy_server_is_retried_after_a_pause(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, backoff=STILL)
     rig.serve(FIRST, [Failure(429, "TooManyRequests"), Frames(error_event(429, "TooManyRequests")), Frames()]).start()
@@ -211,7 +211,7 @@ def test_a_server_that_is_busy_is_asked_for_the_watch_again_after_a_pause(rig_wi
     assert len(rig.lists) == 1
 
 
-def test_the_pause_that_an_error_frame_asks_for_is_kept(rig_with):
+def test_the_pause_requested_by_an_error_frame_is_respected(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, backoff=STILL)
     rig.serve(FIRST, [Frames(error_event(429, "TooManyRequests", details={"retryAfterSeconds": 9})), Frames()]).start()
@@ -223,7 +223,7 @@ def test_the_pause_that_an_error_frame_asks_for_is_kept(rig_with):
 
 
 @pytest.mark.behaviour("informers/RE15")
-def test_a_busy_server_costs_watches_and_no_list(rig):
+def test_a_busy_server_does_not_cause_a_relist(rig):
     rig.serve(FIRST, [*[Failure(429, "TooManyRequests")] * 4, Frames()]).start()
     eventually(lambda: len(rig.watches) == 5)
     assert len(rig.lists) == 1
@@ -231,7 +231,7 @@ def test_a_busy_server_costs_watches_and_no_list(rig):
 
 @pytest.mark.behaviour("informers/RE16")
 @pytest.mark.parametrize(("window", "lists"), [(0.0, 2), (30.0, 1)])
-def test_internal_errors_lead_to_a_new_list_unless_a_window_for_retries_is_open(rig_with, window, lists):
+def test_internal_errors_lead_to_a_relist_unless_a_retry_window_is_open(rig_with, window, lists):
     rig = rig_with(internal_error_window=window)
     rig.serve(FIRST, [Frames(error_event(500, "InternalError")), Frames(event("ADDED", pod("a", 7)))]).start()
     rig.holds(foo=1, bar=1, a=7)
@@ -239,25 +239,25 @@ def test_internal_errors_lead_to_a_new_list_unless_a_window_for_retries_is_open(
 
 
 @pytest.mark.behaviour("informers/RE17")
-def test_a_window_for_retries_is_for_internal_errors_only(rig_with):
+def test_a_retry_window_applies_to_internal_errors_only(rig_with):
     rig = rig_with(internal_error_window=30.0)
     internal = Frames(error_event(500, "InternalError"))
     other = Frames(error_event(503, "ServiceUnavailable"))
     again = Frames(error_event(500, "InternalError"))
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [internal, other, again, Frames()]).start()
     eventually(lambda: len(rig.watches) == 4)
-    # The first and the last were answered with a watch alone, the one between them with a list.
+    # The first and the last led only to a watch, the one between them to a list.
     assert rig.list_versions() == ["0", "1"]
     rig.holds(foo=4)
 
 
 @pytest.mark.parametrize("answer", [Failure(500), Failure(403), Body(b"<html>", 502), Raw(b"x\r\n\r\n")])
-def test_a_watch_that_can_not_be_opened_leads_to_a_new_list(rig, answer: Answer):
+def test_a_watch_that_cannot_be_opened_leads_to_a_relist(rig, answer: Answer):
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 4)))], [answer, Frames()]).start()
     rig.holds(foo=4)
 
 
-def test_a_right_to_list_but_not_to_watch_is_named(rig_with):
+def test_a_missing_watch_permission_is_named(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock)
     rig.serve(FIRST, [Failure(403, "Forbidden", "no watch for you")]).synced()
@@ -266,14 +266,14 @@ def test_a_right_to_list_but_not_to_watch_is_named(rig_with):
 
 
 @pytest.mark.behaviour("informers/RE30")
-def test_an_object_that_the_server_can_not_read_any_more_goes_with_the_next_list(rig):
+def test_an_object_that_the_server_can_no_longer_decode_is_removed_by_the_next_list(rig):
     corrupt = Frames(error_event(500, "StoreReadError", "corrupt object has been deleted"))
     rig.serve([*FIRST, Json(pod_list(5, pod("foo", 1)))], [corrupt, Frames()]).start()
     rig.holds(foo=1)
     assert rig.pods.last_resource_version == "5"
 
 
-def test_the_same_failure_is_said_once_and_counted_each_time(rig_with, caplog):
+def test_a_repeated_failure_is_logged_once_and_counted_each_time(rig_with, caplog):
     caplog.set_level("WARNING", "ctrlhost")
     rig = rig_with(backoff=QUICK)
     rig.serve([*[Failure(500, "InternalError", "oh no")] * 6, *FIRST]).start()
@@ -282,7 +282,7 @@ def test_the_same_failure_is_said_once_and_counted_each_time(rig_with, caplog):
     assert [record.getMessage() for record in caplog.records] == ["cannot list Pod: oh no"]
 
 
-def test_a_token_that_was_refused_is_read_again_from_its_file(tmp_path, server):
+def test_a_refused_token_is_read_again_from_its_file(tmp_path, server):
     import yaml
 
     from ctrlhost.client import Client
@@ -295,10 +295,10 @@ def test_a_token_that_was_refused_is_read_again_from_its_file(tmp_path, server):
     frames, later = Frames(), Frames(event("ADDED", pod("a", 7)))
     streams = [frames, later]
 
-    def answer(asked: ReceivedRequest) -> Answer:
-        if asked.headers.get("authorization") not in valid:
+    def answer(request: ReceivedRequest) -> Answer:
+        if request.headers.get("authorization") not in valid:
             return Failure(401, "Unauthorized")
-        return (streams.pop(0) if streams else Frames()) if asked.query.get("watch") else FIRST[0]
+        return (streams.pop(0) if streams else Frames()) if request.query.get("watch") else FIRST[0]
 
     server.on("GET", PODS, Computed(answer))
     kubeconfig = {

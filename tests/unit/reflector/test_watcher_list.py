@@ -1,32 +1,25 @@
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from ctrlhost.informers import BackoffOptions
 from ctrlhost.testing import ManualClock
-from tests.support.informer_rig import Rig
 from tests.support.stub_api_server import Failure, Frames, Json, bookmark, error_event, event, pod, pod_list
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def rig_with(server):
-    made: list[Rig] = []
-
-    def make(**options):
-        made.append(Rig(server, **{"watch_list": True, **options}))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.stop()
+def rig_with(rig_with):
+    return functools.partial(rig_with, watch_list=True)
 
 
-NONE = [Failure(500, "InternalError", "nobody should list")]
+NO_LISTS = [Failure(500, "InternalError", "unexpected list")]
 
 
-def queries(asked):
-    return [{name: value for name, value in each.query.items() if name != "timeoutSeconds"} for each in asked]
+def queries(requests):
+    return [{name: value for name, value in each.query.items() if name != "timeoutSeconds"} for each in requests]
 
 
 STREAMING = {
@@ -39,9 +32,9 @@ STREAMING = {
 
 @pytest.mark.behaviour("informers/RE10")
 @pytest.mark.behaviour("informers/WL7")
-def test_the_first_list_comes_as_a_stream_that_goes_on_as_the_watch(rig):
+def test_the_first_list_is_a_stream_that_continues_as_the_watch(rig):
     frames = Frames(event("ADDED", pod("p1", 1)), event("ADDED", pod("p2", 2)), bookmark(2, initial_end=True))
-    rig.serve(NONE, [frames]).synced()
+    rig.serve(NO_LISTS, [frames]).synced()
     assert rig.held() == {"p1": "1", "p2": "2"}
     frames.send_event(event("MODIFIED", pod("p1", 3)))
     rig.holds(p1=3, p2=2)
@@ -51,7 +44,7 @@ def test_the_first_list_comes_as_a_stream_that_goes_on_as_the_watch(rig):
 @pytest.mark.behaviour("informers/RE34")
 @pytest.mark.behaviour("informers/WL1")
 @pytest.mark.parametrize("streaming", [True, False])
-def test_streaming_lists_can_be_switched_off(rig_with, streaming):
+def test_streaming_lists_can_be_disabled(rig_with, streaming):
     rig = rig_with(watch_list=streaming)
     rig.serve([Json(pod_list(1))], [Frames(bookmark(1, initial_end=True))]).synced()
     assert bool(rig.lists) is not streaming
@@ -66,9 +59,9 @@ def test_streaming_lists_can_be_switched_off(rig_with, streaming):
         ([event("ADDED", pod("a", 1)), bookmark(2, initial_end=True)], "2"),
     ],
 )
-def test_the_version_of_initial_events_counts_for_nothing_before_their_end(rig, frames, version):
+def test_versions_of_initial_events_are_ignored_before_the_final_bookmark(rig, frames, version):
     stream = Frames(*frames)
-    rig.serve(NONE, [stream]).start()
+    rig.serve(NO_LISTS, [stream]).start()
     assert stream.opened.wait(10)
     if frames:
         eventually(lambda: rig.status.last_byte_at is not None)
@@ -76,9 +69,9 @@ def test_the_version_of_initial_events_counts_for_nothing_before_their_end(rig, 
 
 
 @pytest.mark.behaviour("informers/WL4")
-def test_a_stream_without_its_end_fills_nothing(rig):
+def test_an_incomplete_stream_does_not_fill_the_cache(rig):
     stream = Frames(event("ADDED", pod("a", 1)))
-    rig.serve(NONE, [stream]).start()
+    rig.serve(NO_LISTS, [stream]).start()
     eventually(lambda: rig.status.last_byte_at is not None)
     rig.stop()
     assert rig.held() == {}
@@ -103,7 +96,7 @@ def test_a_server_without_streaming_lists_is_listed_in_pages_at_once(rig_with, r
     ]
 
 
-def test_a_server_that_refused_streaming_lists_for_good_is_not_asked_again(rig):
+def test_streaming_lists_are_not_requested_again_after_a_permanent_refusal(rig):
     rig.serve(
         [Json(pod_list(1, pod("a", 1))), Json(pod_list(5, pod("a", 4)))],
         [Failure(422, "Invalid"), Frames(error_event(410, "Expired")), Frames()],
@@ -114,9 +107,9 @@ def test_a_server_that_refused_streaming_lists_for_good_is_not_asked_again(rig):
 
 
 @pytest.mark.behaviour("informers/WL8")
-def test_changes_among_the_initial_events_are_taken_into_account(rig):
+def test_changes_among_the_initial_events_are_applied(rig):
     rig.serve(
-        NONE,
+        NO_LISTS,
         [
             Frames(
                 event("ADDED", pod("p1", 1)),
@@ -133,18 +126,18 @@ def test_changes_among_the_initial_events_are_taken_into_account(rig):
 
 
 @pytest.mark.behaviour("informers/WL9")
-def test_a_busy_server_is_asked_for_the_stream_again(rig):
+def test_a_busy_server_gets_the_streaming_request_again(rig):
     busy = Failure(429, "TooManyRequests")
-    rig.serve(NONE, [busy, busy, Frames(event("ADDED", pod("a", 1)), bookmark(1, initial_end=True))]).synced()
+    rig.serve(NO_LISTS, [busy, busy, Frames(event("ADDED", pod("a", 1)), bookmark(1, initial_end=True))]).synced()
     assert queries(rig.server.requests) == [STREAMING] * 3
 
 
 @pytest.mark.behaviour("informers/WL10")
-def test_a_stream_that_ends_before_it_is_complete_is_opened_again_at_once(rig_with):
+def test_a_stream_that_ends_before_it_is_complete_is_reopened_at_once(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock)
     rig.serve(
-        NONE,
+        NO_LISTS,
         [
             Frames(event("ADDED", pod("gone", 1))).end(),
             Frames(event("ADDED", pod("p1", 1)), bookmark(2, initial_end=True)),
@@ -159,15 +152,15 @@ def test_a_stream_that_ends_at_once_is_replaced_by_a_list(rig):
     assert rig.held() == {"a": "1"}
 
 
-def test_a_stream_that_is_cut_before_it_is_complete_is_replaced_by_a_list(rig):
+def test_a_stream_cut_before_it_is_complete_is_replaced_by_a_list(rig):
     rig.serve([Json(pod_list(3, pod("a", 1)))], [Frames(event("ADDED", pod("gone", 1))).cut(), Frames()]).synced()
     assert rig.held() == {"a": "1"}
 
 
 @pytest.mark.behaviour("informers/WL11")
-def test_a_stream_that_ends_after_it_was_complete_is_followed_by_a_plain_watch(rig):
+def test_a_stream_that_ends_after_completion_is_followed_by_a_plain_watch(rig):
     first = Frames(event("ADDED", pod("p1", 1)), bookmark(2, initial_end=True))
-    rig.serve(NONE, [first, Frames(event("ADDED", pod("p3", 4)))]).synced()
+    rig.serve(NO_LISTS, [first, Frames(event("ADDED", pod("p3", 4)))]).synced()
     first.send_event(event("ADDED", pod("p2", 3)))
     first.end()
     rig.holds(p1=1, p2=3, p3=4)
@@ -178,12 +171,12 @@ def test_a_stream_that_ends_after_it_was_complete_is_followed_by_a_plain_watch(r
 
 
 @pytest.mark.behaviour("informers/WL12")
-def test_a_watch_that_expired_leaves_the_content_and_streams_a_new_list_from_what_is_known(rig_with):
+def test_an_expired_watch_keeps_the_content_and_streams_a_list_from_the_known_version(rig_with):
     clock = ManualClock()
     rig = rig_with(clock=clock, backoff=BackoffOptions(jitter=0))
     first = Frames(event("ADDED", pod("p1", 1)), bookmark(2, initial_end=True)).end()
     second = Frames(event("ADDED", pod("p1", 1)), event("ADDED", pod("p2", 7)), bookmark(8, initial_end=True))
-    rig.serve(NONE, [first, Failure(410, "Expired"), second]).start()
+    rig.serve(NO_LISTS, [first, Failure(410, "Expired"), second]).start()
     eventually(lambda: rig.errors)
     eventually(lambda: clock.waiters() == 1)
     assert rig.held() == {"p1": "1"}
@@ -193,19 +186,19 @@ def test_a_watch_that_expired_leaves_the_content_and_streams_a_new_list_from_wha
     assert queries(rig.server.requests)[-1] == {**STREAMING, "resourceVersion": "2"}
 
 
-def test_a_stream_at_a_version_that_is_gone_is_asked_for_at_the_newest(rig):
+def test_a_stream_at_an_expired_version_is_requested_at_the_newest(rig):
     first = Frames(event("ADDED", pod("p1", 1)), bookmark(2, initial_end=True), error_event(410, "Expired"))
     rig.serve(
-        NONE, [first, Failure(410, "Expired"), Frames(event("ADDED", pod("p1", 9)), bookmark(9, initial_end=True))]
+        NO_LISTS, [first, Failure(410, "Expired"), Frames(event("ADDED", pod("p1", 9)), bookmark(9, initial_end=True))]
     ).start()
     rig.holds(p1=9)
     assert [each.query.get("resourceVersion", "") for each in rig.server.requests] == ["", "2", ""]
 
 
 @pytest.mark.behaviour("informers/WL13")
-def test_only_the_word_true_ends_the_initial_events(rig):
+def test_only_the_annotation_value_true_ends_the_initial_events(rig):
     stream = Frames(event("ADDED", pod("a", 1)), bookmark(2, initial_end="false"))
-    rig.serve(NONE, [stream]).start()
+    rig.serve(NO_LISTS, [stream]).start()
     eventually(lambda: rig.status.bookmarks == 1)
     assert not rig.pods.has_synced
     assert rig.held() == {}
@@ -213,7 +206,7 @@ def test_only_the_word_true_ends_the_initial_events(rig):
     assert rig.factory.wait_for_sync(10)
 
 
-def test_a_server_that_ignores_streaming_lists_is_told_by_its_first_plain_bookmark_and_listed_in_pages(rig):
+def test_a_plain_bookmark_reveals_a_server_that_ignores_streaming_lists_and_it_is_paged(rig):
     ignorant = Frames(event("ADDED", pod("a", 1)), bookmark(2))
     rig.serve([Json(pod_list(3, pod("a", 1), pod("b", 3)))], [ignorant, Frames(), Frames()]).synced()
     assert rig.held() == {"a": "1", "b": "3"}
@@ -223,7 +216,7 @@ def test_a_server_that_ignores_streaming_lists_is_told_by_its_first_plain_bookma
     assert ["sendInitialEvents" in each.query for each in rig.watches][:2] == [True, False]
 
 
-def test_initial_events_that_stop_without_an_end_are_replaced_by_pages(rig_with):
+def test_initial_events_without_an_end_are_replaced_by_pages(rig_with):
     rig = rig_with(initial_idle_timeout=0.1)
     silent = Frames(event("ADDED", pod("a", 1)))
     rig.serve([Json(pod_list(3, pod("a", 1), pod("b", 3)))], [silent, Frames()]).synced()
@@ -231,10 +224,10 @@ def test_initial_events_that_stop_without_an_end_are_replaced_by_pages(rig_with)
     assert silent.closed.wait(10)
 
 
-def test_a_stream_that_was_complete_may_be_silent_as_long_as_any_watch(rig_with):
+def test_a_complete_stream_may_be_silent_as_long_as_any_watch(rig_with):
     rig = rig_with(initial_idle_timeout=0.05, idle_timeout=30)
     frames = Frames(event("ADDED", pod("a", 1)), bookmark(2, initial_end=True))
-    rig.serve(NONE, [frames]).synced()
+    rig.serve(NO_LISTS, [frames]).synced()
     assert rig.pods.parts[0].reflector.join(0.2) is False
     frames.send_event(event("ADDED", pod("b", 3)))
     rig.holds(a=1, b=3)
@@ -242,7 +235,7 @@ def test_a_stream_that_was_complete_may_be_silent_as_long_as_any_watch(rig_with)
 
 
 @pytest.mark.behaviour("informers/RE31")
-def test_a_transform_runs_once_for_each_object_that_comes(server):
+def test_a_transform_runs_once_per_object_received(server):
     from ctrlhost.client import Client
     from ctrlhost.informers import InformerFactory
     from tests.support.stub_api_server import serve
@@ -258,7 +251,7 @@ def test_a_transform_runs_once_for_each_object_that_comes(server):
     factory = InformerFactory(Client(server.url))
     pods = factory.informer("v1", "Pod", transform=upper)
     frames = Frames(event("ADDED", pod("a", 1)), event("ADDED", pod("b", 2)), bookmark(2, initial_end=True))
-    serve(server, "/api/v1/pods", NONE, [frames])
+    serve(server, "/api/v1/pods", NO_LISTS, [frames])
     with factory:
         assert factory.wait_for_sync(10)
         frames.send_event(event("ADDED", pod("c", 3)))
@@ -276,7 +269,7 @@ def test_a_deletion_during_the_gap_reaches_handlers_after_a_streamed_list(rig):
         bookmark(2, initial_end=True),
         error_event(410, "Gone"),
     )
-    rig.serve(NONE, [first, Frames(event("ADDED", pod("b", 1)), bookmark(8, initial_end=True))]).start()
+    rig.serve(NO_LISTS, [first, Frames(event("ADDED", pod("b", 1)), bookmark(8, initial_end=True))]).start()
     eventually(lambda: deleted)
     assert deleted[0].key == "default/a"
     assert rig.held() == {"b": "1"}

@@ -32,13 +32,13 @@ from ctrlhost.selectors import labels as selectors
         ("notin", {"notin": "1"}, True),
     ],
 )
-def test_a_selector_chooses_as_kubectl_does(selector, labels, expected):
+def test_a_selector_matches_as_in_kubectl(selector, labels, expected):
     assert selectors.matches(selectors.parse(selector), labels) is expected
 
 
 @pytest.mark.parametrize(
     "selector", ["a=b c=d", "a in b", "a in (b", "=b", "a=b,", ",", "a=b,,c", "a ~ b", "-a", "a in (b c)"]
 )
-def test_a_selector_that_makes_no_sense_is_refused(selector):
+def test_an_invalid_selector_is_refused(selector):
     with pytest.raises(ValueError, match="label selector"):
         selectors.parse(selector)

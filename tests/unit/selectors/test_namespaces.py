@@ -1,4 +1,4 @@
-"""Which namespaces a list of names, globs and label selectors chooses."""
+"""Namespaces selected by names, globs and label selectors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def chosen(entries: list[str] | None, limit: list[str] | None = None) -> list[st
         (["label:!env", "label:env=prod"], ["prod-a", "default"]),
     ],
 )
-def test_names_globs_and_selectors_choose_together(entries: list[str] | None, expected: list[str]) -> None:
+def test_names_globs_and_selectors_are_combined(entries: list[str] | None, expected: list[str]) -> None:
     assert chosen(entries) == expected
 
 
@@ -56,11 +56,11 @@ def test_names_globs_and_selectors_choose_together(entries: list[str] | None, ex
         (["*"], ["*"], ["dev-a", "dev-b", "prod-a", "default"]),
     ],
 )
-def test_what_a_source_wants_is_narrowed_to_what_the_operator_allows(wanted, limit, expected: list[str]) -> None:
+def test_a_source_is_narrowed_to_the_namespaces_the_operator_allows(wanted, limit, expected: list[str]) -> None:
     assert chosen(wanted, limit) == expected
 
 
-def test_names_stay_names_where_no_look_at_the_cluster_is_needed() -> None:
+def test_names_stay_names_if_no_cluster_query_is_needed() -> None:
     assert read(["b", "a", "b"]) == ("b", "a")
     assert narrowed(["dev-a"], ["dev-*"]) == ("dev-a",)
     assert narrowed(["dev-*"], ["dev-*"]) == NamespaceSelector(globs=("dev-*",))
@@ -78,7 +78,7 @@ def test_names_stay_names_where_no_look_at_the_cluster_is_needed() -> None:
         ("", "invalid namespace"),
     ],
 )
-def test_an_entry_that_can_choose_nothing_is_refused_where_it_is_given(entry: str, message: str) -> None:
+def test_an_entry_that_matches_nothing_is_refused_where_it_is_given(entry: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ctrlhost.For("v1", "Pod", namespaces=[entry])
     configuration = Configuration.gather(flags={"namespaces": (entry,)})
@@ -86,5 +86,5 @@ def test_an_entry_that_can_choose_nothing_is_refused_where_it_is_given(entry: st
         configuration.host()
 
 
-def test_a_label_selector_is_one_piece_on_the_command_line() -> None:
+def test_a_label_selector_is_one_entry_on_the_command_line() -> None:
     assert names(("a,b", "label:env in (dev, test)", "c-*,a")) == ("a", "b", "label:env in (dev, test)", "c-*")

@@ -63,17 +63,17 @@ def test_probes_answer_with_status_and_lines(server, host):
     assert get(server, "/readyz")[:2] == (503, "[-]plugin/naming failed: syncing\nreadyz check failed\n")
 
 
-def test_metrics_come_in_the_form_that_is_asked_for(server):
+def test_metrics_are_served_in_the_requested_format(server):
     status, body, headers = get(server, "/metrics", Accept="application/openmetrics-text")
     assert (status, body) == (200, "accept application/openmetrics-text")
     assert headers["Content-Type"] == "text/plain; version=0.0.4"
 
 
-def test_queues_can_be_looked_at(server):
+def test_queues_are_shown(server):
     assert json.loads(get(server, "/debug/queues")[1]) == [{"controller": "naming/names"}]
 
 
-def test_the_root_lists_what_there_is(server, host):
+def test_the_root_lists_the_endpoints(server, host):
     host.plugin_pages = {"hostname": {"/": None, "/status": None}}
     lines = get(server, "/")[1].split()
     assert {"/readyz", "/metrics", "/hostname/", "/hostname/status"} <= set(lines)
@@ -87,16 +87,16 @@ async def broken(scope, receive, send):
     raise RuntimeError("bug in a page")
 
 
-def test_pages_of_plugins_are_below_their_names_and_the_longest_path_wins(server, host):
+def test_plugin_pages_are_below_the_plugin_name_and_the_longest_path_wins(server, host):
     host.plugin_pages = {"hostname": {"/": shown}, "naming": {"/overlay": shown, "/overlay/deep": broken}}
     assert get(server, "/hostname/hostnames")[:2] == (200, "/hostname/hostnames below /hostname")
     assert get(server, "/hostname")[:2] == (200, "/hostname/ below /hostname")
     assert get(server, "/naming/overlay/x")[:2] == (200, "/naming/overlay/x below /naming/overlay")
     assert get(server, "/naming/overlays")[0] == 404
-    assert get(server, "/nobody/here")[0] == 404
+    assert get(server, "/unknown/page")[0] == 404
 
 
-def test_a_page_that_raises_costs_itself_only(server, host):
+def test_a_page_that_raises_fails_only_its_own_request(server, host):
     host.plugin_pages = {"naming": {"/": broken}}
     assert get(server, "/naming/")[0] == 500
     assert get(server, "/livez")[0] == 200
@@ -111,17 +111,17 @@ def test_a_page_that_raises_costs_itself_only(server, host):
         ("localhost:1", ("localhost", 1)),
     ],
 )
-def test_addresses_are_read(address, expected):
+def test_listen_addresses_are_parsed(address, expected):
     assert parse_address(address, "host.listen") == expected
 
 
 @pytest.mark.parametrize("address", ["", "8080", "a:b", "127.0.0.1:70000", "::1:80", "127.0.0.1:", "127.0.0.1:-1"])
-def test_what_is_no_address_is_refused_with_the_setting(address):
+def test_an_invalid_address_is_refused_and_names_the_setting(address):
     with pytest.raises(ConfigError, match=r"host\.listen: invalid address"):
         parse_address(address, "host.listen")
 
 
-def test_a_port_in_use_is_known_before_anything_is_served():
+def test_a_port_in_use_is_reported_before_serving():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -131,12 +131,12 @@ def test_a_port_in_use_is_known_before_anything_is_served():
     assert "port 0" in str(caught.value.hint)
 
 
-def test_a_host_that_is_not_ours_is_refused():
+def test_an_address_of_another_machine_is_refused():
     with pytest.raises(ConfigError, match=r"cannot listen at 192\.0\.2\.1:8080"):
         HttpServer("192.0.2.1:8080", shown)
 
 
-def test_after_the_stop_the_port_is_free_again(host):
+def test_the_port_is_free_after_the_stop(host):
     server = HttpServer("127.0.0.1:0", host_app(host))
     server.start()
     assert get(server, "/livez")[0] == 200

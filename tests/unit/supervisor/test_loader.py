@@ -23,7 +23,7 @@ def no_crds():
     return []
 
 
-def test_a_hook_is_called_for_its_own_plugin_alone():
+def test_a_hook_is_called_only_for_its_own_plugin():
     calls = []
     manager = PluginManager()
     one = manager.register("one", module("one", ctrlhost_setup=lambda plugin: calls.append(("one", plugin))))
@@ -39,7 +39,7 @@ def test_two_managers_share_nothing():
     assert second.register("same", plugin).crds() == []
 
 
-def test_hooks_that_a_plugin_leaves_out_do_nothing():
+def test_missing_hooks_do_nothing():
     plugin = PluginManager().register("small", module("small", ctrlhost_crds=no_crds))
     assert plugin.settings_type() is None
     assert plugin.permissions(None) == []
@@ -53,7 +53,7 @@ def test_a_misspelt_hook_is_refused_with_the_right_name():
         PluginManager().register("typo", module("typo", ctrlhost_sett=lambda plugin: None))
 
 
-def test_a_hook_with_a_parameter_too_many_is_refused():
+def test_a_hook_with_an_extra_parameter_is_refused():
     with pytest.raises(PluginLoadError, match="`ctrlhost_setup` takes `extra`"):
         PluginManager().register("typo", module("typo", ctrlhost_setup=lambda plugin, extra: None))
 
@@ -65,7 +65,7 @@ def test_after_a_refusal_the_other_plugins_still_load():
     assert manager.register("fine", module("fine", ctrlhost_crds=no_crds)).crds() == []
 
 
-def test_a_hook_without_its_mark_is_pointed_out():
+def test_an_unmarked_hook_is_reported():
     unmarked = types.ModuleType("unmarked")
     unmarked.ctrlhost_setup = lambda plugin: None
     with pytest.raises(PluginLoadError, match="`ctrlhost_setup` is not marked") as caught:
@@ -73,17 +73,17 @@ def test_a_hook_without_its_mark_is_pointed_out():
     assert "@ctrlhost.hookimpl" in str(caught.value.hint)
 
 
-def test_a_module_without_hooks_is_no_plugin():
+def test_a_module_without_hooks_is_not_a_plugin():
     with pytest.raises(PluginLoadError, match="implements no hook"):
         PluginManager().register("empty", types.ModuleType("empty"))
 
 
-def test_a_name_of_the_host_is_refused():
+def test_a_reserved_plugin_name_is_refused():
     with pytest.raises(PluginLoadError, match="invalid plugin name `metrics`"):
         PluginManager().register("metrics", module("metrics", ctrlhost_crds=no_crds))
 
 
-def test_a_second_plugin_of_one_name_is_refused_and_the_first_stays():
+def test_a_second_plugin_with_the_same_name_is_refused_and_the_first_stays():
     manager = PluginManager()
     first = manager.register("same", module("one", ctrlhost_crds=no_crds))
     with pytest.raises(PluginLoadError, match="another plugin of this name"):
@@ -132,7 +132,7 @@ def test_every_hook_of_the_contract_exists():
     ]
 
 
-def test_an_error_is_placed_in_a_plugin_that_is_installed_beside_ctrlhost():
+def test_an_error_names_the_line_in_a_plugin_installed_next_to_ctrlhost():
     beside = f"{Path(ctrlhost.__file__).parent}_bad/__init__.py"
     with pytest.raises(ZeroDivisionError) as caught:
         exec(compile("\n1 / 0", beside, "exec"), {})

@@ -1,4 +1,4 @@
-"""The proxy that stands before an API server: what each fault looks like from the client's side."""
+"""The fault proxy of an API server: each fault from the view of the client."""
 
 from __future__ import annotations
 
@@ -21,28 +21,13 @@ from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def proxy(faults: Any) -> FaultProxy:
-    made: FaultProxy = faults(seed=1)
-    return made
-
-
-@pytest.fixture
-def client(proxy: FaultProxy) -> Iterator[Client]:
-    made = Client.load(proxy.kubeconfig)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def direct(sandbox: Sandbox) -> Iterator[Client]:
     made = Client.load(sandbox.kubeconfig)
     yield made
     made.close()
 
 
-def test_without_a_fault_everything_passes_through_tls_and_back(
-    proxy: FaultProxy, client: Client, sandbox: Sandbox
-) -> None:
+def test_requests_pass_through_tls_without_a_fault(proxy: FaultProxy, client: Client, sandbox: Sandbox) -> None:
     assert proxy.url.startswith("https://")
     assert proxy.url != sandbox.url
     made = client.create(config_map("a", text="ä" * 100_000))
@@ -70,9 +55,7 @@ def test_without_a_fault_everything_passes_through_tls_and_back(
         (503, ServerError),
     ],
 )
-def test_an_answer_in_the_servers_place_is_a_status(
-    proxy: FaultProxy, client: Client, status: int, error: type[Exception]
-) -> None:
+def test_an_injected_answer_is_a_status(proxy: FaultProxy, client: Client, status: int, error: type[Exception]) -> None:
     proxy.next(Fault.answer(status), verb="list")
     with pytest.raises(error) as raised:
         list_maps(client)
@@ -81,7 +64,7 @@ def test_an_answer_in_the_servers_place_is_a_status(
     assert proxy.counts == {"answer": 1}
 
 
-def test_an_answer_may_say_when_to_come_again(proxy: FaultProxy, client: Client) -> None:
+def test_an_injected_answer_may_have_retry_after(proxy: FaultProxy, client: Client) -> None:
     proxy.next(Fault.answer(429, retry_after=7))
     with pytest.raises(TooManyRequests) as raised:
         list_maps(client)
@@ -107,7 +90,9 @@ def test_a_request_that_is_reset_never_reaches_the_server(proxy: FaultProxy, cli
     assert direct.find("v1", "ConfigMap", "a", "default") is None
 
 
-def test_an_answer_cut_in_its_headers_leaves_the_write_done(proxy: FaultProxy, client: Client, direct: Client) -> None:
+def test_an_answer_cut_in_its_headers_does_not_undo_the_write(
+    proxy: FaultProxy, client: Client, direct: Client
+) -> None:
     proxy.next(Fault.cut_headers(part=0.05), verb="create")
     with pytest.raises(TransportError):
         client.create(config_map("a"))
@@ -115,9 +100,7 @@ def test_an_answer_cut_in_its_headers_leaves_the_write_done(proxy: FaultProxy, c
 
 
 @pytest.mark.parametrize("fault", [Fault.cut(), Fault.truncate()], ids=lambda fault: fault.kind)
-def test_a_list_that_is_cut_is_an_error_and_never_a_shorter_list(
-    proxy: FaultProxy, client: Client, fault: Fault
-) -> None:
+def test_a_cut_list_is_an_error_and_never_a_shorter_list(proxy: FaultProxy, client: Client, fault: Fault) -> None:
     for number in range(5):
         client.create(config_map(f"m{number}"))
     proxy.next(fault, verb="list")
@@ -134,7 +117,7 @@ def test_a_list_that_is_cut_is_an_error_and_never_a_shorter_list(
     assert len(list_maps(client)) == 5
 
 
-def test_a_delay_and_a_silence_last_as_long_as_they_say(proxy: FaultProxy, client: Client) -> None:
+def test_a_delay_and_a_silence_last_as_configured(proxy: FaultProxy, client: Client) -> None:
     list_maps(client)
     proxy.next(Fault.stall())
     with pytest.raises(TransportError, match="in time"):
@@ -147,7 +130,7 @@ def test_a_delay_and_a_silence_last_as_long_as_they_say(proxy: FaultProxy, clien
     assert proxy.counts == {"stall": 1, "delay": 1}
 
 
-def test_a_watch_is_cut_within_the_frame_that_it_says(proxy: FaultProxy, client: Client) -> None:
+def test_a_watch_is_cut_within_the_configured_frame(proxy: FaultProxy, client: Client) -> None:
     proxy.next(Fault.cut(after=2, part=0.5), verb="watch")
     watch = Watch(client)
     for number in range(3):
@@ -164,7 +147,7 @@ def test_a_watch_is_truncated_as_if_it_had_ended(proxy: FaultProxy, client: Clie
     assert watch.frame() is None
 
 
-def test_a_watch_that_is_half_open_brings_nothing_more(proxy: FaultProxy, client: Client) -> None:
+def test_a_half_open_watch_delivers_nothing(proxy: FaultProxy, client: Client) -> None:
     proxy.next(Fault.half_open(after=1), verb="watch")
     watch = Watch(client, idle=0.2)
     for number in range(2):
@@ -174,7 +157,7 @@ def test_a_watch_that_is_half_open_brings_nothing_more(proxy: FaultProxy, client
         watch.frame()
 
 
-def test_a_frame_comes_twice_then_the_watch_goes_on(proxy: FaultProxy, client: Client) -> None:
+def test_a_frame_is_repeated_and_the_watch_continues(proxy: FaultProxy, client: Client) -> None:
     proxy.next(Fault.duplicate(after=1), verb="watch")
     watch = Watch(client)
     for number in range(3):
@@ -182,7 +165,7 @@ def test_a_frame_comes_twice_then_the_watch_goes_on(proxy: FaultProxy, client: C
     assert watch.names(4) == ["m0", "m1", "m1", "m2"]
 
 
-def test_garbage_comes_between_frames(proxy: FaultProxy, client: Client) -> None:
+def test_garbage_is_inserted_between_frames(proxy: FaultProxy, client: Client) -> None:
     proxy.next(Fault.garbage(), verb="watch")
     watch = Watch(client)
     client.create(config_map("m0"))
@@ -201,7 +184,7 @@ def test_an_error_frame_ends_the_watch(proxy: FaultProxy, client: Client) -> Non
 
 
 @pytest.mark.parametrize("fault", [Fault.cut(within=0.05), Fault.truncate(within=0.05)], ids=lambda fault: fault.kind)
-def test_a_quiet_watch_is_hit_when_its_time_is_over(proxy: FaultProxy, client: Client, fault: Fault) -> None:
+def test_a_quiet_watch_is_hit_after_its_time(proxy: FaultProxy, client: Client, fault: Fault) -> None:
     proxy.next(fault, verb="watch")
     watch = Watch(client)
     if fault.kind == "truncate":
@@ -211,9 +194,7 @@ def test_a_quiet_watch_is_hit_when_its_time_is_over(proxy: FaultProxy, client: C
             watch.frame()
 
 
-def test_a_quiet_watch_loses_nothing_when_a_fault_that_needs_a_frame_finds_none(
-    proxy: FaultProxy, client: Client
-) -> None:
+def test_a_fault_that_needs_a_frame_does_not_harm_a_quiet_watch(proxy: FaultProxy, client: Client) -> None:
     proxy.next(Fault.duplicate(within=0.01), verb="watch")
     proxy.next(Fault.duplicate(within=0.01), verb="watch")
     first, second = Watch(client), Watch(client)
@@ -221,14 +202,14 @@ def test_a_quiet_watch_loses_nothing_when_a_fault_that_needs_a_frame_finds_none(
     client.create(config_map("m0"))
     client.create(config_map("m1"))
     for watch in (first, second):
-        # A frame that comes before the time is over does come twice.
+        # A frame that arrives within the time is duplicated.
         seen = [watch.names(1)[0]]
         while seen[-1] != "m1":
             seen += watch.names(1)
         assert list(dict.fromkeys(seen)) == ["m0", "m1"]
 
 
-def test_an_older_list_is_answered_once_more(proxy: FaultProxy, client: Client) -> None:
+def test_an_older_list_is_replayed(proxy: FaultProxy, client: Client) -> None:
     client.create(config_map("a"))
     assert list_maps(client) == ["a"]
     client.create(config_map("b"))
@@ -238,15 +219,15 @@ def test_an_older_list_is_answered_once_more(proxy: FaultProxy, client: Client) 
     assert list_maps(client) == ["b"]
 
 
-def test_an_older_streaming_list_is_answered_once_more(proxy: FaultProxy, client: Client) -> None:
-    asked = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+def test_an_older_streaming_list_is_replayed(proxy: FaultProxy, client: Client) -> None:
+    parameters = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     client.create(config_map("a"))
-    watch = Watch(client, **asked)
+    watch = Watch(client, **parameters)
     assert [watch.frame()["type"] for _ in range(2)] == ["ADDED", "BOOKMARK"]
     watch.stream.close()
     client.delete("v1", "ConfigMap", "a", "default")
     proxy.next(Fault.older(), verb="watch")
-    again = Watch(client, **asked)
+    again = Watch(client, **parameters)
     assert [again.frame()["type"] for _ in range(2)] == ["ADDED", "BOOKMARK"]
     assert again.frame() is None
 
@@ -263,7 +244,7 @@ def test_a_cut_network_refuses_until_it_is_restored(proxy: FaultProxy, client: C
     assert list_maps(client) == []
 
 
-def test_a_silent_cut_closes_nothing_and_what_was_on_its_way_arrives(
+def test_a_silent_cut_closes_nothing_and_data_in_flight_arrives(
     proxy: FaultProxy, client: Client, direct: Client
 ) -> None:
     watch = Watch(client)
@@ -278,7 +259,7 @@ def test_a_silent_cut_closes_nothing_and_what_was_on_its_way_arrives(
     assert watch.names(1) == ["a"]
 
 
-def test_dropped_connections_are_reset_and_new_ones_are_welcome(proxy: FaultProxy, client: Client) -> None:
+def test_dropped_connections_are_reset_and_new_ones_accepted(proxy: FaultProxy, client: Client) -> None:
     watch = Watch(client)
     proxy.drop()
     with pytest.raises(TransportError):
@@ -305,7 +286,7 @@ def test_a_kubeconfig_with_a_client_certificate_works_through_the_proxy(proxy: F
     assert proxy.kubeconfig.stat().st_mode & 0o077 == 0
 
 
-def test_a_server_that_is_away_is_a_reset_not_a_hang(faults: Any) -> None:
+def test_an_unreachable_server_is_a_reset_not_a_hang(faults: Any) -> None:
     with Sandbox() as server:
         proxy = faults(server)
     client = Client.load(proxy.kubeconfig)
@@ -330,7 +311,7 @@ def test_a_stopped_proxy_leaves_no_thread_and_no_file(sandbox: Sandbox) -> None:
     client.close()
 
 
-def test_the_proxys_certificate_is_its_own(proxy: FaultProxy, sandbox: Sandbox) -> None:
+def test_the_proxy_has_its_own_certificate(proxy: FaultProxy, sandbox: Sandbox) -> None:
     port = int(proxy.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port)) as raw:
         context = ssl.create_default_context(cadata=sandbox.ca)

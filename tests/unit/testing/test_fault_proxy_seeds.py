@@ -1,8 +1,7 @@
-"""Storms of the fault proxy: what their seed decides, and what the log says of it."""
+"""Random faults of the fault proxy: their seed and their log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,19 +11,6 @@ from ctrlhost import Client, ServerError
 from ctrlhost.sandbox import Sandbox
 from ctrlhost.testing import Fault, FaultProxy
 from tests.support.proxied import MAPS, list_maps
-
-
-@pytest.fixture
-def proxy(faults: Any) -> FaultProxy:
-    made: FaultProxy = faults(seed=1)
-    return made
-
-
-@pytest.fixture
-def client(proxy: FaultProxy) -> Iterator[Client]:
-    made = Client.load(proxy.kubeconfig)
-    yield made
-    made.close()
 
 
 def outcomes(proxy: FaultProxy, kinds: dict[str, float]) -> list[str]:
@@ -40,7 +26,7 @@ def outcomes(proxy: FaultProxy, kinds: dict[str, float]) -> list[str]:
     return [f"{each.fault} {each.verb} {each.path} {each.nth}" for each in proxy.log]
 
 
-def test_a_seed_gives_the_same_faults_again(faults: Any, sandbox: Sandbox) -> None:
+def test_a_seed_reproduces_the_same_faults(faults: Any, sandbox: Sandbox) -> None:
     kinds = {"answer": 1.0, "delay": 1.0, "truncate": 1.0}
     first, second = outcomes(faults(sandbox), kinds), outcomes(faults(sandbox), kinds)
     assert len(first) > 20
@@ -48,7 +34,7 @@ def test_a_seed_gives_the_same_faults_again(faults: Any, sandbox: Sandbox) -> No
     assert {line.partition("kind='")[2].partition("'")[0] for line in first} == set(kinds)
 
 
-def test_the_log_says_which_seed_drew_what(proxy: FaultProxy, client: Client) -> None:
+def test_the_log_names_the_seed_and_its_faults(proxy: FaultProxy, client: Client) -> None:
     proxy.next(Fault.answer(500), verb="list")
     with pytest.raises(ServerError):
         list_maps(client)
@@ -69,6 +55,6 @@ def test_the_seed_comes_from_the_environment(
     assert "CTRLHOST_SEED=77" in capsys.readouterr().out
 
 
-def test_a_storm_of_what_does_not_exist_is_refused(proxy: FaultProxy) -> None:
+def test_random_faults_of_an_unknown_kind_are_refused(proxy: FaultProxy) -> None:
     with pytest.raises(ValueError, match="unknown kinds of faults: rain"):
         proxy.storm(kinds={"rain": 1})

@@ -1,4 +1,4 @@
-"""The tools that plugin authors test with."""
+"""The test tools for plugin authors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ def reconciling(reconcile, *sources, name: str = "demo"):
     return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, *(sources or (MINE,))), name)
 
 
-# Faults.
-
-
 @pytest.mark.parametrize(
     ("method", "path", "content_type", "verb", "resource", "name"),
     [
@@ -41,7 +38,7 @@ def reconciling(reconcile, *sources, name: str = "demo"):
         ("GET", "/apis/apps/v1", "", "list", "", ""),
     ],
 )
-def test_a_request_is_told_by_its_verb_resource_and_name(
+def test_a_request_is_identified_by_verb_resource_and_name(
     method: str, path: str, content_type: str, verb: str, resource: str, name: str
 ) -> None:
     about = request_info(method, path, content_type)
@@ -55,7 +52,9 @@ def test_an_error_is_answered_as_the_server_would() -> None:
     assert b'"retryAfterSeconds": 3' in response.body
 
 
-def test_a_fault_hits_as_often_as_it_says_and_only_what_it_names(ctrlhost_host, manual_clock: ManualClock) -> None:
+def test_a_fault_hits_as_often_as_configured_and_only_matching_requests(
+    ctrlhost_host, manual_clock: ManualClock
+) -> None:
     def write(ctx, request) -> None:
         if not request.name.startswith("copy"):
             ctx.client.create(config_map("copy-a"))
@@ -76,7 +75,7 @@ def test_a_fault_hits_as_often_as_it_says_and_only_what_it_names(ctrlhost_host, 
     assert host.faults.left() == 0
 
 
-def test_a_conflict_comes_with_its_own_class(ctrlhost_host, manual_clock: ManualClock) -> None:
+def test_a_conflict_is_raised_as_its_own_class(ctrlhost_host, manual_clock: ManualClock) -> None:
     caught: list[type[Exception]] = []
 
     def write(ctx, request) -> None:
@@ -106,7 +105,7 @@ def test_a_verb_that_does_not_exist_is_refused(ctrlhost_host) -> None:
         host.faults.next("update", Conflict("no"))
 
 
-def test_a_host_lists_again_after_a_list_that_failed(ctrlhost_host, sandbox) -> None:
+def test_a_host_lists_again_after_a_failed_list(ctrlhost_host, sandbox) -> None:
     seen: list[str] = []
     client = ctrlhost.Client.load(sandbox.kubeconfig)
     client.create(config_map("ann", labels={"mine": "1"}))
@@ -119,10 +118,7 @@ def test_a_host_lists_again_after_a_list_that_failed(ctrlhost_host, sandbox) -> 
     client.close()
 
 
-# Waiting.
-
-
-def test_a_host_that_does_not_come_to_rest_says_what_it_is_at(ctrlhost_host) -> None:
+def test_a_host_that_does_not_become_idle_reports_what_is_active(ctrlhost_host) -> None:
     def write(ctx, request) -> None:
         ctx.client.patch("v1", "ConfigMap", request.name, request.namespace, {"data": {"n": str(ctx.number)}})
 
@@ -132,7 +128,7 @@ def test_a_host_that_does_not_come_to_rest_says_what_it_is_at(ctrlhost_host) -> 
         host.run_until_idle(0.5)
 
 
-def test_rest_includes_handlers_in_python(ctrlhost_host) -> None:
+def test_idle_includes_handlers_in_python(ctrlhost_host) -> None:
     release, seen = threading.Event(), []
 
     def slow(obj) -> list[Request]:
@@ -149,7 +145,7 @@ def test_rest_includes_handlers_in_python(ctrlhost_host) -> None:
     assert seen == ["ann"]
 
 
-def test_rest_includes_functions_that_were_added_as_handlers(ctrlhost_host) -> None:
+def test_idle_includes_functions_added_as_handlers(ctrlhost_host) -> None:
     seen: list[str] = []
     release = threading.Event()
 
@@ -166,9 +162,7 @@ def test_rest_includes_functions_that_were_added_as_handlers(ctrlhost_host) -> N
     assert seen == ["ann"]
 
 
-def test_a_key_that_waits_for_its_delay_is_rest_until_the_clock_is_moved(
-    ctrlhost_host, manual_clock: ManualClock
-) -> None:
+def test_a_delayed_key_counts_as_idle_until_the_clock_is_stepped(ctrlhost_host, manual_clock: ManualClock) -> None:
     runs: list[float] = []
 
     def again(ctx, request) -> ctrlhost.Result:
@@ -184,17 +178,14 @@ def test_a_key_that_waits_for_its_delay_is_rest_until_the_clock_is_moved(
     assert runs == [0, 60, 120, 180]
 
 
-def test_waiting_for_a_condition_gives_what_it_returned_or_fails(ctrlhost_host) -> None:
+def test_waiting_for_a_condition_returns_its_value_or_fails(ctrlhost_host) -> None:
     host = ctrlhost_host(reconciling(print))
     assert host.wait_for(lambda: [1]) == [1]
     with pytest.raises(NotIdle):
         host.wait_for(lambda: None, 0.01)
 
 
-# Hosts.
-
-
-def test_two_hosts_in_one_process_have_nothing_in_common(ctrlhost_host) -> None:
+def test_two_hosts_in_one_process_share_nothing(ctrlhost_host) -> None:
     seen: dict[str, list[str]] = {"one": [], "two": []}
     hosts = {
         name: ctrlhost_host(reconciling(lambda ctx, request, name=name: seen[name].append(request.name)))
@@ -218,7 +209,7 @@ def test_two_hosts_may_share_a_sandbox(ctrlhost_host, sandbox) -> None:
     client.close()
 
 
-def test_settings_of_plugins_and_of_the_host_reach_them(ctrlhost_host) -> None:
+def test_plugins_and_the_host_receive_their_settings(ctrlhost_host) -> None:
     import msgspec
 
     class Settings(msgspec.Struct):
@@ -233,7 +224,7 @@ def test_settings_of_plugins_and_of_the_host_reach_them(ctrlhost_host) -> None:
 
 
 def test_loading_the_pytest_plugin_imports_nothing_heavy() -> None:
-    # It is loaded in every run of pytest wherever ctrlhost is installed.
+    # Every run of pytest loads it if ctrlhost is installed.
     source = (
         "import sys; import ctrlhost.testing.pytest_plugin; "
         "print([name for name in ('kubernetes', 'starlette', 'cryptography', 'ctrlhost.host.host', 'ctrlhost.client') "

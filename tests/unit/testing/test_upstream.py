@@ -1,4 +1,4 @@
-"""The proxy's connections to its API server."""
+"""Connections of the fault proxy to its API server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ctrlhost.testing.fault_proxy.upstream import Upstream
 
 
-def test_an_idle_connection_that_closes_without_an_answer_is_closed_and_replaced() -> None:
+def test_an_idle_connection_that_ends_without_an_answer_is_replaced() -> None:
     asyncio.run(_replaced())
 
 
@@ -17,7 +17,7 @@ async def _replaced() -> None:
     accepted = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The first connection answers one request only.
+        # The first connection answers only one request.
         accepted.append(writer)
         for _ in range(1 if len(accepted) == 1 else 2):
             await reader.readuntil(b"\r\n\r\n")

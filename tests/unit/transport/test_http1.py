@@ -1,4 +1,4 @@
-"""Whole requests over connections of our own: what HTTP/1.1 allows a server to answer, and when a line is kept."""
+"""HTTP/1.1 requests over the connection pool: answers that a server may send, and reuse of connections."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ import pytest
 
 from ctrlhost.client import Client
 from ctrlhost.errors import TransportError
-from tests.support.stub_api_server import Computed, Json, Raw, StubApiServer
+from tests.support.stub_api_server import Computed, Json, Raw
 
 CLOSE = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
 TWO = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 500 Huh\r\n\r\n"
-
-
-@pytest.fixture
-def server():
-    with StubApiServer() as running:
-        yield running
 
 
 @pytest.fixture
@@ -47,7 +41,7 @@ def transport(server):
         pytest.param(TWO, b"{}", id="two answers"),
     ],
 )
-def test_every_way_to_say_how_long_a_body_is_gives_that_body(server, transport, raw, body):
+def test_every_body_framing_yields_the_body(server, transport, raw, body):
     server.on("GET", "/x", Raw(raw), Json({"next": True}))
     answer = transport.request("GET", "/x")
     assert (answer.body, "x" in answer.headers and answer.headers["x"] == "early") == (body, False)
@@ -55,7 +49,7 @@ def test_every_way_to_say_how_long_a_body_is_gives_that_body(server, transport, 
 
 
 @pytest.mark.parametrize(
-    ("raw", "says"),
+    ("raw", "message"),
     [
         (b"", "closed the connection without a response"),
         (b"HTTP/1.1 200 OK\r\nContent-Le", "cut in the middle"),
@@ -65,13 +59,13 @@ def test_every_way_to_say_how_long_a_body_is_gives_that_body(server, transport, 
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", "compressed"),
     ],
 )
-def test_what_is_no_whole_answer_is_an_error_that_says_why(server, transport, raw, says):
+def test_an_incomplete_answer_is_an_error_with_its_cause(server, transport, raw, message):
     server.on("POST", "/x", Raw(raw))
-    with pytest.raises(TransportError, match=says):
+    with pytest.raises(TransportError, match=message):
         transport.request("POST", "/x", body=b"{}")
 
 
-def test_one_connection_carries_request_after_request_until_the_transport_is_closed(server, transport):
+def test_one_connection_is_reused_until_the_transport_is_closed(server, transport):
     server.on("POST", "/x", Json({}))
     for _ in range(3):
         assert transport.request("POST", "/x", body=b"{}").status == 200
@@ -81,7 +75,7 @@ def test_one_connection_carries_request_after_request_until_the_transport_is_clo
     assert server.connections == 2
 
 
-def test_no_more_connections_stay_open_than_the_pool_is_large(server):
+def test_the_pool_size_bounds_the_open_connections(server):
     from ctrlhost.kubeconfig.connection import from_url
     from ctrlhost.transport.urllib3_transport import Urllib3Transport
 
@@ -106,13 +100,18 @@ def test_no_more_connections_stay_open_than_the_pool_is_large(server):
     transport.close()
 
 
-def test_a_request_is_what_it_was_meant_to_be_on_the_wire(server, transport):
+def test_a_request_is_encoded_correctly_on_the_wire(server, transport):
     server.on("POST", "/a b/ü", Json({}))
     transport.request("POST", "/a b/ü", query={"x": "1&2", "y": True, "z": None}, headers={"X-One": "1"})
-    asked = server.requests[0]
-    assert (asked.path, asked.query, asked.body) == ("/a b/ü", {"x": "1&2", "y": "true"}, b"")
-    wanted = {"host": f"127.0.0.1:{server.port}", "authorization": "Bearer secret", "x-one": "1", "content-length": "0"}
-    assert wanted.items() <= asked.headers.items()
+    request = server.requests[0]
+    assert (request.path, request.query, request.body) == ("/a b/ü", {"x": "1&2", "y": "true"}, b"")
+    headers = {
+        "host": f"127.0.0.1:{server.port}",
+        "authorization": "Bearer secret",
+        "x-one": "1",
+        "content-length": "0",
+    }
+    assert headers.items() <= request.headers.items()
     with pytest.raises(TransportError, match="X-One"):
         transport.request("GET", "/a", headers={"X-One": "1\r\nX-Two: 2"})
     assert len(server.requests) == 1
