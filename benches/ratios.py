@@ -87,8 +87,9 @@ class Ratios:
         about = [
             "# Benchmarks",
             "",
-            "You get the cost of each job in ctrlhost beside its peers, as `make bench` measured it. All rows of a job are from the",
-            "same run on the same machine. Less is better; a ratio under 1 means that ctrlhost was cheaper. Medians of five.",
+            "You get the cost of each job in ctrlhost beside its peers, measured by `make bench`. All rows of a job",
+            "are from the same run on the same machine. Less is better; a ratio under 1 means that ctrlhost was",
+            "cheaper. Medians of five.",
             "",
             f"Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}.",
             f"Python {platform.python_version()}, ctrlhost {version('ctrlhost')}, {peers}; client-go v0.36.3,",

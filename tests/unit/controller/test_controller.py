@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -270,3 +271,14 @@ def test_each_reconcile_has_its_own_id(bench: Bench, count: int) -> None:
     controller.start_workers()
     eventually(lambda: len(seen) == count)
     assert len(set(seen)) == count
+
+
+def test_a_controller_reports_its_status(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    controller = bench.controller(Script(ValueError("no luck")), workers=2)
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    status = controller.status()
+    assert (status.name, status.workers, status.runs, status.errors) == ("demo/pods", 2, 1, 1)
+    assert status.last_error == "ValueError: no luck"
+    assert status.synced

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ctrlhost import Every, For, Owns, Permission, Result, Watches
+from ctrlhost import Every, For, Owns, Permission, PluginLoadError, Result, Watches
+from ctrlhost.controller.attachment import Attachment
 from ctrlhost.controller.index_path import index_function, parse
+from ctrlhost.controller.sources import Every, For, Owns, Source
+from ctrlhost.manifests.rbac import implied, plurals
 from ctrlhost.selectors.namespaces import narrowed
+from tests.support.controllers import WEB, Bench, Script, idle
+from tests.support.waiting import eventually
 
 
 @pytest.mark.parametrize(
@@ -135,3 +140,64 @@ def test_an_invalid_index_path_is_refused(path: str) -> None:
 
 def test_an_index_path_is_split_into_fields_and_lists() -> None:
     assert parse('spec.a[*].b["c.d"]') == ["spec", "a", None, "b", "c.d"]
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda plugin: plugin.add_controller("", print), "needs a name"),
+        (lambda plugin: plugin.add_controller("a/b", print), "without a slash"),
+        (lambda plugin: plugin.add_controller("a", None), "cannot be called"),
+        (lambda plugin: plugin.add_controller("a", print, "v1"), "invalid source"),
+        (lambda plugin: plugin.add_controller("a", print, For("v1", "Pod"), For("v1", "Node")), "more than one `For`"),
+        (lambda plugin: plugin.add_controller("a", print, Owns("v1", "Pod")), "`Owns` needs a `For`"),
+        (lambda plugin: plugin.add_controller("a", print, Every(3)), "`Every` without requests"),
+        (lambda plugin: [plugin.add_controller("a", print) for _ in range(2)], "two controllers named `a`"),
+        (lambda plugin: plugin.add_page("status", None), "must begin with a slash"),
+        (lambda plugin: plugin.add_listener("8080", None), "HOST:PORT"),
+    ],
+)
+@pytest.mark.behaviour("workqueue/K45")
+@pytest.mark.behaviour("workqueue/K46")
+def test_an_invalid_declaration_is_refused_by_name(bench: Bench, declare, message: str) -> None:
+    with pytest.raises(PluginLoadError, match=message) as caught:
+        declare(bench.plugin())
+    assert caught.value.plugin == "demo"
+    assert "demo" in caught.value.message
+
+
+@pytest.mark.behaviour("workqueue/K46")
+def test_controllers_of_two_plugins_may_share_a_name(bench: Bench) -> None:
+    names = [bench.plugin(name).add_controller("pods", print).name for name in ("one", "two")]
+    assert names == ["one/pods", "two/pods"]
+
+
+class Once(Source):
+    """A source of another class: it enqueues one key when the workers start."""
+
+    def attach(self, scope):
+        class Starting(Attachment):
+            def start(self):
+                scope.queue.add(WEB)
+
+        return Starting()
+
+    def describe(self):
+        return "once"
+
+    def permissions(self, plural, limit):
+        return [Permission("", [plural("v1", "Pod")[0]], ["get"])]
+
+
+def test_a_source_of_another_class_needs_no_registration(bench: Bench) -> None:
+    plugin, script = bench.plugin(), Script()
+    plugin.add_controller("pods", script, Once())
+    (controller,) = plugin.controllers
+    controller.declare()
+    controller.attach()
+    assert controller.has_synced()
+    assert controller.waiting() is None
+    controller.start_workers()
+    eventually(lambda: script.calls == [WEB] and idle(controller))
+    assert controller.status().sources == ("once",)
+    assert [one.resources for one in implied(plugin, plurals([]), ())] == [("pods",), ("events",)]

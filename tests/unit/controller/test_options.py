@@ -1,0 +1,63 @@
+"""The options of a controller: from the plugin, from the operator, and their defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctrlhost.testing import ManualClock
+from ctrlhost.workqueue import ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter
+from tests.support.controllers import WEB, Bench, Script, idle
+from tests.support.waiting import eventually
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": "3"}, "workers must be an integer, got '3'"),
+        ({"workers": True}, "workers must be an integer"),
+        ({"timeout": "30s"}, "timeout must be a number of seconds, got '30s'"),
+        ({"timeout": float("nan")}, "timeout must be a number of seconds"),
+        ({"rate_limiter": 5}, "int is not a rate limiter"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_refused_when_given(bench: Bench, options, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        bench.plugin().add_controller("pods", print, **options)
+
+
+@pytest.mark.behaviour("workqueue/K49")
+def test_a_limiter_of_the_plugin_replaces_the_default(bench: Bench, manual_clock: ManualClock) -> None:
+    limiter = ItemFastSlowRateLimiter(2, 60, 5)
+    controller = bench.controller(Script(ValueError(), None), rate_limiter=limiter)
+    controller.queue.add(WEB)
+    eventually(lambda: bench.results() == {"error": 1} and idle(controller))
+    assert limiter.num_requeues(WEB) == 1
+    manual_clock.advance(1.9)
+    eventually(lambda: idle(controller))
+    assert bench.results() == {"error": 1}
+    manual_clock.advance(0.1)
+    eventually(lambda: bench.results() == {"error": 1, "success": 1})
+
+
+class Overrides:
+    """Settings of the operator for a controller."""
+
+    def __init__(self, **settings) -> None:
+        for name in ("workers", "timeout", "namespaces", "base_delay", "max_delay"):
+            setattr(self, name, settings.get(name))
+
+
+@pytest.mark.behaviour("workqueue/K50")
+def test_the_operator_overrides_the_options_of_the_plugin(bench: Bench) -> None:
+    bench.overrides["demo/pods"] = Overrides(workers=5, timeout=7.0, base_delay=1.0, namespaces=("a",))
+    limiter = ItemExponentialFailureRateLimiter(1, 2)
+    options = bench.controller(Script(), workers=2, timeout=3, rate_limiter=limiter, start=False).options
+    assert (options.workers, options.timeout, options.namespaces) == (5, 7.0, ("a",))
+    assert (options.base_delay, options.max_delay, options.rate_limiter) == (1.0, 1000.0, None)
+
+
+@pytest.mark.behaviour("workqueue/K50")
+def test_the_defaults_are_those_of_upstream(bench: Bench) -> None:
+    options = bench.controller(Script(), workers=0, start=False).options
+    assert (options.workers, options.timeout, options.needs_leader) == (1, None, True)
+    assert (options.base_delay, options.max_delay) == (0.005, 1000.0)
