@@ -7,7 +7,7 @@ import pytest
 from ctrlhost import Every, For, Owns, Permission, PluginLoadError, Result, Watches
 from ctrlhost.controller.attachment import Attachment
 from ctrlhost.controller.index_path import index_function, parse
-from ctrlhost.controller.sources import Every, For, Owns, Source
+from ctrlhost.controller.sources import Source
 from ctrlhost.manifests.rbac import implied, plurals
 from ctrlhost.selectors.namespaces import narrowed
 from tests.support.controllers import WEB, Bench, Script, idle
