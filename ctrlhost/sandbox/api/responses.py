@@ -50,10 +50,8 @@ def respond(operation: Operation, accepted: Accepted, code: int, raw: bytes) -> 
 
 
 def encoded(accepted: Accepted, code: int, raw: bytes) -> Response:
-    """Respond with JSON, or with YAML if requested."""
-    if accepted.media == negotiation.YAML:
-        return Response(code, negotiation.encode_yaml(raw), negotiation.YAML)
-    return Response(code, raw)
+    """Respond with JSON in the accepted encoding."""
+    return Response(code, accepted.encode(raw), accepted.media)
 
 
 def json_answer(code: int, value: Any) -> Response:

@@ -33,6 +33,19 @@ class Accepted:
     form: str = ""
     version: str = "v1"
 
+    @property
+    def stream_media(self) -> str:
+        """The media type of a watch, which is JSON also where lists are YAML."""
+        return JSON
+
+    def encode(self, raw: bytes) -> bytes:
+        """Encode the JSON of a response."""
+        return encode_yaml(raw) if self.media == YAML else raw
+
+    def frame(self, event: str, raw: bytes) -> bytes:
+        """Encode an event of a watch and the JSON of its object."""
+        return b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
+
 
 _FORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from ctrlhost.sandbox.context import ServerContext
+    from ctrlhost.sandbox.encoding.negotiation import Accepted
     from ctrlhost.sandbox.http.channel import Channel
     from ctrlhost.sandbox.registry.registry import Kind
     from ctrlhost.sandbox.storage.store import Event, Snapshot
@@ -30,11 +31,11 @@ class Watch:
     """One client's watch."""
 
     def __init__(
-        self, context: ServerContext, operation: Operation, encoding: Encoding | None, content_type: str
+        self, context: ServerContext, operation: Operation, accepted: Accepted, encoding: Encoding | None
     ) -> None:
         """Check the options; sending starts with `opened`."""
         query = operation.query
-        self.content_type = content_type
+        self.content_type = accepted.stream_media
         self.headers: list[tuple[str, str]] = []
         self._context = context
         self._kind = operation.kind
@@ -42,9 +43,9 @@ class Watch:
         self._namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None
         self._selected: Filter = make_filter(operation.kind, operation)
         self._everything = self._selected.everything
-        self._encoding = encoding
+        self._accepted, self._encoding = accepted, encoding
         #: Watches of one audience share encoded events.
-        self._audience = f"{id(operation.kind)} {encoding.name if encoding else ''}"
+        self._audience = f"{id(operation.kind)} {self.content_type} {encoding.name if encoding else ''}"
         self._opened = encoding is None or not encoding.opens
         self._version = query.first("resourceVersion")
         self._from = revision_of(self._version, "watch")
@@ -107,9 +108,9 @@ class Watch:
 
     def _send_expired(self) -> None:
         text = f"too old resource version: {self._from} ({self._table.compacted})"
-        body = msgspec.json.encode({"type": "ERROR", "object": status.expired(text).as_dict()})
+        raw = msgspec.json.encode(status.expired(text).as_dict())
         if self._channel is not None:
-            self._channel.send(chunk(body + b"\n"))
+            self._channel.send(chunk(self._accepted.frame("ERROR", raw)))
             self._channel.end()
 
     def _event(self, event: Event) -> None:
@@ -156,7 +157,7 @@ class Watch:
     def _framed(self, name: str, raw: bytes) -> bytes:
         if self._encoding is not None:
             raw = self._encoding.present(raw, first=not self._opened)
-        return chunk(b'{"type":"%b","object":%b}\n' % (name.encode(), raw))
+        return chunk(self._accepted.frame(name, raw))
 
     def catch_up(self) -> None:
         """Send a bookmark, if the newest revision was not selected."""
