@@ -1,21 +1,23 @@
 """The behaviour of built-in kinds: a file per API group, and one strategy object per kind.
 
 Imports `context` and below. Public: `strategy_of`, `strategy.set_defaults`, `cells`, and `services.hold`. A kind is
-added in `registry.builtin` and in its group's file.
+added in `registry.builtin` and in its group's file, whose `STRATEGIES` are found by name.
 """
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ctrlhost.sandbox.kinds import apiextensions, apps, coordination, core, discovery, networking, pods, rbac, services
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy, Strategy
 
 if TYPE_CHECKING:
     from ctrlhost.sandbox.registry.registry import Kind
 
-_GROUPS = (apiextensions, apps, coordination, core, discovery, networking, pods, rbac, services)
-_STRATEGIES: dict[tuple[str, str], Strategy] = {key: one for group in _GROUPS for key, one in group.STRATEGIES.items()}
+_STRATEGIES: dict[tuple[str, str], Strategy] = {}
+for _file in pkgutil.iter_modules(__path__):
+    _STRATEGIES |= getattr(import_module(f"{__name__}.{_file.name}"), "STRATEGIES", {})
 _BUILTIN, _CUSTOM = BuiltinStrategy(), Strategy()
 
 

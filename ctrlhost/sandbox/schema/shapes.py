@@ -154,12 +154,12 @@ def _node(type_name: str) -> Shape:
     return Shape("object", type_name, fields=target.fields, atomic=target.atomic, inlined=target.inlined)
 
 
-_GROUPS = """apps networking.k8s.io coordination.k8s.io discovery.k8s.io events.k8s.io rbac.authorization.k8s.io
-authorization.k8s.io authentication.k8s.io autoscaling policy apiextensions.k8s.io"""
-PACKAGES = {"": "core", **{group: group.partition(".")[0] for group in _GROUPS.split()}}
+def package_of(group: str) -> str:
+    """Return the package of a built-in group; "" for a group that cannot be built in."""
+    return (group.partition(".")[0] or "core") if "." not in group or group.endswith(".k8s.io") else ""
 
 
 def of_kind(group: str, kind: str) -> Shape | None:
     """Return the shape of a built-in kind, None if there is no such kind."""
-    name = f"{PACKAGES.get(group, '?')}.{kind}"
+    name = f"{package_of(group)}.{kind}"
     return builtin(name) if name in _types() else None

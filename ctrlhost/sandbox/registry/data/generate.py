@@ -17,26 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ctrlhost.sandbox.registry.builtin import builtin_kinds
-from ctrlhost.sandbox.schema.shapes import PACKAGES as GROUPS
+from ctrlhost.sandbox.schema.shapes import package_of
 
-_NAMES = [
-    "core",
-    "apps",
-    "networking",
-    "coordination",
-    "discovery",
-    "events",
-    "rbac",
-    "authorization",
-    "authentication",
-    "autoscaling",
-    "policy",
-]
-PACKAGES = {
-    "meta": "apimachinery@{v}/pkg/apis/meta/v1",
-    **{name: f"api@{{v}}/{name}/v1" for name in _NAMES},
-    "apiextensions": "apiextensions-apiserver@{v}/pkg/apis/apiextensions/v1",
-}
 #: Types that no kind uses by itself: bodies of sub-resources, and the schemas of CRDs.
 OTHERS = (
     "meta.DeleteOptions",
@@ -46,6 +28,13 @@ OTHERS = (
     "policy.Eviction",
     "apiextensions.JSONSchemaProps",
 )
+TYPES = (*OTHERS, *(f"{package_of(kind.group)}.{kind.kind}" for kind in builtin_kinds()))
+#: The folder of each package.
+PACKAGES = {
+    **{name: f"api@{{v}}/{name}/v1" for name in sorted({type_.partition(".")[0] for type_ in TYPES})},
+    "meta": "apimachinery@{v}/pkg/apis/meta/v1",
+    "apiextensions": "apiextensions-apiserver@{v}/pkg/apis/apiextensions/v1",
+}
 SCALARS = {"string", "bool", "int32", "int64", "float64"}
 SPECIAL = {
     "meta.Time": "Time",
@@ -172,7 +161,7 @@ def main(root: Path, version: str) -> None:
             if "types" in path.name and not path.name.startswith(("zz_", "types_swagger")):
                 parse(package, path, types, aliases)
     kept: dict[str, Any] = {}
-    waiting = [*OTHERS, *(f"{GROUPS[kind.group]}.{kind.kind}" for kind in builtin_kinds())]
+    waiting = list(TYPES)
     while waiting:
         name = waiting.pop()
         if name in kept or name not in types:
