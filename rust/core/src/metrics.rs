@@ -117,6 +117,39 @@ pub struct Scrape {
     pub delayed: usize,
 }
 
+/// One number of a scrape.
+#[derive(Clone, Copy, Debug)]
+pub enum Number<'a> {
+    /// A number of things or events.
+    Count(u64),
+    /// A time.
+    Seconds(Duration),
+    /// The depth.
+    Depth(&'a Depth),
+    /// Many times.
+    Histogram(&'a Histogram),
+}
+
+impl Scrape {
+    /// Return all numbers by name; `ctrlhost.host.queue_metrics` has a metric for each.
+    pub fn numbers(&self) -> Vec<(&'static str, Number<'_>)> {
+        let counted = &self.counted;
+        vec![
+            ("depth", Number::Depth(&counted.depth)),
+            ("adds", Number::Count(counted.adds)),
+            ("queue_duration", Number::Histogram(&counted.queue_duration)),
+            ("work_duration", Number::Histogram(&counted.work_duration)),
+            ("unfinished", Number::Seconds(self.unfinished)),
+            ("longest_running", Number::Seconds(self.longest_running)),
+            ("retries", Number::Count(counted.retries)),
+            ("delayed", Number::Count(self.delayed as u64)),
+            ("oldest", Number::Seconds(self.oldest)),
+            ("dropped", Number::Count(counted.dropped)),
+            ("spurious_done", Number::Count(counted.spurious_done)),
+        ]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use ctrlhost_core::metrics::{Depth, Histogram, Scrape};
+use ctrlhost_core::metrics::{Depth, Histogram, Number, Scrape};
 use ctrlhost_core::queue::{Snapshot, WorkQueue};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -50,22 +50,18 @@ pub(crate) fn queue_metrics(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> 
         .collect()
 }
 
-/// Make the row of a queue; `ctrlhost.host.queue_metrics` has a metric for each field.
+/// Make the row of a queue.
 fn row<'py>(py: Python<'py>, name: &str, scrape: &Scrape) -> PyResult<Bound<'py, PyDict>> {
     let row = PyDict::new(py);
-    let counted = &scrape.counted;
     row.set_item("name", name)?;
-    row.set_item("depth", depth(py, &counted.depth)?)?;
-    row.set_item("adds", counted.adds)?;
-    row.set_item("queue_duration", histogram(&counted.queue_duration))?;
-    row.set_item("work_duration", histogram(&counted.work_duration))?;
-    row.set_item("unfinished", scrape.unfinished.as_secs_f64())?;
-    row.set_item("longest_running", scrape.longest_running.as_secs_f64())?;
-    row.set_item("retries", counted.retries)?;
-    row.set_item("delayed", scrape.delayed)?;
-    row.set_item("oldest", scrape.oldest.as_secs_f64())?;
-    row.set_item("dropped", counted.dropped)?;
-    row.set_item("spurious_done", counted.spurious_done)?;
+    for (field, number) in scrape.numbers() {
+        match number {
+            Number::Count(count) => row.set_item(field, count)?,
+            Number::Seconds(time) => row.set_item(field, time.as_secs_f64())?,
+            Number::Depth(keys) => row.set_item(field, depth(py, keys)?)?,
+            Number::Histogram(times) => row.set_item(field, histogram(times))?,
+        }
+    }
     Ok(row)
 }
 
