@@ -92,7 +92,7 @@ class Controller:
             raise PluginLoadError(plugin, f"{own}: the reconciler {self._reconcile!r} cannot be called")
         for source in sources:
             if not isinstance(source, Source):
-                hint = "sources are For, Owns, Watches and Every"
+                hint = "a source is an object such as `ctrlhost.For(…)`"
                 raise PluginLoadError(plugin, f"{own}: invalid source {source!r}", hint=hint)
             if problem := source.check(sources):
                 raise PluginLoadError(plugin, f"{own}: {problem}")
