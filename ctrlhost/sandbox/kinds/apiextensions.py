@@ -23,7 +23,7 @@ class _Crds(BuiltinStrategy):
     """A CRD changes what the server serves."""
 
     defaults = (("spec.conversion", {"strategy": "None"}),)
-    columns = "Created-At:d"
+    columns = "Created_At:d"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         return (obj["metadata"].get("creationTimestamp"),)

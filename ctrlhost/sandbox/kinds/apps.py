@@ -166,7 +166,7 @@ class _DaemonSets(_Workload):
 
     defaults = (("spec.updateStrategy.type", "RollingUpdate"), _HISTORY, *_TEMPLATE)
     rolling = (("maxUnavailable", 1), ("maxSurge", 0))
-    columns = f"Desired:i Current:i Ready:i Up-to-date:i Available:i Node-Selector Age {WORKLOAD} Selector:w"
+    columns = f"Desired:i Current:i Ready:i Up-to-date:i Available:i Node_Selector Age {WORKLOAD} Selector:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         state = obj.get("status") or {}

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 NONE = "<none>"
 WORKLOAD = "Containers:w Images:w"
-_SPACED = {"Nominated-Node", "Readiness-Gates", "Node-Selector", "Last-Seen", "First-Seen", "Created-At"}
 _TYPES = {"i": "integer", "d": "date"}
 
 
@@ -23,12 +22,14 @@ def definition(
 
 
 def heads(columns: str) -> list[dict[str, Any]]:
-    """Return the definitions of columns, each a name with a flag: `:i` integer, `:d` date, `:w` wide tables only."""
+    """Return the definitions of columns, each a name with a flag: `:i` integer, `:d` date, `:w` wide tables only.
+
+    A `_` is a space.
+    """
     found = []
     for column in columns.split():
         name, _, flag = column.partition(":")
-        shown = name.replace("-", " ") if name in _SPACED else name
-        found.append(definition(shown, _TYPES.get(flag, "string"), priority=1 if flag == "w" else 0))
+        found.append(definition(name.replace("_", " "), _TYPES.get(flag, "string"), priority=1 if flag == "w" else 0))
     return found
 
 

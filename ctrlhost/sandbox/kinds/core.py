@@ -139,7 +139,7 @@ class _Secrets(_Data):
 class _Events(BuiltinStrategy):
     """Events refer to an object."""
 
-    columns = "Last-Seen Type Reason Object Subobject:w Source:w Message First-Seen:w Count:w Name:w"
+    columns = "Last_Seen Type Reason Object Subobject:w Source:w Message First_Seen:w Count:w Name:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         about = obj.get("involvedObject") or obj.get("regarding") or {}

@@ -35,7 +35,7 @@ class _Pods(BuiltinStrategy):
         ("spec.enableServiceLinks", True),
         ("spec.serviceAccountName", "default"),
     )
-    columns = "Ready Status Restarts Age IP:w Node:w Nominated-Node:w Readiness-Gates:w"
+    columns = "Ready Status Restarts Age IP:w Node:w Nominated_Node:w Readiness_Gates:w"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         spec, status = obj["spec"], obj.get("status") or {}

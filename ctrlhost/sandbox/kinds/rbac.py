@@ -41,7 +41,7 @@ class _Guarded(BuiltinStrategy):
 class _Roles(_Guarded):
     """Roles and ClusterRoles: `escalate` on them allows rules beyond the user's own."""
 
-    columns = "Created-At:d"
+    columns = "Created_At:d"
 
     def cells(self, obj: Object) -> Sequence[Any]:
         return (obj["metadata"].get("creationTimestamp"),)
