@@ -9,7 +9,7 @@ const CAP: usize = 4096;
 fn decode(chunks: &[&[u8]]) -> (Vec<String>, bool) {
     let (mut decoder, mut seen) = (FrameDecoder::new(CAP), Vec::new());
     let mut see = |frame: Frame<'_>| {
-        seen.push(format!("{:?} {}", frame.kind, frame.value.0));
+        seen.push(format!("{:?} {}", frame.kind, frame.value.json()));
         true
     };
     let fed = chunks.iter().all(|chunk| decoder.feed(chunk, &mut see).is_ok());

@@ -8,6 +8,6 @@ const DOCUMENT: &str = r#"{"spec":{"rules":[{"host":"a"},{"host":null},7,{"host"
 
 fuzz_target!(|text: &str| {
     if let Ok(path) = Path::parse(text) {
-        let _ = path.texts(Value(DOCUMENT));
+        let _ = path.texts(Value::of_json(DOCUMENT));
     }
 });

@@ -25,7 +25,9 @@ pub(crate) fn decode_error(py: Python<'_>, resource: &str, error: &DecodeError) 
     let make = || -> PyResult<PyErr> {
         let class = py.import("ctrlhost.errors")?.getattr("DecodeError")?;
         let status = error.status.as_ref();
-        let status = status.map(|text| to_python(py, Value(text))).transpose()?;
+        let status = status
+            .map(|text| to_python(py, Value::of_json(text)))
+            .transpose()?;
         let first = PyBytes::new(py, &error.first_bytes);
         let arguments = (resource, error.offset, &error.what, first, status);
         Ok(PyErr::from_value(class.call1(arguments)?))

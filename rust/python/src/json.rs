@@ -44,7 +44,7 @@ pub(crate) fn scalar<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'
     Ok(match value.kind() {
         Kind::String => PyString::new(py, &value.as_str().unwrap_or_default()).into_any(),
         Kind::Bool => PyBool::new(py, value.is_true()).to_owned().into_any(),
-        Kind::Number => number(py, value.0)?,
+        Kind::Number => number(py, value.json())?,
         Kind::Object | Kind::Array | Kind::Null => py.None().into_bound(py),
     })
 }
@@ -99,11 +99,11 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<
     } else if let Ok(tuple) = value.cast::<PyTuple>() {
         elements(out, tuple.iter(), depth)?;
     } else if let Ok(object) = value.cast::<Object>() {
-        out.extend_from_slice(object.get().0.value().0.as_bytes());
+        out.extend_from_slice(object.get().0.value().json().as_bytes());
     } else if let Ok(view) = value.cast::<MapView>() {
-        out.extend_from_slice(view.get().value().0.as_bytes());
+        out.extend_from_slice(view.get().value().json().as_bytes());
     } else if let Ok(view) = value.cast::<ListView>() {
-        out.extend_from_slice(view.get().value().0.as_bytes());
+        out.extend_from_slice(view.get().value().json().as_bytes());
     } else if let Ok(mapping) = value.cast::<PyMapping>() {
         let items = mapping.items()?;
         members(out, items.iter().map(|item| item.extract()), depth)?;

@@ -187,7 +187,7 @@ impl Intake {
         let result = run(frames, &mut |frame| {
             match frame.kind {
                 FrameKind::Error => {
-                    progress.error = Some(frame.value.0.to_owned());
+                    progress.error = Some(frame.value.json().to_owned());
                     return false;
                 }
                 FrameKind::Unknown => {

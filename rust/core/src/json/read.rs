@@ -26,9 +26,19 @@ pub enum Kind {
 
 /// A value in accepted text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Value<'a>(pub &'a str);
+pub struct Value<'a>(pub(crate) &'a str);
 
 impl<'a> Value<'a> {
+    /// Read JSON text, which a scan must have accepted.
+    pub fn of_json(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    /// Return the value as JSON text.
+    pub fn json(self) -> &'a str {
+        self.0
+    }
+
     /// Return the kind of the value.
     pub fn kind(self) -> Kind {
         match self.0.as_bytes().first() {

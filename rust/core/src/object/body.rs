@@ -19,36 +19,33 @@ pub struct Place {
 }
 
 impl Body {
+    /// Return the content as the reader takes it.
+    fn text(&self) -> &str {
+        match self {
+            Self::Json(text) => text,
+        }
+    }
+
     /// Return the whole content.
     pub(super) fn value(&self) -> Value<'_> {
-        match self {
-            Self::Json(text) => Value(text),
-        }
+        Value(self.text())
     }
 
     /// Return the value at `place`.
     pub(super) fn at(&self, place: Place) -> Value<'_> {
-        match self {
-            Self::Json(text) => Value(
-                text.get(place.start as usize..place.end as usize)
-                    .unwrap_or_default(),
-            ),
-        }
+        let part = self.text().get(place.start as usize..place.end as usize);
+        Value(part.unwrap_or_default())
     }
 
     /// Return the place of `value`, which must be a part of this body.
     pub(super) fn place_of(&self, value: Value<'_>) -> Place {
-        let start = match self {
-            Self::Json(text) => value.offset_in(text),
-        };
+        let start = value.offset_in(self.text());
         Place::new(start, start + value.0.len())
     }
 
-    /// Return the number of bytes that the content takes.
+    /// Return the number of bytes of the content.
     pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Json(text) => text.len(),
-        }
+        self.text().len()
     }
 }
 

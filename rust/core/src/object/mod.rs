@@ -101,7 +101,7 @@ impl Object {
     /// Return `metadata.generation`, or 0.
     pub fn generation(&self) -> i64 {
         let generation = self.in_metadata("generation");
-        generation.0.parse().unwrap_or(0)
+        generation.json().parse().unwrap_or(0)
     }
 
     fn in_metadata(&self, name: &str) -> Value<'_> {

@@ -32,7 +32,7 @@ impl WatchProgress {
     pub(crate) fn wrap(py: Python<'_>, progress: informer::WatchProgress) -> PyResult<Self> {
         let error = progress
             .error
-            .map(|text| to_python(py, Value(&text)).map(Bound::unbind))
+            .map(|text| to_python(py, Value::of_json(&text)).map(Bound::unbind))
             .transpose()?;
         Ok(Self {
             events: progress.events,

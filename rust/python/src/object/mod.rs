@@ -207,7 +207,7 @@ impl Object {
 
     /// Return the object as JSON, as it is cached.
     fn to_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.0.value().0.as_bytes())
+        PyBytes::new(py, self.0.value().json().as_bytes())
     }
 
     /// Convert the object to a `msgspec.Struct`; msgspec.ValidationError where it does not fit.

@@ -16,7 +16,7 @@ impl MapView {
     pub(crate) fn value(&self) -> Value<'_> {
         match self.0.value() {
             value if value.kind() == Kind::Object => value,
-            _ => Value("{}"), // Absent values and other types show as an empty mapping.
+            _ => Value::of_json("{}"), // Absent values and other types show as an empty mapping.
         }
     }
 

@@ -136,7 +136,7 @@ impl Shape {
             },
             ShapeKind::Bool => Value::Bool(json.is_true()),
             ShapeKind::Int => int(json),
-            ShapeKind::Double => json.0.parse().map_or(Value::Null, Value::Double),
+            ShapeKind::Double => json.json().parse().map_or(Value::Null, Value::Double),
             ShapeKind::Text(format) => text(json, *format),
             ShapeKind::List(items, kind) => Value::List(Arc::new(List {
                 items: json.elements().map(|item| items.value(item)).collect(),
@@ -167,10 +167,10 @@ impl Shape {
 
 #[allow(clippy::cast_possible_truncation, reason = "the range is checked")]
 fn int(json: read::Value<'_>) -> Value {
-    if let Ok(number) = json.0.parse() {
+    if let Ok(number) = json.json().parse() {
         return Value::Int(number);
     }
-    match json.0.parse::<f64>() {
+    match json.json().parse::<f64>() {
         Ok(number) if number.fract() == 0.0 && number.abs() < 9.2e18 => Value::Int(number as i64),
         _ => Value::Null,
     }

@@ -69,7 +69,7 @@ impl Validator {
             found: Vec::new(),
             left: OBJECT_STEPS,
         };
-        let (object, old) = (read::Value(object), old.map(read::Value));
+        let (object, old) = (read::Value::of_json(object), old.map(read::Value::of_json));
         let ratchet = Ratchet {
             current: old.map(|old| (object, old)),
             parent: None,
@@ -233,7 +233,7 @@ impl Run {
             value: if whole {
                 String::new()
             } else {
-                value.0.to_owned()
+                value.json().to_owned()
             },
             message,
             warning: !rule.program.uses_old_self() && ratchet.unchanged(),
@@ -303,7 +303,7 @@ impl<'j> Ratchet<'j> {
     fn unchanged(self) -> bool {
         self.current
             .or(self.parent)
-            .is_some_and(|(new, old)| new.0 == old.0)
+            .is_some_and(|(new, old)| new.json() == old.json())
     }
 
     fn below(self, new: read::Value<'j>, old: Option<read::Value<'j>>) -> Self {
@@ -320,7 +320,7 @@ impl<'j> Ratchet<'j> {
 /// Return the keys of an element in a list of type map.
 fn identity<'j>(keys: &[String], item: read::Value<'j>) -> Vec<Option<&'j str>> {
     keys.iter()
-        .map(|key| item.get(key).map(|value| value.0))
+        .map(|key| item.get(key).map(read::Value::json))
         .collect()
 }
 
