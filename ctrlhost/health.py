@@ -1,4 +1,4 @@
-"""The answers of `/livez`, `/readyz` and `/healthz`, in the form of the API server."""
+"""Health checks, and their report in the form of the API server; `host/inspection` chooses those of each endpoint."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Prometheus metrics of the work queues: upstream's names, labels and buckets, so that dashboards keep working.
 
 Nothing is updated in Python: the queues count under their own locks, and a scrape copies the numbers. A new metric
-is a number of `rust/core/src/metrics.rs`, counted in `rust/core/src/queue/state.rs`, and a line of `_FAMILIES`.
+is a number of `rust/core/src/metrics.rs`, counted in `rust/core/src/queue`, and a line of `_FAMILIES` here.
 """
 
 from __future__ import annotations
