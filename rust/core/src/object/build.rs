@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::project::Node;
 use super::{Body, Key, Object, Place, Projection, Types};
 use crate::decode::RawObject;
+use crate::json::read::{Kind, Value};
 use crate::json::scan::{Member, Scan, ScanError, Shape};
 use crate::json::text::{key_is, quote_into};
 
@@ -201,14 +203,17 @@ impl Builder {
                 }
                 _ if !last.holds(index, &key) => {}
                 _ => {
+                    let part = self.projection.as_ref().map(|kept| kept.part(&key));
+                    if part == Some(None) {
+                        continue;
+                    }
+                    out.push(b',');
+                    out.extend_from_slice(member.key.of(text.as_bytes()));
+                    out.push(b':');
                     let value = member.value.value(text);
-                    if let Some(projection) = &self.projection {
-                        projection.write(&mut out, &key, value);
-                    } else {
-                        out.push(b',');
-                        out.extend_from_slice(member.key.of(text.as_bytes()));
-                        out.push(b':');
-                        out.extend_from_slice(value.0.as_bytes());
+                    match part.flatten() {
+                        Some(part) => write_part(&mut out, part, value),
+                        None => out.extend_from_slice(value.0.as_bytes()),
                     }
                 }
             }
@@ -283,6 +288,38 @@ fn write_metadata(out: &mut Vec<u8>, text: &str, metadata: &[Member], object: &m
     }
     out.push(b'}');
     object.metadata = Place::new(opened - 1, out.len());
+}
+
+/// Append the part of a value that a projection keeps.
+pub(super) fn write_part(out: &mut Vec<u8>, part: &Node, value: Value<'_>) {
+    match (value.kind(), &part.each) {
+        (Kind::Object, _) if !part.members.is_empty() => {
+            out.push(b'{');
+            let opened = out.len();
+            for (key, part) in &part.members {
+                if let Some(inner) = value.get(key) {
+                    if out.len() > opened {
+                        out.push(b',');
+                    }
+                    quote_into(out, key);
+                    out.push(b':');
+                    write_part(out, part, inner);
+                }
+            }
+            out.push(b'}');
+        }
+        (Kind::Array, Some(each)) => {
+            out.push(b'[');
+            for (position, element) in value.elements().enumerate() {
+                if position > 0 {
+                    out.push(b',');
+                }
+                write_part(out, each, element);
+            }
+            out.push(b']');
+        }
+        _ => out.extend_from_slice(value.0.as_bytes()),
+    }
 }
 
 fn key_of<'a>(text: &'a str, member: &Member) -> Cow<'a, str> {

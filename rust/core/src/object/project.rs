@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::json::path::{Path, PathError, Step};
-use crate::json::read::{Kind, Value};
 
 /// What is kept besides `apiVersion`, `kind` and `metadata`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,11 +10,11 @@ pub struct Projection(Node);
 
 /// What to keep of a value; all of it if nothing is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Node {
+pub(super) struct Node {
     /// The members to keep of an object.
-    members: BTreeMap<Box<str>, Node>,
+    pub(super) members: BTreeMap<Box<str>, Node>,
     /// What to keep of each element of an array.
-    each: Option<Box<Node>>,
+    pub(super) each: Option<Box<Node>>,
 }
 
 impl Projection {
@@ -59,60 +58,22 @@ impl Projection {
         Ok(Self(root))
     }
 
-    /// Append the member to an object under construction, if any of it is kept.
-    pub(super) fn write(&self, out: &mut Vec<u8>, key: &str, value: Value<'_>) {
-        if let Some(node) = self.0.members.get(key) {
-            out.push(b',');
-            crate::json::text::quote_into(out, key);
-            out.push(b':');
-            node.write(out, value);
-        }
-    }
-}
-
-impl Node {
-    fn write(&self, out: &mut Vec<u8>, value: Value<'_>) {
-        match (value.kind(), &self.each) {
-            (Kind::Object, _) if !self.members.is_empty() => self.write_members(out, value),
-            (Kind::Array, Some(each)) => {
-                out.push(b'[');
-                for (position, element) in value.elements().enumerate() {
-                    if position > 0 {
-                        out.push(b',');
-                    }
-                    each.write(out, element);
-                }
-                out.push(b']');
-            }
-            _ => out.extend_from_slice(value.0.as_bytes()),
-        }
-    }
-
-    fn write_members(&self, out: &mut Vec<u8>, value: Value<'_>) {
-        out.push(b'{');
-        let opened = out.len();
-        for (key, node) in &self.members {
-            if let Some(inner) = value.get(key) {
-                if out.len() > opened {
-                    out.push(b',');
-                }
-                crate::json::text::quote_into(out, key);
-                out.push(b':');
-                node.write(out, inner);
-            }
-        }
-        out.push(b'}');
+    /// Return what to keep of the member `key` of an object; None if nothing.
+    pub(super) fn part(&self, key: &str) -> Option<&Node> {
+        self.0.members.get(key)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::build::write_part;
     use super::*;
+    use crate::json::read::Value;
 
     fn kept(paths: &[&str], text: &str) -> String {
         let projection = Projection::paths(paths.iter().copied()).expect("paths");
         let mut out = Vec::new();
-        projection.0.write(&mut out, Value(text));
+        write_part(&mut out, &projection.0, Value(text));
         String::from_utf8(out).expect("utf-8")
     }
 
