@@ -20,7 +20,10 @@ def rows(section: str) -> dict[str, list[str]]:
     _, _, text = PAGE.partition(f"\n## {section}\n")
     lines = [line for line in text.partition("\n## ")[0].splitlines() if line.startswith("| ")][1:]
     cells = [line.strip("| ").split(" | ", 1) for line in lines]
-    return {first: [path for path in re.findall(r"`([^`]+)`", second) if "/" in path] for first, second in cells}
+    return {
+        first: [path for path in re.findall(r"`([^`]+)`", second) if "/" in path or path[0] == "."]
+        for first, second in cells
+    }
 
 
 PLACES, RECIPES = rows("Where things are"), rows("How to add")
