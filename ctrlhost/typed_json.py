@@ -16,12 +16,12 @@ def decode(text: bytes, kind: Any) -> Any:
 
     msgspec inspects a type on first use, and crashes when two threads do that at once.
     """
-    learn(kind)
+    prepare(kind)
     return msgspec.json.decode(text, type=kind)
 
 
-def learn(*kinds: Any) -> None:
-    """Let msgspec inspect these types, one thread at a time."""
+def prepare(*kinds: Any) -> None:
+    """Prepare the decoders of these types, one thread at a time."""
     for kind in kinds:
         try:
             if kind in _known:

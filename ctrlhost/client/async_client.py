@@ -43,11 +43,11 @@ def _async_pages(
 class AsyncClient:
     """The verbs of a `Client` for `async def` reconcilers; safe to use from several event loops.
 
-    Cancelling a call stops the waiting, not the request: the server may still execute a write.
+    Cancelling a call ends only the wait, not the request: the server may still execute a write.
     """
 
     def __init__(self, client: Client, *, max_workers: int = 32) -> None:
-        """Run the client's calls in up to `max_workers` threads, which start on demand."""
+        """Run the calls of `client` in up to `max_workers` threads, which start on demand."""
         self.client = client
         self._executor = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="ctrlhost-client")
 

@@ -36,19 +36,19 @@ class Client(Requests):
     """Reads and writes objects of one API server. Safe to use from any thread.
 
     Every call takes `timeout` in seconds (default: 30) and raises ApiError if the server rejects it, TransportError if
-    there is no usable response. Every write returns the object as the server now has it. For a namespaced kind without
-    a namespace, the namespace of the kubeconfig's context is used; lists read all namespaces.
+    there is no usable response. Every write returns the object as the server now has it. A call for a namespaced kind
+    without a namespace uses that of the kubeconfig's context; lists read all namespaces.
     """
 
     def __init__(self, url: str, token: str | None = None, ca: str | None = None, verify: bool = True) -> None:
-        """Connect to the server at `url`; `ca` is a PEM text or the path of one. ConfigError if one is unusable."""
+        """Connect to the server at `url`; `ca` is PEM or the path of a PEM file. ConfigError if one is unusable."""
         connection = from_url(url, token, ca, verify)
         connection.check()
         self._set_up(Urllib3Transport(connection), connection.namespace)
 
     @classmethod
     def load(cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> Client:
-        """Find the cluster: `kubeconfig`, else $KUBECONFIG, else the pod's service account, else ~/.kube/config.
+        """Connect to the cluster of `kubeconfig`, else $KUBECONFIG, the pod's service account or ~/.kube/config.
 
         Logs the source; ConfigError names the file and the problem.
         """
@@ -56,14 +56,14 @@ class Client(Requests):
 
     @classmethod
     def from_configuration(cls, configuration: Any) -> Client:
-        """Use a loaded `kubernetes.client.Configuration`, with its hook that refreshes tokens."""
+        """Connect by a loaded `kubernetes.client.Configuration`, with its hook that refreshes tokens."""
         connection = from_configuration(configuration)
         connection.check()
         return cls._connected(connection)
 
     @classmethod
     def over(cls, transport: Transport, *, namespace: str = "default") -> Client:
-        """Use another transport, such as one that injects faults."""
+        """Return a client over another transport, such as one that injects faults."""
         client = cls.__new__(cls)
         client._set_up(transport, namespace)  # noqa: SLF001 - the same class
         return client
@@ -75,7 +75,7 @@ class Client(Requests):
     def derive(
         self, *, field_manager: str | None = None, on_write: OnWrite | None = None, transport: Transport | None = None
     ) -> Client:
-        """Return a client that shares this one's connections and known kinds but writes under another name.
+        """Return a client with this one's connections and known kinds, but another field manager.
 
         `on_write` is called on the writing thread after each successful write, before the write returns; not for
         `delete_collection`, whose response names no object.
@@ -104,7 +104,7 @@ class Client(Requests):
     def find(
         self, api_version: str, kind: str, name: str, namespace: str | None = None, *, timeout: float | None = None
     ) -> dict[str, Any] | None:
-        """Return one object, None if it does not exist or its kind is not served, which `resource` distinguishes."""
+        """Return one object, None if it does not exist or its kind is not served; `resource` distinguishes the two."""
         try:
             return self.get(api_version, kind, name, namespace, timeout=timeout)
         except NotFound:
@@ -197,7 +197,7 @@ class Client(Requests):
         subresource: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Server-side apply: set the fields in `obj`, remove those that were applied before and are missing now."""
+        """Apply server-side: set the fields in `obj`, remove those applied before and now missing."""
         content = content_of(obj, owner)
         target = self._target_of(content, subresource, timeout)
         query: Query = {"fieldManager": field_manager or self.field_manager, "force": force}
@@ -215,7 +215,7 @@ class Client(Requests):
         subresource: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Patch an object: RFC 7386, RFC 6902, or the strategic merge of built-in kinds."""
+        """Patch an object by merge patch (RFC 7386), JSON patch (RFC 6902) or strategic merge (built-in kinds)."""
         if type not in _PATCH_TYPES:
             raise ValueError(f"invalid patch type {type!r}: must be one of {', '.join(_PATCH_TYPES)}")
         target = self._target(api_version, kind, namespace, name, subresource, timeout=timeout)
@@ -234,7 +234,7 @@ class Client(Requests):
         grace_period_seconds: int | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Delete an object; Conflict unless it has the `uid` and `resourceVersion` in `preconditions`, if given.
+        """Delete an object; Conflict if it differs from the `uid` or `resourceVersion` in `preconditions`.
 
         Returns the object if finalizers or a grace period delay the deletion, else the server's `Status`.
         """
@@ -253,7 +253,7 @@ class Client(Requests):
         propagation: Propagation | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Delete all objects that the selectors choose, in one namespace (default: the context's)."""
+        """Delete all objects that the selectors match, in one namespace (default: the context's)."""
         target = self._collection(api_version, kind, namespace, timeout)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         # Not reported to `on_write`: the response is a list, or a Status that names no object.

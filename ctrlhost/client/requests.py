@@ -1,4 +1,4 @@
-"""From a target to a request, and from its response to an object: the path of every verb of the client."""
+"""Convert targets to requests and responses to objects, for every verb of the client."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Requests:
     ) -> Target:
         if not isinstance(name, str):
             # None would be the collection: a get would list, and a delete would delete all objects.
-            raise TypeError(f"the name of a {kind} must be a text, not {name!r}")
+            raise TypeError(f"the name of a {kind} must be a string, not {name!r}")
         return replace(self._collection(api_version, kind, namespace, timeout), name=name, subresource=subresource)
 
     def _collection(self, api_version: str, kind: str, namespace: str | None, timeout: float | None) -> Target:
@@ -72,9 +72,9 @@ class Requests:
         content_type: str = "application/json",
         timeout: float | None,
     ) -> dict[str, Any]:
-        return self._carry_out(verb, target, query, content, content_type=content_type, timeout=timeout)[0]
+        return self._execute(verb, target, query, content, content_type=content_type, timeout=timeout)[0]
 
-    def _carry_out(
+    def _execute(
         self,
         verb: WriteVerb,
         target: Target,
@@ -84,9 +84,9 @@ class Requests:
         content_type: str,
         timeout: float | None,
     ) -> tuple[dict[str, Any], bytes]:
-        """Write, and return the response as a dict and as the server sent it."""
+        """Write; return the response decoded, and as the server sent it."""
         method, path = _METHODS[verb], target.path(collection=verb == "create" and target.subresource is None)
-        response = self._ask(method, path, query, content, content_type=content_type, timeout=timeout)
+        response = self._request(method, path, query, content, content_type=content_type, timeout=timeout)
         written = decode_object(response, f"{method} {path}")
         if self._on_write is not None:
             self._on_write(Write(verb, target, written))
@@ -101,10 +101,10 @@ class Requests:
         *,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        response = self._ask(method, path, query, content, content_type="application/json", timeout=timeout)
+        response = self._request(method, path, query, content, content_type="application/json", timeout=timeout)
         return decode_object(response, f"{method} {path}")
 
-    def _ask(
+    def _request(
         self, method: str, path: str, query: Query | None, content: Any, *, content_type: str, timeout: float | None
     ) -> Response:
         body = None if content is None else msgspec.json.encode(content)

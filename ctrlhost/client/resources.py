@@ -1,4 +1,4 @@
-"""From a kind to its URL: by the built-in table, the loaded CRDs, or discovery."""
+"""Resolve kinds to URLs, from the built-in table, loaded CRDs, or discovery."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.errors import NotFound, TransportError
 from ctrlhost.transport.responses import decode_object
-from ctrlhost.typed_json import learn
+from ctrlhost.typed_json import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,11 +76,11 @@ class _ApiResourceList(msgspec.Struct):
     resources: list[_ApiResource] = []
 
 
-learn(_ApiResourceList)
+prepare(_ApiResourceList)
 
 
 class Resources:
-    """The kinds of one API server, as far as they were requested. Safe to use from any thread."""
+    """The known kinds of one API server. Safe to use from any thread."""
 
     def __init__(self, transport: Transport) -> None:
         """Start with the built-in kinds; others are discovered on demand."""
@@ -115,7 +115,7 @@ class Resources:
             return self._served(api_version, kind) or self._expected.get(key) or self._forgotten.get(key)
 
     def _served(self, api_version: str, kind: str) -> Resource | None:
-        """Return the resource if it was loaded or discovered. The lock is held."""
+        """Return the resource if it was loaded or discovered. The caller holds the lock."""
         builtin = builtin_plural(api_version, kind)
         group, _, version = api_version.rpartition("/")
         if builtin is not None:
@@ -123,7 +123,7 @@ class Resources:
         return self._loaded.get((api_version, kind)) or self._discovered.get(api_version, {}).get(kind)
 
     def get(self, api_version: str, kind: str, *, timeout: float | None = None) -> Resource:
-        """Return the resource of a kind; NotFound if the server does not serve it (the next call asks again)."""
+        """Return the resource of a kind; NotFound if the server does not serve it (the next call asks it again)."""
         with self._lock:
             known = self._served(api_version, kind)
         if known is not None:
@@ -137,7 +137,7 @@ class Resources:
         return discovered[kind]
 
     def forget(self, api_version: str, kind: str) -> None:
-        """Drop a discovered kind, as after its CRD was removed; the next call asks the server again."""
+        """Drop a discovered kind, for example after its CRD was removed; the next `get` asks the server again."""
         with self._lock:
             if kind in self._discovered.get(api_version, {}):
                 self._forgotten[api_version, kind] = self._discovered.pop(api_version)[kind]

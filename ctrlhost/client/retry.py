@@ -1,4 +1,4 @@
-"""Repeat a request if that is safe and short; longer retries are for the work queue."""
+"""Retry requests if that is safe and quick; longer retries are left to the work queue."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _TRIES = 4
 _LONGEST_WAIT = 1.0
-"""Seconds that a call may sleep before a retry; for a longer delay it raises, so that the worker takes another key."""
+"""Seconds that a call may sleep before a retry; for a longer delay it raises, freeing the worker for another key."""
 
 _BUSY_FOR_READS = frozenset({429, 500, 502, 503, 504})
 
 
 class Retry:
-    """Repeats the requests of one transport."""
+    """Retries the requests of one transport."""
 
     def __init__(self, transport: Transport) -> None:
         """Send through `transport`."""
@@ -36,14 +36,14 @@ class Retry:
         headers: Mapping[str, str],
         timeout: float,
     ) -> Response:
-        """Return the response within `timeout` seconds, all tries together.
+        """Return the response within `timeout` seconds for all tries.
 
-        If the server asks for a retry within a second, the request is repeated: for 429, which it answers before any
-        effect, with every verb, for 5xx with reads only. A read whose connection broke is repeated once; a write never,
-        since the server may have executed it.
+        If the server asks for a retry within a second, the request is repeated: every verb after a 429, which has no
+        effect, only reads after a 5xx. A read whose connection broke is repeated once; a write never, since the server
+        may have executed it.
         """
         if not timeout >= 0:
-            raise ValueError(f"timeout must be a number of seconds, not negative, got {timeout!r}")
+            raise ValueError(f"timeout must be a non-negative number of seconds, got {timeout!r}")
         deadline = time.monotonic() + timeout
         broken = False
         for left in range(_TRIES - 1, -1, -1):

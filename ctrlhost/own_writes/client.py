@@ -67,7 +67,7 @@ class WritingClient(Client):
         for one in followed:
             one.begin(key)
         try:
-            answer, raw = self._carry_out(verb, target, query, content, content_type=content_type, timeout=timeout)
+            answer, raw = self._execute(verb, target, query, content, content_type=content_type, timeout=timeout)
             if verb == "delete" and not _remains(answer):
                 uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
                 for one in followed:

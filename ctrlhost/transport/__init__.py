@@ -1,4 +1,4 @@
-"""Bytes to the API server and back: requests, streams, connections, framing.
+"""Transport to and from the API server: requests, streams, connections, framing.
 
 The rooms above rely on `interface` alone. Imports `kubeconfig`, `errors`. Public: nothing.
 """

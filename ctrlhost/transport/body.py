@@ -2,7 +2,7 @@
 
 A watch sends one small chunk per event. Reading chunk by chunk through http.client costs three reads and as many
 Python calls for each; here a piece is the result of one `recv`, and the core removes the framing of all its chunks at
-once. The core even reads a plain socket itself, so that passing on events does not wait for the interpreter.
+once. The core reads a plain socket itself, so that passing on events does not wait for the interpreter.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class BodyStream:
     """A `Stream` and `FollowedStream` over one HTTP/1.1 response."""
 
     def __init__(self, response: Any, what: str, idle: float) -> None:
-        """Take over the unread body of a urllib3 response."""
+        """Take ownership of a urllib3 response with an unread body; `idle` is the idle timeout in seconds."""
         # urllib3 does not expose the buffered socket, and its own chunked reading costs more than the decoder.
         http = response._fp  # noqa: SLF001
         self._response = response
@@ -50,11 +50,11 @@ class BodyStream:
         self._closed = threading.Event()
         #: Data that arrived together with the headers.
         self._first = b""
-        #: Whether the core reads the socket itself. TLS is Python's.
+        #: Whether the core reads the socket itself; TLS sockets are read in Python.
         self._native = type(self._sock) is socket.socket and self._body.take_socket(self._sock.fileno())
         #: Whether reads return at once, so that several TLS records become one piece.
         self._batches = isinstance(self._sock, ssl.SSLSocket)
-        #: The error that ended the stream after the progress returned last.
+        #: The error that ended the stream, for the call after the one that returned the last progress.
         self._failed: Exception | None = None
         if self._sock is not None:
             self._sock.settimeout(0.0 if self._native or self._batches else idle)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionPool:
-    """Sends requests, each over a connection of its own while it lasts. Safe to use from any thread."""
+    """Sends requests, one at a time over each connection. Safe to use from any thread."""
 
     def __init__(self, base: str, headers: Mapping[str, str], idle: int, options: Mapping[str, Any]) -> None:
         """Connect to the URL `base` with urllib3's `options`, and keep up to `idle` unused connections.
@@ -36,16 +36,16 @@ class ConnectionPool:
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
         self._options = dict(options)
         self._most_idle = idle
-        # The one used last is taken first, so that a burst's connections become stale while the others stay warm.
+        # Last in, first out, so that the extra connections of a burst become stale while the others stay warm.
         self._idle: deque[HTTPConnection] = deque()
         weakref.finalize(self, _close_all, self._idle)
 
     def request(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: float, what: str
     ) -> tuple[Response, float]:
-        """Return the response, whatever its status, and when its head was complete, by `time.perf_counter`.
+        """Return the response, whatever its status, and the `time.perf_counter` when its head was complete.
 
-        Raises TransportError without a response, also urllib3's errors and OSError while connecting.
+        Raises TransportError without a response, and urllib3's errors and OSError while connecting.
         """
         data = request_bytes(method, self._path + target, self._fixed, headers, body)
         connection = self._take(deadline)

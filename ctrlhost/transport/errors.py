@@ -21,12 +21,12 @@ from ctrlhost.errors import TransportError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CA_HINT = "set the CA of the server as `certificate-authority` of the kubeconfig"
+_CA_HINT = "set `certificate-authority` in the kubeconfig to the CA of the server"
 
 
 @contextmanager
 def as_transport_errors(what: str) -> Iterator[None]:
-    """Raise TransportError, whose message begins with the request `what`, for every failure of a request."""
+    """Convert every failure of the request `what` in the block to a TransportError."""
     try:
         yield
     except (HTTPError, OSError, ValueError, AttributeError) as error:
@@ -51,7 +51,7 @@ def _transport_error(what: str, error: Exception) -> TransportError:
 
 
 def _root(error: BaseException) -> str:
-    """Return the message of the first cause: urllib3 repeats the texts of errors that it wraps."""
+    """Return the message of the root cause: urllib3 repeats the messages of errors that it wraps."""
     while error.__cause__ is not None or (error.args and isinstance(error.args[-1], BaseException)):
         error = error.__cause__ or error.args[-1]
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -50,7 +50,7 @@ def request_bytes(method: str, target: str, fixed: str, headers: Mapping[str, st
 
 
 def _set_timeout(sock: Any, deadline: float) -> None:
-    """Limit the next call on a socket. A change releases the interpreter, so a timeout within 2 % is kept."""
+    """Set a socket's timeout. A change releases the interpreter, so a timeout within 2 % of `deadline` is kept."""
     left, known = max(deadline - time.monotonic(), 0.001), sock.gettimeout()
     if known is None or not 0.98 * left <= known <= 1.02 * left:
         sock.settimeout(left)

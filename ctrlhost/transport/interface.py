@@ -1,4 +1,4 @@
-"""The transport interface: how requests reach the API server. Everything above the network uses only this module."""
+"""The interface of transports to the API server. Rooms above use only this module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """Timeouts of a stream, in seconds: to connect and get the headers, and between two reads that return data."""
+    """Timeouts of a stream, in seconds: until the headers arrive, and between two reads that return data."""
 
     connect: float = 30.0
     idle: float = 180.0
@@ -48,7 +48,7 @@ class Stream(Protocol):
 
 @runtime_checkable
 class FollowedStream(Protocol):
-    """A stream that passes its bytes to the core by itself, and returns only when there is something to report."""
+    """A stream that passes its bytes directly to the core, and returns only when there is something to report."""
 
     def feed_list(self, engine: SharedInformer, linger: float) -> bool:
         """Pass on more of a list page, for at most `linger` seconds; return False at the end."""

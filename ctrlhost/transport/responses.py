@@ -1,4 +1,4 @@
-"""Read the server's responses: an object, or a failure with its `Status`."""
+"""Decode the server's responses: an object, or a failure with its `Status`."""
 
 from __future__ import annotations
 

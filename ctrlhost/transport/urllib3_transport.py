@@ -47,8 +47,8 @@ class _Senders(NamedTuple):
 
     direct: ConnectionPool
     manager: urllib3.PoolManager
-    #: What streams use, and what it needs before a path. Without a proxy that is the pool of the one server, so that it
-    #: is not looked up for each request. A proxy's manager alone decides whether the proxy gets a path or a whole URL.
+    #: The pool for streams, and the prefix of its paths. Without a proxy it is the pool of the one server, which saves
+    #: a lookup per request; a proxy needs the manager, which decides whether to send a path or a whole URL.
     pool: urllib3.PoolManager | urllib3.HTTPConnectionPool
     prefix: str
 
@@ -57,7 +57,7 @@ class Urllib3Transport:
     """Sends requests, keeps up to `pool_size` idle connections and opens more if needed."""
 
     def __init__(self, connection: Connection, *, pool_size: int = 32) -> None:
-        """Use `connection`; nothing is sent yet."""
+        """Use `connection`; sends nothing yet."""
         self._connection = connection
         self._pool_size = pool_size
         self.metrics = ClientMetrics()
@@ -174,15 +174,15 @@ class Urllib3Transport:
         headers: Mapping[str, str] | None,
         send: Callable[[_Senders, Mapping[str, str]], tuple[Any, float]],
     ) -> Any:
-        """Send with the credentials, and once more if the server rejected those and they have changed meanwhile.
+        """Send with the credentials, and once more if the server rejected them and they have changed meanwhile.
 
-        `send` returns the response and when it began, by `time.perf_counter`.
+        `send` returns the response and the `time.perf_counter` when it began.
         """
         credentials = self._connection.credentials
         headers = headers or {}
         attempt = 1
         while True:
-            # Read first, since this may bring a new certificate.
+            # Read first: this may load a new certificate.
             authorization = credentials.authorization()
             sent = headers if authorization is None else {**headers, "Authorization": authorization}
             senders = self._current()
@@ -269,7 +269,7 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 def _read_all(response: Any, deadline: float, largest: int, what: str) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    # The socket's timeout limits one read; only the clock limits a body that arrives slowly forever.
+    # The socket's timeout limits each read, the deadline a body that arrives ever so slowly.
     for piece in response.stream(_PIECE):
         pieces.append(piece)
         size += len(piece)

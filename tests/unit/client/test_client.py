@@ -196,14 +196,14 @@ def test_a_call_with_a_missing_name_never_addresses_the_collection(server, clien
         lambda: client.delete("v1", "Pod", nameless, "default"),
         lambda: client.patch("v1", "Pod", nameless, "default", {}),
     ):
-        with pytest.raises(TypeError, match="the name of a Pod must be a text, not None"):
+        with pytest.raises(TypeError, match="the name of a Pod must be a string, not None"):
             call()
     assert server.requests == []
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan")])
 def test_an_invalid_timeout_is_refused_before_any_request(server, client, timeout):
-    with pytest.raises(ValueError, match="timeout must be a number of seconds"):
+    with pytest.raises(ValueError, match="timeout must be a non-negative number of seconds"):
         client.get("v1", "Pod", "a", "default", timeout=timeout)
     assert server.requests == []
 
