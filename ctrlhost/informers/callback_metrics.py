@@ -16,7 +16,7 @@ Use = Literal["handler", "predicate", "map"]
 
 @dataclass(slots=True)
 class HandlerMetrics:
-    """Calls of a handler's callbacks, the seconds they took and how many raised; approximate with several threads."""
+    """Calls of a handler's callbacks, their seconds and errors; approximate with several threads."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -37,7 +37,7 @@ class HandlerMetrics:
 
 @dataclass(frozen=True, slots=True)
 class FunctionMetrics:
-    """Metrics of one function: what it is for, its module and name, and the counts.
+    """Metrics of one function: its use, its module and name, and the counts.
 
     The core counts the functions that it calls; their seconds include the wait for the interpreter.
     """

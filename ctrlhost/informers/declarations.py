@@ -1,4 +1,4 @@
-"""Declared reads per scope, the canonical form of requests, and the union of what several users read."""
+"""Declared reads per scope, the canonical form of requests, and the union of several users' reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Declarations:
-    """What will be read of each scope. For one thread at a time: the factory's lock is held around each call."""
+    """The declared reads of each scope. The caller must hold the factory's lock."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -29,7 +29,7 @@ class Declarations:
         return base in self._declared
 
     def add(self, base: Scope, wanted: Reads) -> None:
-        """Declare that `wanted` will be read of a scope, in addition to earlier declarations."""
+        """Declare the reads `wanted` of a scope, in addition to earlier declarations."""
         self._declared[base] = union(self._declared[base], wanted) if base in self._declared else wanted
 
     def reads(self, base: Scope) -> Reads:
@@ -41,7 +41,7 @@ class Declarations:
         return reads
 
     def wider(self, base: Scope) -> tuple[Scope, Selection] | None:
-        """Return a declared scope that covers `base` and more, and what selects `base` within it."""
+        """Return a declared scope that covers `base` and more, and the selection of `base` within it."""
         for declared in self._declared:
             if declared == base:
                 continue

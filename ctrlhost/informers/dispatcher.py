@@ -1,6 +1,6 @@
-"""Calls handlers written in Python: one thread per informer, which exists while there are notifications.
+"""Calls of handlers written in Python: one thread per informer, which exists while there are notifications.
 
-With one thread for all informers, the handlers of one would block those of all others.
+With one thread for all informers, the handlers of one would block those of the others.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Dispatcher:
                 if self._stopped:
                     return
                 registrations = self._registrations
-            # A batch from each in turn, so that one with a backlog does not block the others.
+            # One batch per handler in turn, so that a backlog of one does not block the others.
             busy = list(registrations)
             while busy and not self._stopped:
                 busy = [each for each in busy if self._deliver(each)]
@@ -167,7 +167,7 @@ class Dispatcher:
                     return False
                 try:
                     registration.metrics.call(registration.callbacks.call, kind, old, new, is_initial)
-                except BaseException:  # foreign code, which may even call sys.exit; the others must still run
+                except BaseException:  # The handler may even call sys.exit; the others must still run.
                     subject = new if new is not None else old
                     key = getattr(subject, "key", subject)
                     log.exception("handler %s failed on %s of %s", registration.callbacks.name, kind, key)

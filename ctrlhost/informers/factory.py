@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class InformerFactory:
-    """Makes and shares informers: equal requests get the same one. All methods may be called from any thread.
+    """Creates and shares informers, as client-go's `SharedInformerFactory`: equal requests return the same informer.
 
         factory = InformerFactory(client)
         pods = factory.informer("v1", "Pod")
@@ -41,7 +41,8 @@ class InformerFactory:
             factory.wait_for_sync(30)
             pods.lister.list("default")
 
-    As a context manager it starts the informers requested so far, and stops all of them at the end.
+    As a context manager it starts the informers requested so far, and stops all of them at the end. All methods may be
+    called from any thread.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class InformerFactory:
         options: ReflectorOptions | None = None,
         on_error: Callable[[str, Exception], None] | None = None,
     ) -> None:
-        """`resync` is in seconds, None for never; `on_error(key, error)` is called for each failed list or watch."""
+        """Start empty; `resync` in seconds, None for never. Each failed list or watch calls `on_error(key, error)`."""
         self._client = client
         self._clock = clock or SystemClock()
         self._options = options or ReflectorOptions()
@@ -80,7 +81,7 @@ class InformerFactory:
         field_selector: str | None = None,
         reads: Reads | Sequence[str] = None,
     ) -> None:
-        """Declare what will be read of a kind, so that one informer keeps enough for all who share it."""
+        """Declare future reads of a kind, so that one shared informer keeps enough for all of its users."""
         scope = normal_scope(self._client.resources, api_version, kind, namespaces, label_selector, field_selector)
         wanted = normal_reads(reads)
         with self._lock:
@@ -100,10 +101,10 @@ class InformerFactory:
         """Return the shared informer of a kind; call its `release` when done, and `start` on the factory to run it.
 
         `namespaces` None is all of them; otherwise they are selected by name, by glob, or as `label:SELECTOR`, and
-        followed: the objects of a removed namespace count as deleted. `reads` says which part of each object is kept:
-        None all of it, "metadata", or paths such as "spec.rules"; the informer may keep more, for others. `transform`
-        returns the object to keep for an object. An informer that a wider one covers (by namespaces, labels, or a field
-        selector of name or namespace) is a view of that one, if it exists or was declared.
+        followed: the objects of a removed namespace count as deleted. `reads` is the part of each object to keep: None
+        for all of it, "metadata", or paths such as "spec.rules"; the informer may keep more, for other users.
+        `transform` returns the object to keep for an object. If a wider informer (by namespaces, labels, or a field
+        selector of name or namespace) exists or was declared, the result is a view of that one.
 
         CtrlhostError once the factory has stopped; TypeError or ValueError for invalid arguments.
         """
@@ -111,13 +112,13 @@ class InformerFactory:
         wanted = normal_reads(reads)
         with self._lock:
             if self._stopped:
-                raise CtrlhostError(f"cannot create an informer of {kind}: the factory has stopped already")
+                raise CtrlhostError(f"cannot create an informer of {kind}: the factory was stopped")
             if base in self._declared and transform is None:
                 wanted = union(self._declared.reads(base), wanted)
             return self._get(replace(base, reads=wanted, transform=transform))
 
     def _missing(self, scope: Scope) -> None:
-        """Watch CRDs, since the server lacks a custom kind; called by the kind's reflector."""
+        """Watch CRDs, since the server does not serve a custom kind; called by the kind's reflector."""
         if not is_custom(scope):
             return
         with self._lock:
@@ -178,7 +179,7 @@ class InformerFactory:
                 self._clock,
                 self._options,
                 resync=self._resync,
-                fed=self._fed,
+                on_change=self._notify,
                 on_error=None if on_error is None else lambda error: on_error(key, error),
                 cluster_scoped=lambda: parts.keep_one(namespace),
                 missing=lambda: self._missing(scope),
@@ -248,8 +249,8 @@ class InformerFactory:
     def wait_for_sync(self, timeout: float | None = None) -> bool:
         """Wait until all started informers hold their first list; False after `timeout` seconds.
 
-        Late informers, and those requested after `start`, which it does not wait for, are logged. The seconds are real
-        ones, whatever clock the factory has: the network does not follow it.
+        Logs the informers that are late, and those requested after `start`, for which it does not wait. The seconds are
+        real ones whatever the factory's clock: the network does not follow it.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
@@ -264,7 +265,7 @@ class InformerFactory:
                 left = None if deadline is None else deadline - time.monotonic()
                 if self._stopped or (left is not None and left <= 0):
                     break
-                # Listeners do not announce their progress, so it is polled.
+                # Listeners do not report their progress, so it is polled.
                 self._progress.wait(0.1 if left is None else min(left, 0.1))
         log.warning("timed out waiting for %s", ", ".join(late))
         return False
@@ -280,13 +281,13 @@ class InformerFactory:
             self._stopped = True
             informers = list(self._informers.values())
         self._resyncer.stop()
-        # Cut all streams first, so that the threads end side by side.
+        # Cut all streams first, so that the threads end concurrently.
         for informer in informers:
             for part in informer.parts:
                 part.reflector.stop()
         for informer in informers:
             informer.stop()
-        self._fed()
+        self._notify()
 
     def __enter__(self) -> Self:
         """Start the informers requested so far."""
@@ -297,7 +298,7 @@ class InformerFactory:
         """Stop all informers."""
         self.stop()
 
-    def _fed(self) -> None:
+    def _notify(self) -> None:
         with self._progress:
             self._progress.notify_all()
 

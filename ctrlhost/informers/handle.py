@@ -1,4 +1,4 @@
-"""Handler registration."""
+"""Handles of registered handlers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 class Handle:
-    """Registration of one handler with one informer. All methods may be called from any thread."""
+    """Registration of one handler with one informer, as client-go's `ResourceEventHandlerRegistration`.
+
+    All methods may be called from any thread.
+    """
 
     def __init__(
         self,
@@ -20,7 +23,7 @@ class Handle:
         synced: Callable[[], bool],
         callback_metrics: tuple[FunctionMetrics, ...] = (),
     ) -> None:
-        """Made by `Informer.add_handler` and `Informer.enqueue_to`."""
+        """Create the handle; called by `Informer.add_handler` and `Informer.enqueue_to`."""
         self.name = name
         self._remove: Callable[[bool], None] | None = remove
         self._synced = synced
@@ -34,7 +37,7 @@ class Handle:
 
     @property
     def active(self) -> bool:
-        """Whether it has not been removed."""
+        """Whether the handler was not removed."""
         return self._remove is not None
 
     def remove(self, *, wait: bool = False) -> None:

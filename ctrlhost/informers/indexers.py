@@ -1,4 +1,4 @@
-"""Indexers over other indexers: several read as one, and the selected part of one."""
+"""Indexers over other indexers: the union of several, and a view of a selected part of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UnionIndexer:
     def __init__(self, indexers: Sequence[Indexer]) -> None:
         """Read from `indexers`."""
         self._indexers = indexers
-        #: All that get the index functions: those that are read now, and those that may be read later.
+        #: The indexers that get all index functions: those read now, and those that may be read later.
         self._known = builtins.list(indexers)
         self._lock = threading.Lock()
         self._added: dict[str, Callable[[Object], Iterable[str] | None]] = {}
@@ -50,8 +50,8 @@ class UnionIndexer:
         """Read from `indexers` from now on; new ones must have been prepared."""
         self._indexers = indexers
 
-    def _having(self, name: str) -> Sequence[Indexer]:
-        """Return the indexers; KeyError for an unknown index if there is no indexer to raise it."""
+    def _with_index(self, name: str) -> Sequence[Indexer]:
+        """Return the indexers; KeyError for an unknown index if no indexer exists that would raise it."""
         if not self._indexers and name != "namespace" and name not in self._added:
             raise KeyError(name)
         return self._indexers
@@ -74,15 +74,15 @@ class UnionIndexer:
 
     def index(self, name: str, obj: Any) -> builtins.list[Object]:
         """Return the objects that share a value of the index with `obj`."""
-        return [found for each in self._having(name) for found in each.index(name, obj)]
+        return [found for each in self._with_index(name) for found in each.index(name, obj)]
 
     def by_index(self, name: str, value: str) -> builtins.list[Object]:
         """Return the objects that the index has under a value; KeyError for an unknown index."""
-        return [found for each in self._having(name) for found in each.by_index(name, value)]
+        return [found for each in self._with_index(name) for found in each.by_index(name, value)]
 
     def index_keys(self, name: str, value: str) -> builtins.list[str]:
-        """Return their keys."""
-        return [key for each in self._having(name) for key in each.index_keys(name, value)]
+        """Return the keys of the objects that the index has under a value."""
+        return [key for each in self._with_index(name) for key in each.index_keys(name, value)]
 
     def list_index_func_values(self, name: str) -> builtins.list[str]:
         """Return all values of the index."""
@@ -95,10 +95,10 @@ class UnionIndexer:
 
 
 class ViewIndexer:
-    """The selected part of an indexer. Its indexes are kept in the wider one, under names of their own."""
+    """The selected part of an indexer. The wider one keeps its indexes, under prefixed names."""
 
     def __init__(self, wide: Indexer | UnionIndexer | ViewIndexer, selection: Selection, name: str) -> None:
-        """Read from `wide` what `selection` selects."""
+        """Read the objects of `wide` that `selection` selects."""
         self._wide = wide
         self._selection = selection
         self._suffix = f" of {name}"
@@ -141,7 +141,7 @@ class ViewIndexer:
         return self._selected(self._wide.by_index(self._name(name), value))
 
     def index_keys(self, name: str, value: str) -> builtins.list[str]:
-        """Return their keys."""
+        """Return the keys of the objects that the index has under a value."""
         return [each.key for each in self.by_index(name, value)]
 
     def list_index_func_values(self, name: str) -> builtins.list[str]:

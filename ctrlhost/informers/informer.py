@@ -1,4 +1,4 @@
-"""One shared informer, as its users see it."""
+"""The shared informer, the interface for its users."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 _FIRST_LISTS = -100
 """The priority of requests from a first list or a resync: after all real changes."""
-#: An informer shows the first of these states that one of its reflectors is in.
+#: The state of an informer is the first of these that any of its reflectors has.
 _WORST_FIRST: tuple[State, ...] = ("waiting", "listing", "reconnecting", "watching", "stopped")
 
 
 class Informer:
-    """Mirrors the objects of one kind within its scope, and notifies handlers of changes.
+    """Mirrors the objects of one kind within its scope and notifies handlers, as client-go's `SharedIndexInformer`.
 
-    Made by `InformerFactory.informer` and shared: equal requests get the same informer, and it stops when its last
+    Created by `InformerFactory.informer` and shared: equal requests get the same informer, and it stops when its last
     user has called `release`. All methods may be called from any thread.
     """
 
@@ -102,11 +102,11 @@ class Informer:
 
         They run in a thread of the informer, one call at a time; an exception is logged under `name`, and later changes
         are still delivered. Cached objects are delivered as initial adds. With `filter` the handler sees only objects
-        that pass it: one that begins to pass is an add, one that ceases to is a deletion. `resync` is the period in
-        seconds after which every object is delivered again; None is the factory's, 0 never.
+        that pass it: an object that begins to pass is an add, one that stops passing is a deletion. Every object is
+        delivered again after `resync` seconds; None is the factory's period, 0 never.
 
         If more than 1024 notifications wait for a slow handler, those of one object are merged: the handler gets the
-        newest state, and each deletion of an object that it has seen. `every_change` keeps all, without a bound.
+        newest state, and each deletion of an object that it has seen. `every_change` keeps them all, without a limit.
 
         CtrlhostError if the informer has stopped, TypeError if a callback is not callable.
         """
@@ -188,7 +188,7 @@ class Informer:
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the cache and was delivered to handlers; never false again afterwards."""
+        """Whether the first list is in the cache and was delivered to handlers; once true, it stays true."""
         if not self._synced:
             self._synced = self._knows_namespaces() and all(part.engine.has_synced for part in self.parts)
         return self._synced
@@ -203,9 +203,9 @@ class Informer:
         return self.follower is None or self.follower.complete
 
     def covers(self, namespace: str) -> bool:
-        """Return whether objects of a namespace currently belong to it; `""` is that of cluster-scoped objects."""
+        """Return whether objects of a namespace belong to it at present; `""` is that of cluster-scoped objects."""
         if self.follower is None and isinstance(self.scope.namespaces, tuple):
-            # Namespaces mean nothing for a cluster-scoped object.
+            # Cluster-scoped objects have no namespace to compare.
             return not namespace or namespace in self.scope.namespaces
         return any(part.namespace in ("", namespace) for part in self.parts)
 
@@ -234,7 +234,7 @@ class Informer:
 
     @property
     def reason(self) -> str:
-        """Why it waits or reconnects; empty otherwise."""
+        """The reason for which it waits or reconnects; empty otherwise."""
         return self._worst_state()[1]
 
     def status(self) -> InformerStatus:

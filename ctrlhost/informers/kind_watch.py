@@ -1,4 +1,4 @@
-"""Wakes informers of custom kinds when their CRD is installed, and empties them when it is removed."""
+"""Retry informers of custom kinds when their CRD is installed, and empty them when it is removed."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def is_custom(scope: Scope) -> bool:
 class KindWatch:
     """Notifies informers of changes to their CustomResourceDefinitions, whose names are `PLURAL.GROUP`.
 
-    Without the right to watch them, and for kinds of aggregated API servers, informers poll for their kinds, and keep
-    the cached objects of a kind that is gone.
+    Without permission to watch CRDs, and for kinds of aggregated API servers, informers poll for their kinds, and keep
+    the cached objects of a kind that is no longer served.
     """
 
     def __init__(self, crds: Informer, informers: Callable[[], Iterable[Informer]], resources: Resources) -> None:
@@ -64,7 +64,7 @@ class KindWatch:
         return resource is None or self.crds.lister.get(resource.name) is not None
 
     def _changed(self, crd: Any) -> None:
-        """Retry at once: the kind is served now, or will be after another change of the CRD, when it is established."""
+        """Retry at once; if the CRD is not established yet, its next change retries again."""
         for informer in self._of_crd(crd.name):
             if informer.state != "watching":
                 informer.wake()

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Enqueue the owner of this kind, in whatever version of its group the owner reference names.
+    """Enqueue the owner of this kind, in any version of its group.
 
-    With `controller` only the controlling owner counts, otherwise each owner of the kind. `cluster_scoped` says whether
+    With `controller` only the controlling owner counts, otherwise each owner of the kind. `cluster_scoped` means that
     the owner has no namespace; None looks the kind up, in discovery if necessary, and assumes a namespace on failure.
     """
 
@@ -28,7 +28,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ByLabel:
-    """Enqueue the name in the label `name`, in the namespace that the label `namespace` names.
+    """Enqueue the object whose name is in the label `name` and whose namespace is in the label `namespace`.
 
     Without `namespace` it is the object's own namespace; with `cluster_scoped` there is none. On an update the old
     labels count, too. An object without the labels enqueues nothing.
@@ -42,10 +42,10 @@ class ByLabel:
 
 @dataclass(frozen=True, slots=True)
 class ByIndex:
-    """Enqueue the objects of `For`'s kind that their source's index has under the key of the one that changed.
+    """Enqueue the objects of `For`'s kind that the index of that source has under the changed object's key.
 
-    The key is `namespace/name`, or the name alone: `ByIndex("secret")` on a source of Secrets enqueues the objects
-    whose index `secret` returns, for instance, `default/tls`.
+    The key is `namespace/name`, or the name alone: for a changed Secret `default/tls`, `ByIndex("secret")` enqueues the
+    objects for which the index `secret` of `For` returns `default/tls`.
     """
 
     index: str

@@ -19,24 +19,24 @@ _GAUGES: tuple[tuple[str, ...], ...] = (
     ("informer_queued_items", "Keys with changes that handlers have not received."),
     ("informer_store_resource_version", "Resource version of the cache."),
     ("ctrlhost_informer_objects", "Objects in the cache."),
-    ("ctrlhost_informer_bytes", "Bytes that the cached objects take."),
-    ("ctrlhost_informer_users", "Controllers and others that share the informer."),
+    ("ctrlhost_informer_bytes", "Approximate size of the cached objects in bytes."),
+    ("ctrlhost_informer_users", "Users, such as controllers, that share the informer."),
     ("ctrlhost_informer_synced", "1 once the first list is in the cache."),
-    ("ctrlhost_informer_state", "1 for the state that the informer is in.", "state"),
-    ("ctrlhost_informer_last_byte_seconds", "Seconds since the server sent anything."),
+    ("ctrlhost_informer_state", "1 for the current state of the informer, 0 for the others.", "state"),
+    ("ctrlhost_informer_last_byte_seconds", "Seconds since the last byte from the server."),
     ("ctrlhost_informer_pending_notifications", "Notifications that wait for handlers."),
 )
 _COUNTERS: tuple[tuple[str, ...], ...] = (
     ("ctrlhost_informer_events", "Changes received by watches."),
     ("ctrlhost_informer_bookmarks", "Bookmarks received by watches."),
     ("ctrlhost_informer_lists", "Lists that replaced the cache."),
-    ("ctrlhost_informer_watches", "Watches that were opened."),
+    ("ctrlhost_informer_watches", "Opened watches."),
     ("ctrlhost_informer_errors", "Failures to list or watch, by kind.", "error"),
-    ("ctrlhost_informer_skipped_objects", "Objects that no cache can hold."),
+    ("ctrlhost_informer_skipped_objects", "Objects that cannot be cached, such as those without a name."),
     ("ctrlhost_informer_merged_notifications", "Notifications merged into others because a handler was slow."),
     ("ctrlhost_handler_calls", "Calls of Python functions by handlers.", "use", "function"),
-    ("ctrlhost_handler_seconds", "Seconds that those calls took.", "use", "function"),
-    ("ctrlhost_handler_errors", "Those of the calls that failed.", "use", "function"),
+    ("ctrlhost_handler_seconds", "Seconds spent in Python functions by handlers.", "use", "function"),
+    ("ctrlhost_handler_errors", "Calls of Python functions by handlers that raised.", "use", "function"),
 )
 
 
@@ -44,7 +44,7 @@ class InformerMetrics:
     """A collector for prometheus-client that reads the informers at each scrape."""
 
     def __init__(self, informers: Callable[[], Iterable[Informer]]) -> None:
-        """Report what `informers` returns at each scrape."""
+        """Call `informers` at each scrape, and report those that it returns."""
         self._informers = informers
 
     def collect(self) -> Iterator[Metric]:

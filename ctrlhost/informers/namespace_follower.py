@@ -1,4 +1,4 @@
-"""Follows the namespaces of the cluster, for an informer of those with certain names or labels."""
+"""Follows the namespaces of the cluster, for an informer that selects them by name or label."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Namespaces(Protocol):
-    """The informer of namespaces, as far as it is used here."""
+    """The part of the informer of namespaces that is used here."""
 
     @property
     def has_synced(self) -> bool: ...
@@ -48,7 +48,7 @@ class NamespaceFollower:
 
     @property
     def complete(self) -> bool:
-        """Whether the first list of namespaces was processed; never false again afterwards."""
+        """Whether the first list of namespaces was processed; once true, it stays true."""
         if not self._complete:
             self._complete = self.namespaces.has_synced and self._handle.has_synced
         return self._complete

@@ -24,12 +24,12 @@ Reads = str | tuple[str, ...] | None
 Transform = Any
 
 _JOIN = 5.0
-"""How long to wait for the end of a thread, in seconds."""
+"""Seconds to wait for the end of a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects an informer holds, and how much of each. Equal scopes share one informer."""
+    """The objects that an informer holds, and the parts of each that it keeps. Equal scopes share one informer."""
 
     api_version: str
     kind: str
@@ -37,7 +37,7 @@ class Scope:
     label_selector: str | None = None
     field_selector: str | None = None
     reads: Reads = None
-    #: Compared by identity: two transforms that do the same are different.
+    #: Compared by identity, so two equivalent functions are different.
     transform: Transform = None
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Scope:
             if not isinstance(value := getattr(self, name), str | None):
                 raise TypeError(f"{name} must be a string such as 'a=b,c!=d', got {value!r}")
         if not (self.transform is None or callable(self.transform)):
-            raise TypeError(f"transform must be a function from an object to the one to keep, got {self.transform!r}")
+            raise TypeError(f"transform must be a function that returns the object to keep, got {self.transform!r}")
 
     def describe(self) -> str:
         """Return a readable key."""
@@ -81,13 +81,13 @@ class NamespaceInformer:
         options: ReflectorOptions,
         *,
         resync: float | None,
-        fed: Callable[[], None],
+        on_change: Callable[[], None],
         on_error: Callable[[Exception], None] | None,
         cluster_scoped: Callable[[], bool] = lambda: True,
         missing: Callable[[], None] = lambda: None,
         optional: bool = False,
     ) -> None:
-        """Create both without starting them. `Reflector` documents the last three."""
+        """Create both without starting them; for the last three parameters see `Reflector`."""
         known = builtin_plural(scope.api_version, scope.kind)
         #: The plural if it is known without discovery, for messages and metrics.
         self.resource = known[0] if known else scope.kind.lower()
@@ -112,7 +112,7 @@ class NamespaceInformer:
             label_selector=scope.label_selector,
             field_selector=scope.field_selector,
             metadata_only=scope.reads == "metadata",
-            fed=self._fed,
+            on_change=self._notify,
             on_error=on_error,
             cluster_scoped=cluster_scoped,
             missing=missing,
@@ -122,7 +122,7 @@ class NamespaceInformer:
         self.scope = scope
         self.namespace = namespace
         self.dispatcher = Dispatcher(f"{namespace}/{scope.kind}" if namespace else scope.kind)
-        self._on_fed = fed
+        self._on_change = on_change
         self._lock = threading.Lock()
         self._started = False
 
@@ -149,7 +149,7 @@ class NamespaceInformer:
             self.engine.begin_list()
             self.engine.replace(self.engine.last_resource_version)
             self.engine.process()
-            self._fed()
+            self._notify()
 
     def end(self, timeout: float = _JOIN) -> None:
         """Stop for good, and wait for a running callback, `timeout` seconds at most."""
@@ -161,12 +161,12 @@ class NamespaceInformer:
         """The shortest resync period of its handlers, in seconds; 0 for never."""
         return self.engine.resync_check_period
 
-    def _fed(self) -> None:
+    def _notify(self) -> None:
         self.dispatcher.wake()
-        self._on_fed()
+        self._on_change()
 
     def resync(self) -> None:
-        """Notify the handlers that are due of every object again."""
+        """Notify the handlers whose resync is due of every object."""
         self.engine.resync()
         self.engine.process()
-        self._fed()
+        self._notify()

@@ -31,7 +31,7 @@ class NamespaceInformers:
     def __init__(
         self, make: Callable[[NamespaceInformers, str], NamespaceInformer], namespaces: Collection[str]
     ) -> None:
-        """Make a part for each namespace; `""` stands for all of them."""
+        """Make a part for each namespace; `""` means all namespaces."""
         self._make = make
         self._lock = threading.RLock()
         #: Held while parts are emptied, which waits for their reflectors. Taken before `_lock`.
@@ -51,7 +51,7 @@ class NamespaceInformers:
         return tuple(self._active.values())
 
     def indexer(self, *, fixed: bool) -> Indexer | UnionIndexer:
-        """Return what reads from all parts; `fixed` says that they will not change."""
+        """Return an indexer over all parts; with `fixed` these will not change."""
         indexers = [part.engine.indexer for part in self.now]
         if fixed and len(indexers) == 1:
             only: Indexer = indexers[0]
@@ -93,7 +93,7 @@ class NamespaceInformers:
             kept = next(iter(self._active))
             fixed, self._fixed = self._fixed, True
         if not fixed and len(self._active) > 1:
-            # In a new thread: the caller may be the reflector of a part that ends.
+            # In a new thread: the caller may be the reflector of a part that is to end.
             threading.Thread(
                 target=self._set, args=([kept],), name="parts of a cluster-scoped kind", daemon=True
             ).start()
@@ -179,7 +179,7 @@ class NamespaceInformers:
 
 
 def _empty(parts: Collection[NamespaceInformer]) -> None:
-    # All reflectors are stopped first, so that their threads end side by side.
+    # All reflectors are stopped first, so that their threads end concurrently.
     for part in parts:
         part.reflector.stop()
     for part in parts:

@@ -1,4 +1,4 @@
-"""Which objects a scope selects, and which part of a wider scope a narrower one is, so that both share one watch."""
+"""Selections: the objects of a scope, and a narrower scope as a part of a wider one, so that both share a watch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Selection:
     labels: tuple[selectors.Requirement, ...]
 
     def selects(self, obj: Any) -> bool:
-        """Return whether an object belongs to it."""
+        """Return whether an object is selected."""
         if self.namespaces is not None and obj.namespace not in self.namespaces:
             return False
         return (self.name is None or obj.name == self.name) and selectors.matches(self.labels, obj.labels)
@@ -39,7 +39,7 @@ class Selection:
 
 
 def selection_within(wide: Scope, narrow: Scope) -> Selection | None:
-    """Return what selects `narrow` within `wide`; None if `wide` lacks some of it, or if only the server can decide."""
+    """Return the selection of `narrow` in `wide`; None if `wide` lacks a part of it, or only the server can decide."""
     if (
         (wide.api_version, wide.kind) != (narrow.api_version, narrow.kind)
         or wide.transform is not None
@@ -51,13 +51,13 @@ def selection_within(wide: Scope, narrow: Scope) -> Selection | None:
         return None
     fields = _fields(narrow.field_selector)
     if fields is None:
-        # Only the server can decide which objects most field selectors select.
+        # Most field selectors can only be evaluated by the server.
         if wide.field_selector is None:
             return None
         fields = {}
     chosen = None if narrow.namespaces == wide.namespaces else narrow.namespaces
     if isinstance(chosen, NamespaceSelector):
-        # The namespaces of a view do not change.
+        # A view has fixed namespaces.
         return None
     if "metadata.namespace" in fields:
         one = fields["metadata.namespace"]

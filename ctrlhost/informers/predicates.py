@@ -1,4 +1,4 @@
-"""Translates ready-made predicates to those of the core."""
+"""Translation of ready-made predicates to those of the core."""
 
 from __future__ import annotations
 

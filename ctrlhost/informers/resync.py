@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Resyncer:
-    """One thread for all informers of a factory; it runs only if a handler asked for resyncs."""
+    """The resync thread of a factory; it runs only if a handler wants resyncs."""
 
     def __init__(self, clock: Clock, parts: Callable[[], Sequence[NamespaceInformer]]) -> None:
         """Resync `parts`, which is called before each round."""
@@ -44,7 +44,7 @@ class Resyncer:
             self._clock.wait(self._stop, self._tick())
 
     def _tick(self) -> float:
-        """Resync the parts that are due; return the seconds until the next one is."""
+        """Resync the parts that are due; return the seconds until the next resync."""
         now = self._clock.now()
         soonest = now + 60.0
         known: dict[int, float] = {}

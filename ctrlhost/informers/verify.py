@@ -1,4 +1,4 @@
-"""Compares a cache with the server: an idle informer must hold what the server holds."""
+"""Comparison of a cache with the server: an idle informer must hold the same versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,ap
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One object whose version differs between cache and server; the version is empty where the object is missing."""
+    """One object whose version differs between cache and server; an empty version means that the object is missing."""
 
     key: str
     cached: str

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class View(Informer):
-    """Shows what `selection` selects of `wide`, and starts and stops with it."""
+    """An informer over the objects of `wide` that `selection` selects; it starts and stops with `wide`."""
 
     def __init__(self, scope: Scope, key: str, wide: Informer, selection: Selection) -> None:
         """Read from `wide`, which the factory counts as used by this."""
@@ -36,7 +36,7 @@ class View(Informer):
         return [self.selection.within(predicates)]
 
     def covers(self, namespace: str) -> bool:
-        """Return whether objects of a namespace currently belong to it."""
+        """Return whether objects of a namespace belong to it at present."""
         chosen = self.selection.namespaces
         return (chosen is None or not namespace or namespace in chosen) and self.wide.covers(namespace)
 

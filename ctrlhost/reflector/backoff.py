@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Backoff:
     """Delays that double up to a cap, each extended by a random part of itself. For use by one thread.
 
-    The delays start over once `reset_after` seconds passed since they last did, so that rare failures stay cheap.
+    They restart from the first delay once `reset_after` seconds have passed since the last restart.
     """
 
     def __init__(self, clock: Clock, options: BackoffOptions) -> None:

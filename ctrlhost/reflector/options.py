@@ -22,19 +22,19 @@ class ReflectorOptions:
 
     #: Objects per list page; None follows the rules for the watch cache.
     page_size: int | None = None
-    #: A watch lasts between this and twice as long; the default is the minimum.
+    #: A watch lasts between one and two times this; the default is client-go's minimum.
     min_watch_timeout: float = 300.0
-    #: A stream without a byte for so long is dead. Servers send a bookmark about once a minute, some less often.
+    #: Idle timeout of a watch. Servers send a bookmark about once a minute, some less often.
     idle_timeout: float = 180.0
     #: The idle timeout of the initial events of a streaming list; after it the list is requested in pages.
     initial_idle_timeout: float = 30.0
-    #: To connect and get the headers of a response.
+    #: Timeout until the headers of a response arrive.
     connect_timeout: float = 30.0
-    #: Between two pieces of a list: a server may need some time for a large one.
+    #: Timeout between two pieces of a list: a server may need some time for a large list.
     list_timeout: float = 60.0
     #: Request the first list as a stream, in pages from servers without streaming lists.
     watch_list: bool = True
-    #: How long a watch that fails with an internal error is opened again at once; 0 for never.
+    #: How long watches that fail with an internal error are reopened without back-off; 0 for never.
     internal_error_window: float = 0.0
     #: The longest delay while the resource is not served, or the credentials lack the permission to read it.
     waiting_cap: float = 10.0

@@ -23,7 +23,7 @@ class ListProgress:
         self._started = self._logged_at = clock.now()
 
     def report(self, resource: str, count: int, remaining: int | None = None) -> None:
-        """Log the progress, at most once per interval; `remaining` is the number of missing objects, if known."""
+        """Log the progress, at most once per interval; `remaining` is the number of objects still to come, if known."""
         now = self._clock.now()
         if now - self._logged_at < _LOG_INTERVAL:
             return

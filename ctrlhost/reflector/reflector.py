@@ -1,4 +1,4 @@
-"""Keep an engine equal to the server: list, watch, and start over when the stream is lost."""
+"""Reflector: keeps an engine equal to the server; lists, watches, and lists again when the watch is lost."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _FAST_TRIES, _FAST_DELAY = 6, 0.25
 class Reflector:
     """One daemon thread that feeds one engine from one resource in one namespace, or in all of them.
 
-    It never gives up: it reports every failure in `status` and in the log, backs off and retries. The public methods
-    may be called from any thread, but `list_and_watch` only from its own.
+    It never gives up: it reports every failure in `status` and in the log, backs off and retries. All public methods
+    but `list_and_watch`, which its own thread calls, may be called from any thread.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class Reflector:
         label_selector: str | None = None,
         field_selector: str | None = None,
         metadata_only: bool = False,
-        fed: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
         on_error: Callable[[Exception], None] | None = None,
         cluster_scoped: Callable[[], bool] = lambda: True,
         missing: Callable[[], None] = lambda: None,
         optional: bool = False,
     ) -> None:
-        """Call `fed` when handlers have news, `on_error` for every failure, both on the reflector's thread.
+        """Call `on_change` after changes, `on_error` for every failure, both on the reflector's thread.
 
-        A reflector with a namespace, of a kind that turns out to be cluster-scoped, continues if `cluster_scoped`
-        returns True. `missing` is called each time that the server does not serve the kind. The failures of an
+        If the kind of a reflector with a namespace turns out to be cluster-scoped, it continues if `cluster_scoped`
+        returns True. `missing` is called each time the server does not serve the kind. The failures of an
         `optional` reflector are not logged as warnings.
         """
         self._client = client
@@ -73,7 +73,7 @@ class Reflector:
         self._options = options
         self._namespace = namespace
         self._on_error = on_error
-        self._fed = fed
+        self._on_change = on_change
         self._cluster_scoped = cluster_scoped
         self._missing = missing
         self._optional = optional
@@ -107,7 +107,7 @@ class Reflector:
             window=RetryWindow(clock, options.internal_error_window),
             wait=self._back_off,
             stopping=self._stopping.is_set,
-            fed=fed,
+            on_change=on_change,
             report=self._report,
             skipped=skipped,
         )
@@ -136,7 +136,7 @@ class Reflector:
         self._requests.stop()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for the end of the thread, at most `timeout` seconds; return whether it has ended."""
+        """Wait at most `timeout` seconds for the end of the thread; return whether it has ended."""
         if self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()
@@ -180,7 +180,7 @@ class Reflector:
         stream = self._first(resource)
         self._tries = _FAST_TRIES
         self._engine.process()
-        self._fed()
+        self._on_change()
         self._verb = "watch"
         return self._watcher.follow(resource, stream)
 

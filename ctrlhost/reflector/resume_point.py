@@ -17,14 +17,14 @@ class ResumePoint:
     """The last resource version seen, and the server's behaviour in earlier lists."""
 
     last: str = ""
-    #: The server no longer has, or does not have yet, the requested version.
+    #: Whether the server no longer has, or does not have yet, the requested version.
     unavailable: bool = False
-    #: The server sent a list at version 0 in pages, so it does not serve it from its watch cache.
+    #: Whether the server sent a list at version 0 in pages, so not from its watch cache.
     paginated: bool = False
     page_size: int | None = None
 
     def list_version(self) -> str:
-        """Return the version to list at: not older than the known one, since that would go back in time."""
+        """Return the version to list at: not older than the last one, so that the cache never goes back in time."""
         return "" if self.unavailable else self.last or "0"
 
     def watch_list_version(self) -> str:

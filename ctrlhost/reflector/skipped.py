@@ -1,4 +1,4 @@
-"""Skipped objects, such as those without a name, and bookmarks that go back: logged at most once a minute."""
+"""Log lines about skipped objects, such as those without a name, and outdated bookmarks: at most one a minute."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ class ReflectorStatus:
 
     namespace: str = ""
     state: State = "listing"
-    #: Why it is not watching; empty while it watches.
+    #: The reason for which it is not watching; empty while it watches.
     reason: str = ""
     resource_version: str = ""
     last_byte_at: float | None = None
     last_event_at: float | None = None
     last_bookmark_at: float | None = None
     last_list_at: float | None = None
-    #: Objects of the current list so far, and the number of missing ones, if the server sends it.
+    #: Objects of the current list so far, and the number still to come, if the server sends it.
     listing: int = 0
     remaining: int | None = None
     lists: int = 0
@@ -32,7 +32,7 @@ class ReflectorStatus:
     #: Failures by kind, for the metric.
     errors: dict[str, int] = field(default_factory=dict)
     last_error: str = ""
-    #: Since when it is in its state.
+    #: When its state last changed.
     since: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -78,6 +78,6 @@ class InformerStatus:
     relists: int
     errors: int
     last_error: str
-    #: Objects of the current list so far, and the number of missing ones, if the server sends it.
+    #: Objects of the current list so far, and the number still to come, if the server sends it.
     listing: int = 0
     remaining: int | None = None

@@ -74,11 +74,11 @@ class Watcher:
         window: RetryWindow,
         wait: Callable[[CtrlhostError | None], None],
         stopping: Callable[[], bool],
-        fed: Callable[[], None],
+        on_change: Callable[[], None],
         report: Callable[[str, Exception], None],
         skipped: SkippedObjects,
     ) -> None:
-        """Call `wait` to back off, `fed` when handlers have news, and `report` for failures."""
+        """Call `wait` to back off, `on_change` after changes, and `report` for failures."""
         self._requests = requests
         self._engine = engine
         self._position = position
@@ -87,7 +87,7 @@ class Watcher:
         self._window = window
         self._wait = wait
         self._stopping = stopping
-        self._fed = fed
+        self._on_change = on_change
         self._report = report
         self._skipped = skipped
         # A test with a manual clock may read the time of an event right after it.
@@ -200,7 +200,7 @@ class Watcher:
                 self._wait_for_server(error)
 
     def _wait_for_server(self, error: CtrlhostError) -> None:
-        """Report why there is no stream, maybe not the reason for which the last one ended, and back off."""
+        """Report why no stream can be opened, which may differ from why the last one ended, and back off."""
         self._status.set("reconnecting" if self._position.last else "listing", str(error), self._clock.now())
         self._report("watch", error)
         self._wait(error)
@@ -215,7 +215,7 @@ class Watcher:
             read = self._reader(stream)
             while error is None and (progress := read()) is not None:
                 silent = False
-                self._fed()
+                self._on_change()
                 self._record(progress)
                 self._position.last = self._status.resource_version = progress.resource_version
                 if progress.error is not None:
