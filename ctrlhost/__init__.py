@@ -156,5 +156,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, imported or not."""
+    """Return the public names, imported or not."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""`python -m ctrlhost` is `ctrlhost`."""
+"""Entry point of `python -m ctrlhost`, the same as `ctrlhost`."""
 
 from ctrlhost.cli import main
 

@@ -1,7 +1,8 @@
-"""The cache: objects, delta FIFO, indexed store, and the core of an informer.
+"""The cache: objects, delta FIFO, indexed store, and the core of an informer, as in client-go's `tools/cache`.
 
-Everything here is thread-safe, and cached objects are immutable. A FIFO or a store accepts an object as an `Object`, a
-mapping as `json.loads` returns it, or JSON bytes, and always returns an `Object`.
+Everything here may be called from any thread, except where `SharedInformer` says otherwise; cached objects are
+immutable. A FIFO or a store accepts an `Object`, a mapping as `json.loads` returns it, or JSON bytes or text, and
+always returns an `Object`.
 """
 
 from __future__ import annotations

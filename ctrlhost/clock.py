@@ -1,4 +1,4 @@
-"""Time as an argument: the system clock in production, `ctrlhost.testing.ManualClock` in tests."""
+"""Injectable clocks: the system clock in production, `ctrlhost.testing.ManualClock` in tests."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class SystemClock(_core.SystemClock):
 
 
 def micro_time(seconds: float) -> str:
-    """Return seconds since the epoch as the API's MicroTime, which has exactly six digits after the point."""
+    """Format seconds since the epoch as the API's MicroTime, which has exactly six decimals."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,4 +1,4 @@
-"""Status conditions by the API conventions: one per type, with a time that changes only when the status does."""
+"""Status conditions by the API conventions: one per type; `lastTransitionTime` changes only with the status."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def set(  # noqa: A001 - the contract's name; it is used as `conditions.set`
 ) -> bool:
     """Set one entry of `status.conditions` of `obj` in place; return whether anything changed.
 
-    `status` is True, False, None for Unknown, or the API's word; any other is ValueError. `lastTransitionTime` becomes
-    the clock's time when the condition is new or its status differs. `observedGeneration` is kept unless given. `obj`
-    is the caller's own dict, as `Object.to_dict()` returns it; the caller writes it to the server.
+    Works as `meta.SetStatusCondition` of apimachinery. `status` is a bool, None for Unknown, or the API's string.
+    `lastTransitionTime` becomes the clock's time when the condition is new or its status differs. `observedGeneration`
+    is kept unless given. `obj` is the caller's own dict, as `Object.to_dict()` returns it; the caller writes it to the
+    server. ValueError for another status, or without a type or reason; TypeError unless `obj` is a dict.
     """
     if not isinstance(obj, dict):
         raise TypeError(f"conditions.set changes a dict in place; pass obj.to_dict(), not a {obj.__class__.__name__}")

@@ -14,15 +14,15 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 class Duration(float):
     """A length of time in seconds, for settings of the host and of plugins.
 
-    Accepts a number of seconds, or a text of numbers with the units `ms`, `s`, `m`, `h` and `d`. A negative, infinite
-    or NaN duration, and a text without a unit, is ValueError.
+    Accepts a number of seconds, or a string of numbers with the units `ms`, `s`, `m`, `h` and `d`. ValueError for a
+    negative, infinite or NaN duration, and for a string without a unit.
     """
 
     def __new__(cls, value: float | str = 0.0) -> Self:
         """Parse the duration; TypeError for a `bool` and other types."""
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             raise TypeError(
-                f"a duration must be a text such as `30s` or a number of seconds, got {type(value).__name__}"
+                f"a duration must be a string such as `30s` or a number of seconds, got {type(value).__name__}"
             )
         seconds = _parse(value) if isinstance(value, str) else float(value)
         if not math.isfinite(seconds) or seconds < 0:

@@ -1,4 +1,4 @@
-"""Every error that ctrlhost raises, in one tree.
+"""All errors that ctrlhost raises, in one tree.
 
 CtrlhostError
 ├── ConfigError            an invalid configuration file, environment or flag; exit code 2
@@ -6,7 +6,7 @@ CtrlhostError
 │   ├── PluginNotFound     no entry point of that name is installed
 │   ├── PluginLoadError    the plugin cannot be imported, configured or set up
 │   └── UndeclaredRead     a reconciler reads a kind that its controller does not declare
-├── TransportError         no response: connection refused, TLS failure, timeout, cut stream
+├── TransportError         no response: connection refused, TLS failure, timeout, truncated stream
 ├── ApiError               a failure that the API server answers with
 │   ├── BadRequest         400
 │   ├── Unauthorized       401
@@ -24,7 +24,7 @@ CtrlhostError
 │   └── ServerError        5xx
 ├── ShutDown               the work queue is shut down and empty
 ├── CacheError             a failure of the cache
-│   ├── DecodeError        the server sent malformed, cut or unexpected data
+│   ├── DecodeError        the server sent malformed, truncated or unexpected data
 │   ├── PartialObject      only a part of the object is cached
 │   ├── KeyFuncError       a key function failed; the cause is chained
 │   ├── TransactionError   some operations of a transaction failed; the others were applied
@@ -80,7 +80,7 @@ class UndeclaredRead(PluginError):
 
 
 class TransportError(CtrlhostError):
-    """The API server sent no response: connection refused, TLS failure, timeout, a stream cut in the middle.
+    """The API server sent no response: connection refused, TLS failure, timeout, truncated stream.
 
     `sent` is False if the request certainly did not reach the server, so that it had no effect.
     """
@@ -227,7 +227,7 @@ class ServerError(_OneStatus):
 
 
 class ShutDown(CtrlhostError):
-    """The work queue is shut down and empty; the worker that called `get` may end."""
+    """The work queue is shut down and empty; the worker that called `get` should return."""
 
 
 class CacheError(CtrlhostError):
@@ -235,7 +235,7 @@ class CacheError(CtrlhostError):
 
 
 class DecodeError(CacheError):
-    """The API server sent malformed data, cut data, or something else than a list; no part of it was kept.
+    """The API server sent malformed or truncated data, or no list; none of it was kept.
 
     `resource` names the kind, `offset` the byte of the body, `first_bytes` the start of the page or frame; `status` is
     the `Status` object that the server sent instead of a list, as a dict.
@@ -290,9 +290,9 @@ class NotLeading(CtrlhostError):
 
 
 class RetryAfter(CtrlhostError):
-    """Raise it in a reconciler to run again after `seconds`, without counting as a failure for the back-off.
+    """Raised by a reconciler to run again after `seconds`; does not count as a failure for the back-off.
 
-    The shortest delay is 5 ms; shorter and negative ones count as that.
+    Delays below 5 ms, also negative ones, become 5 ms.
     """
 
     def __init__(self, seconds: float, message: str = "") -> None:
@@ -302,7 +302,7 @@ class RetryAfter(CtrlhostError):
 
 
 class TerminalError(CtrlhostError):
-    """Raise it in a reconciler when only a change of the object can help: it does not run until the next event."""
+    """Raised by a reconciler when only a change of the object can help: no retry until the next event."""
 
 
 # 409 has two classes; the reason decides.

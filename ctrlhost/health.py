@@ -1,4 +1,4 @@
-"""Health checks, and their report in the form of the API server; `host/inspection` chooses those of each endpoint."""
+"""Health checks, and their report in the format of the API server; `host/inspection` selects those of each endpoint."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def report(endpoint: str, checks: Iterable[Check], *, verbose: bool) -> tuple[in
 
 
 class PluginCheck:
-    """A health check of a plugin. It runs on its own thread, so that a check that hangs is a failure, too."""
+    """A health check of a plugin, run on its own thread, so that a hanging check fails."""
 
     def __init__(self, name: str, check: Callable[[], None]) -> None:
-        """Wrap `check`, which raises when it is unhealthy."""
+        """Wrap `check`, which raises if the plugin is unhealthy."""
         self.name = name
         self._check = check
         self._lock = threading.Lock()
-        #: The last run, which ends with the reason of its failure.
+        #: The last run; its result is the reason of its failure, empty for a success.
         self._run: Future[str] | None = None
 
     def run(self, timeout: float = CHECK_TIMEOUT) -> Check:

@@ -28,7 +28,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def ctrlhost_settings() -> type[msgspec.Struct]:  # type: ignore[empty-body]
-    """Return the struct of the plugin's settings, which `[plugins.NAME]`, the environment and `--set` fill."""
+    """Return the struct of the plugin's settings, filled from `[plugins.NAME]`, the environment and `--set`."""
 
 
 @hookspec

@@ -14,7 +14,7 @@ class Permission:
     """The permission to use `verbs` on `resources` (plurals, `deployments/status` for a subresource) of one API group.
 
     `group` is empty for the core group. `resource_names` restricts it to objects of these names. It becomes part of a
-    Role in `namespace`, or of a ClusterRole for None.
+    Role in `namespace`, or of a ClusterRole if that is None. TypeError for a string in place of a sequence.
     """
 
     group: str

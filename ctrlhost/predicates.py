@@ -1,8 +1,8 @@
-"""Predicates that run in the core: whether a change enqueues a reconcile, decided without entering Python.
+"""Predicates that run in the core: they decide without entering Python whether a change enqueues a reconcile.
 
-Each passes a change with only one side (an object that appears or disappears). They combine with `and_`, `or_` and
-`not_`. A function `(old, new) -> bool` is a predicate, too, with None for the missing side. It costs a call per change
-on the dispatching thread, and its exceptions pass the change: a needless reconcile is harmless, a lost one is not.
+They are those of controller-runtime. Each passes all adds and deletes, where the old or the new object is None. They
+combine with `and_`, `or_` and `not_`. A function `(old, new) -> bool` is a predicate, too. It costs a call per change
+on the dispatching thread, and if it raises the change passes: a needless reconcile is harmless, a lost one is not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Ready:
     parts: tuple[AnyPredicate, ...] = ()
 
     def __call__(self, old: Object | None, new: Object | None) -> bool:
-        """Return whether the change passes; for a Python function, or a combination with one."""
+        """Return whether the change passes; called only for combinations with a Python function."""
         if self.name == "not":
             return not self.parts[0](old, new)
         if self.name == "and":
@@ -61,15 +61,15 @@ annotations_changed = Ready("annotations_changed")
 
 
 def and_(*predicates: AnyPredicate) -> Ready:
-    """Pass what all of them pass."""
+    """Return a predicate that passes a change if all `predicates` pass it."""
     return Ready("and", predicates)
 
 
 def or_(*predicates: AnyPredicate) -> Ready:
-    """Pass what at least one of them passes."""
+    """Return a predicate that passes a change if any of `predicates` passes it."""
     return Ready("or", predicates)
 
 
 def not_(predicate: AnyPredicate) -> Ready:
-    """Pass what the predicate drops, also for changes with only one side."""
+    """Return a predicate that passes a change if `predicate` drops it; adds and deletes are no exception."""
     return Ready("not", (predicate,))

@@ -21,9 +21,9 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a reconciler wants next; usually it returns `None` or `Result()`: wait for the next event.
+    """The result of a reconcile. `None` and `Result()`, the usual ones, wait for the next event.
 
-    `requeue_after` is in seconds, and at least 5 ms; zero, a negative number and None request no further run.
+    `requeue_after` is in seconds, and at least 5 ms; None, zero and negative numbers request no further run.
     `priority` replaces the priority that the next run of the key would otherwise keep; it has no effect without one.
     """
 

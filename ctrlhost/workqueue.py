@@ -1,4 +1,4 @@
-"""The work queue and its rate limiters.
+"""The work queue and its rate limiters, as in client-go's `util/workqueue`.
 
 A key is queued once however often it is added, is processed by one worker at a time, and is processed again if it was
 added meanwhile. Delays, back-off, priorities and fairness are options of the one `WorkQueue`. Keys are exact `str`,
@@ -45,17 +45,17 @@ Key: TypeAlias = str | int | tuple[Any, ...]
 
 
 class RateLimiter(Protocol):
-    """Decides how long a failed key waits; a limiter of this module, or one of your own.
+    """A policy for the delay of failed keys: a limiter of this module, or your own.
 
     Called on the thread that calls `add_rate_limited`, `forget` or `num_requeues`, without the queue's lock.
     """
 
     def when(self, key: Any, /) -> float:
-        """Return the seconds for which `key` waits this time; infinity is forever."""
+        """Return the seconds that `key` waits this time; infinity is forever."""
         ...
 
     def forget(self, key: Any, /) -> None:
-        """Reset `key`: it succeeded, or is given up."""
+        """Reset `key`, which succeeded or was given up."""
         ...
 
     def num_requeues(self, key: Any, /) -> int:
@@ -71,17 +71,17 @@ class QueuedKey(NamedTuple):
     age: float
     """Seconds in the queue."""
     failures: int
-    """The rate limiter's count of requeues."""
+    """The rate limiter's `num_requeues`."""
 
 
 class ProcessingKey(NamedTuple):
-    """A key that a worker holds."""
+    """A key in progress."""
 
     key: Any
     running: float
-    """Seconds since the worker got it."""
+    """Seconds since a worker got it."""
     again: int | None
-    """The priority for the queue once it is done, None if it was not added again meanwhile."""
+    """The priority with which it is queued again once done; None if it was not added meanwhile."""
     failures: int
 
 
@@ -101,7 +101,7 @@ class QueueSnapshot(NamedTuple):
     """The content of a queue at one instant."""
 
     queued: list[QueuedKey]
-    """By descending priority, then by age."""
+    """By descending priority, then the oldest first."""
     processing: list[ProcessingKey]
     """The longest running first."""
     delayed: list[DelayedKey]

@@ -46,7 +46,7 @@ def models_of(crd: Mapping[str, Any], version: str | None = None) -> str:
 
 
 class _Module:
-    """The structs of one kind, each after those that it refers to."""
+    """The structs of one kind, each after the structs that it refers to."""
 
     def __init__(self, names: Mapping[str, Any], api_version: str, schema: Schema) -> None:
         self._kind, self._list = names["kind"], names.get("listKind") or f"{names['kind']}List"

@@ -1,4 +1,4 @@
-"""The command line: the host's own commands, one module each, and those of plugins as `ctrlhost NAME`.
+"""The command line: the host's own commands, one module each, and the commands of plugins as `ctrlhost NAME`.
 
 Data goes to stdout, everything else to stderr. Exit codes: 0 success or shut down by a signal, 1 failure, 2 invalid
 usage or configuration. Imports all other rooms, inside functions, so that a command starts quickly. Public: nothing.

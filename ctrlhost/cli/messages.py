@@ -1,4 +1,4 @@
-"""What commands print: data as YAML on stdout; errors on stderr, as one line with the error and one with a hint."""
+"""Output of commands: data as YAML on stdout; errors on stderr, one line for the error and one for a hint."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def print_yaml(documents: Iterable[Any]) -> None:
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
     class Plain(dumper):  # type: ignore[misc,valid-type]
-        """Repeats objects that occur twice instead of writing aliases."""
+        """A dumper that repeats objects instead of writing aliases."""
 
         def ignore_aliases(self, _data: Any) -> bool:
             return True

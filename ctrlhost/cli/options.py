@@ -77,7 +77,7 @@ def gather(config: Path | None, assignments: tuple[str, ...], **flags: Any) -> C
 
 
 def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of the sandbox to a command, which gets them as parameters that begin with `sandbox_`."""
+    """Add the options of the sandbox to a command, which receives them as parameters that begin with `sandbox_`."""
     path = click.Path(path_type=Path)
     options = [
         click.option("--sandbox-addr", default="127.0.0.1:0", metavar="HOST:PORT", help="Address of the sandbox."),
@@ -96,7 +96,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(f"--sandbox-{what}-cidr", metavar="NETWORK", help=f"Address range of {text}.")
             for what, text in _NETWORKS.items()
         ),
-        click.option("--sandbox-insecure-http", is_flag=True, help="Serve it without TLS and tokens."),
+        click.option("--sandbox-insecure-http", is_flag=True, help="Serve without TLS and tokens."),
         click.option(
             "--sandbox-controllers",
             metavar="NAME,NAME…|none",
@@ -106,7 +106,7 @@ def sandbox_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--sandbox-crd-conditions",
             type=click.Choice(["builtin", "external"]),
             default="builtin",
-            help="Whether the sandbox accepts the names of CRDs, or a controller such as the plugin `naming`.",
+            help="Who accepts the names of CRDs: the sandbox, or a controller such as the plugin `naming`.",
         ),
         click.option(
             "--sandbox-cel",

@@ -1,4 +1,4 @@
-"""Progress bars for first lists that take long, on a terminal; otherwise the log reports their progress."""
+"""Progress bars for slow first lists, on a terminal; otherwise the log reports their progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOK_EVERY = 0.2
 
 
 class CurrentStderr:
-    """Writes to the current `sys.stderr`, which the bars replace, so that log lines do not disturb them."""
+    """A stream to the current `sys.stderr`, which the bars replace, so that log lines do not disturb them."""
 
     def write(self, text: str) -> int:
         """Write to stderr."""
@@ -40,7 +40,7 @@ def can_draw(stream: TextIO) -> bool:
 
 
 class ListBars:
-    """A bar for each first list in progress, updated by a thread of its own."""
+    """Bars for the first lists in progress, updated by their own thread."""
 
     def __init__(self, statuses: Callable[[], Iterable[InformerStatus]], console: Any = None) -> None:
         """Show the lists of `statuses` on `console`, by default a `rich` console of stderr."""

@@ -1,4 +1,4 @@
-"""`ctrlhost run`: the host."""
+"""`ctrlhost run`: run plugins."""
 
 from __future__ import annotations
 

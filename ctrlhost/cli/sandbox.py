@@ -47,7 +47,7 @@ def announced(sandbox: Sandbox) -> Iterator[Sandbox]:
     try:
         sandbox.start()
     except OSError as error:
-        # Replacing a file reports the replaced file second.
+        # If replacing a file failed, `filename2` is the replaced file.
         if (name := error.filename2 or error.filename) is not None:
             raise ConfigError(f"{name}: {error.strerror}") from None
         raise ConfigError(f"--sandbox-addr: cannot listen: {error.strerror or error}") from None

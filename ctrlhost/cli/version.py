@@ -1,4 +1,4 @@
-"""`ctrlhost version`."""
+"""`ctrlhost version`: print versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: their names, types and defaults, and where their values come from.
+"""Settings: their names, types and defaults, and the sources of their values.
 
 Imports `duration`, `selectors` and `errors`. Public: nothing; the host passes plugins their settings.
 """

@@ -15,17 +15,17 @@ JITTER_FACTOR = 1.2
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionConfig:
-    """The times of an election in seconds; ValueError for times that cannot work together."""
+    """The times of an election in seconds, as in client-go; ValueError for inconsistent times."""
 
-    #: How long after its last renewal no other replica takes a lease.
+    #: Time since the last observed renewal after which another replica may take the lease.
     lease_duration: float = 15.0
-    #: How long after its last renewal a leader stops leading.
+    #: Time since its last renewal after which a leader stops leading.
     renew_deadline: float = 10.0
-    #: How often a leader renews, and the minimum between two attempts of a candidate.
+    #: Time between two renewals of a leader, and the minimum between two attempts of a candidate.
     retry_period: float = 2.0
 
     def __post_init__(self) -> None:
-        """Reject times with which two replicas could lead, or none for long."""
+        """Reject times with which two replicas could lead at once, or none for long."""
         for name in ("lease_duration", "renew_deadline", "retry_period"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be greater than zero")
@@ -65,19 +65,19 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Address of the host's HTTP server, `HOST:PORT`; port 0 takes a free one, an empty string disables it."""
 
     drain_timeout: Duration = Duration("30s")
-    """How long a host that shuts down waits for running reconciles."""
+    """How long a shutdown waits for running reconciles."""
 
     leader_elect: bool = False
     """Act only while this replica holds a Lease; standbys keep their caches up to date and wait for it."""
 
     leader_elect_lease_duration: Duration = Duration("15s")
-    """How long after its last renewal no other replica takes a lease."""
+    """Time since the last observed renewal after which another replica may take the Lease."""
 
     leader_elect_renew_deadline: Duration = Duration("10s")
-    """How long after its last renewal a leader stops leading; less than the lease duration."""
+    """Time since its last renewal after which a leader stops leading; less than the lease duration."""
 
     leader_elect_retry_period: Duration = Duration("2s")
-    """How often a leader renews, and the minimum between two attempts of a candidate."""
+    """Time between two renewals of a leader, and the minimum between two attempts of a candidate."""
 
     leader_elect_resource_name: str = "ctrlhost"
     """Name of the Lease."""
@@ -86,13 +86,13 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Namespace of the Lease (default: that of the kubeconfig's context, or of the pod)."""
 
     leader_elect_plugins: tuple[str, ...] = ()
-    """Plugins with a Lease of their own, called `NAME-PLUGIN`, so that replicas can divide the plugins among them."""
+    """Plugins that have a separate Lease, called `NAME-PLUGIN`, so that different replicas can lead for them."""
 
     resync: Duration | None = None
     """Deliver every cached object to its handlers again after this time (default: never)."""
 
     switch_interval: Duration = Duration("0.5ms")
-    """How long a computing thread may block another one that is ready to run."""
+    """How long a computing thread may keep the interpreter while another one waits for it."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Minimum severity of log lines."""
@@ -101,7 +101,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Format of log lines; `auto` is `console` on a terminal and `json` elsewhere."""
 
     def __post_init__(self) -> None:
-        """Reject invalid namespaces, and times that cannot work, alone or together."""
+        """Reject invalid namespaces, and invalid or inconsistent times."""
         if not self.switch_interval:
             raise ValueError("`switch_interval` must be positive")
         check_namespaces(self.namespaces)

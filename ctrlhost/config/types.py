@@ -110,7 +110,7 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 def _decode(kind: type, value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Duration):
         return kind(value)
-    # The protocol of msgspec for a hook that does not know a type.
+    # msgspec expects this of a hook for unsupported types.
     raise NotImplementedError(f"settings cannot be of the type {kind!r}")
 
 

@@ -1,4 +1,4 @@
-"""Where the API server is and as whom to log in: kubeconfig files, service accounts, credentials.
+"""Addresses and credentials of API servers, from kubeconfig files and service accounts.
 
 Imports `errors` and `typed_json`. Public: nothing; `ctrlhost.Client.load` uses it.
 """

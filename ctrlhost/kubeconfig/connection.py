@@ -1,4 +1,4 @@
-"""Where the API server is and how to reach it: the result of every way of configuring a client."""
+"""The address, TLS settings and credentials of an API server: the result of every way to configure a client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOCKS = ("socks4", "socks4a", "socks5", "socks5h")
 
 @dataclass(slots=True)
 class Certificate:
-    """A client certificate and its key, as files that may be replaced at any time, or as PEM texts."""
+    """A client certificate and its key, as files that may be replaced at any time, or as PEM strings."""
 
     cert_file: str | None = None
     key_file: str | None = None
@@ -36,7 +36,7 @@ class Certificate:
             return None
 
     def replace(self, cert_pem: str, key_pem: str) -> None:
-        """Use these PEM texts from now on."""
+        """Use these PEM strings from now on."""
         self.cert_pem, self.key_pem = cert_pem, key_pem
 
     def load_into(self, context: ssl.SSLContext) -> None:
@@ -141,7 +141,7 @@ def _reason(error: Exception) -> str:
 
 
 def from_url(url: str, token: str | None, ca: str | None, verify: bool) -> Connection:
-    """Return the connection to the server at `url`; `ca` is a PEM text or the path of one."""
+    """Return the connection to the server at `url`; `ca` is PEM or the path of a PEM file."""
     source = f"the URL {url}"
     check_address(url.rstrip("/"), source)
     inline = ca is not None and "-----BEGIN" in ca

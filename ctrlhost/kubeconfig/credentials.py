@@ -1,6 +1,6 @@
 """Bearer tokens and other `Authorization` headers, which may change during a run.
 
-All credentials are thread-safe. Their value is read before each request, so the usual case costs a comparison.
+All credentials are thread-safe. Their value is read before each request, so the usual case is only a comparison.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TokenFile:
             raise ConfigError(f"token file {path} is empty")
 
     def authorization(self) -> str | None:
-        """Return the token in the file; while the file is missing or empty, the last one remains in use."""
+        """Return the token in the file; while the file is missing or empty, the last token."""
         now = time.monotonic()
         if now - self._checked_at >= _CHECK_INTERVAL:
             with self._lock:
@@ -103,7 +103,7 @@ class ConfigurationHook:
     """The token of an official `Configuration`, refreshed through its own hook."""
 
     def __init__(self, configuration: Any) -> None:
-        """Wrap the configuration; its `refresh_api_key_hook` is called before each request, as officially."""
+        """Wrap the configuration; call its `refresh_api_key_hook` before each request, as the official client does."""
         self._configuration = configuration
         self._lock = threading.Lock()
 

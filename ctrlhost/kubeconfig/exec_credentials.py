@@ -60,7 +60,7 @@ class ExecPlugin:
     """Runs the program when there is no credential, when it is about to expire, and when the server rejected it."""
 
     def __init__(self, config: ExecConfig, *, on_certificate: Callable[[str, str], None] | None = None) -> None:
-        """Call `on_certificate(certificate, key)` with the PEM texts if the program returns them."""
+        """Call `on_certificate(certificate, key)` with the PEM strings if the program returns them."""
         self._config = config
         self._on_certificate = on_certificate
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Read kubeconfig files into entries that know their place, so that each error names file and entry."""
+"""Read kubeconfig files into entries that record their location, so that each error names file and entry."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class Entry:
         return bool(self.value.get(name))
 
     def text(self, name: str) -> str:
-        """Return a required text."""
+        """Return a required string."""
         found = self.optional_text(name)
         if not found:
             raise self.error(name, "is missing")
         return found
 
     def optional_text(self, name: str) -> str | None:
-        """Return a text, None if it is missing."""
+        """Return a string, None if it is missing."""
         found = self.value.get(name)
         if found is None or isinstance(found, str):
             return found or None
-        raise self.error(name, f"must be a text, not {_kind(found)}")
+        raise self.error(name, f"must be a string, not {_kind(found)}")
 
     def flag(self, name: str) -> bool:
         """Return a boolean, False if it is missing."""
@@ -52,7 +52,7 @@ class Entry:
         raise self.error(name, f"must be true or false, not {_kind(found)}")
 
     def file(self, name: str) -> str | None:
-        """Return the path of a file that must exist; a relative one starts at the kubeconfig's folder."""
+        """Return the path of a file that must exist; a relative one is relative to the kubeconfig's folder."""
         found = self.optional_text(name)
         if found is None:
             return None
@@ -69,7 +69,7 @@ class Entry:
         try:
             return base64.b64decode("".join(found.split()), validate=True).decode("ascii")
         except (binascii.Error, UnicodeDecodeError, ValueError) as error:
-            raise self.error(name, f"must be a PEM text in base64: {error}") from error
+            raise self.error(name, f"must be PEM in base64: {error}") from error
 
     def entry(self, name: str) -> Entry:
         """Return the mapping in the field `name`."""
@@ -77,7 +77,7 @@ class Entry:
 
 
 class KubeConfig:
-    """Several files, merged."""
+    """One or more kubeconfig files, merged."""
 
     def __init__(self) -> None:
         """Start without files."""
@@ -116,7 +116,7 @@ class KubeConfig:
         top = Entry(content, path, "the file")
         current = content.get("current-context")
         if current is not None and not isinstance(current, str):
-            raise ConfigError(f"kubeconfig {path}: current-context must be a text, not {_kind(current)}")
+            raise ConfigError(f"kubeconfig {path}: current-context must be a string, not {_kind(current)}")
         self.current = self.current or current or ""
         for section, entries in self._named.items():
             listed = top.value.get(section) or []
@@ -153,5 +153,5 @@ def _parse(path: Path) -> Any:
 
 def _kind(value: Any) -> str:
     numbers = dict.fromkeys((int, float), "a number")
-    names = {type(None): "null", str: "a text", list: "a list", bool: "a boolean", **numbers}
+    names = {type(None): "null", str: "a string", list: "a list", bool: "a boolean", **numbers}
     return names.get(type(value), "a mapping" if isinstance(value, Mapping) else type(value).__name__)

@@ -47,7 +47,7 @@ def load_connection(
     elif environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         connection = in_cluster(environ, service_account)
     elif usual.exists():
-        connection = from_files([usual], context, "the default place")
+        connection = from_files([usual], context, "the default path")
     else:
         raise ConfigError(
             "no cluster is configured: no --kubeconfig, no $KUBECONFIG, not inside a cluster, no ~/.kube/config",

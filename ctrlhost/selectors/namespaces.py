@@ -1,7 +1,7 @@
 """Namespaces in settings and sources, by name, by glob, or by label.
 
 `["team-a", "shop-*", "label:env in (dev, test)"]` selects the namespace `team-a`, those whose names begin with `shop-`,
-and those whose labels meet the selector, as far as they exist at the time.
+and those whose labels meet the selector, among the namespaces that exist at the time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NamespaceSelector:
         return self._by_name(name) or any(matches(parse(selector), labels) for selector in self.labels)
 
     def always_selects(self, name: str) -> bool:
-        """Return whether a namespace of this name is selected with any labels."""
+        """Return whether a namespace of this name is selected whatever its labels."""
         return self._by_name(name) and (self.within is None or self.within.always_selects(name))
 
     def _by_name(self, name: str) -> bool:
@@ -62,7 +62,7 @@ def read(entries: Sequence[str]) -> tuple[str, ...] | NamespaceSelector:
     names, globs, labels = [], [], []
     for entry in entries:
         if not isinstance(entry, str):
-            raise TypeError(f"a namespace must be a text, not {entry!r}")
+            raise TypeError(f"a namespace must be a string, not {entry!r}")
         if entry.startswith(LABEL):
             labels.append(_selector(entry))
         elif _NAME.fullmatch(entry):

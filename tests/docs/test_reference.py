@@ -72,7 +72,7 @@ def docstrings(node: ast.ClassDef) -> dict[str, str]:
 
 def type_name(kind: object) -> str:
     text = str(kind) if not isinstance(kind, type) else kind.__name__
-    names = {"str": "text", "bool": "true or false", "int": "number", "Duration": "duration"}
+    names = {"str": "string", "bool": "true or false", "int": "number", "Duration": "duration"}
     if choices := re.search(r"Literal\[(.*)\]", text):
         return " ".join(f"`{choice.strip(chr(39))}`" for choice in choices[1].split(", "))
     if "tuple" in text:

@@ -113,7 +113,7 @@ def test_dashes_and_underscores_are_equal_in_setting_names(toml):
         ("ingress-status.inner.deep=x", "plugins.ingress-status.inner.deep: expected `int`, got `str`", None),
         ('ingress-status.groups=["a", 3]', "plugins.ingress-status.groups[1]: expected `str`, got `int`", None),
         ("ingress-status.diff_grace=3x", "plugins.ingress-status.diff_grace: invalid duration `3x`", None),
-        ("ingress-status.limit=true", "plugins.ingress-status.limit: a duration must be a text", None),
+        ("ingress-status.limit=true", "plugins.ingress-status.limit: a duration must be a string", None),
         ("nmaing.mode=x", "plugins.nmaing: no plugin `nmaing` is installed (in --set nmaing.mode)", "`naming`"),
         ("host.lisen=x", "host.lisen: unknown setting", "`listen`"),
         ("host.log_level=loud", "host.log_level: invalid enum value 'loud'", "debug, info"),
