@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class AsyncRun:
-    """A slot for one reconcile at a time on the loop; the watchdog sees it as a worker."""
+    """A slot for one reconcile at a time on the loop, which the watchdog treats as a worker."""
 
     context: Context
     #: Always empty: no key waits behind an async run.
@@ -43,7 +43,7 @@ class AsyncWorkers:
         scope.watchdog.on_overrun = self._cancel
 
     def run(self) -> None:
-        """Take a key for each free slot until the queue is shut down and empty and the last run has ended."""
+        """Take a key for each free slot until the queue is shut down and empty; return after the last run."""
         queue, gate = self._scope.queue, self._scope.gate
         while True:
             self._slots.acquire()
@@ -54,17 +54,17 @@ class AsyncWorkers:
             except ShutDown:
                 break
             if gate is not None and not gate.passes():
-                # Queued again, for when this replica leads again.
+                # Requeued until this replica leads again.
                 queue.add(key, priority=priority)
                 queue.done(key)
                 self._slots.release()
                 continue
             run = self._free.popleft()
-            self._loop.submit(self._turn(run, key, priority))
+            self._loop.submit(self._run_key(run, key, priority))
         for _ in range(len(self.runs) - 1):
             self._slots.acquire()
 
-    async def _turn(self, run: AsyncRun, key: Request, priority: int) -> None:
+    async def _run_key(self, run: AsyncRun, key: Request, priority: int) -> None:
         """Reconcile one key on the loop's thread, so that the counts need no lock."""
         context, counts, timeout, now = run.context, self._counts, self._scope.results.timeout, run.context.clock.now
         current.set(context)
@@ -73,7 +73,7 @@ class AsyncWorkers:
         context.priority = priority
         counts.active += 1
         if timeout is not None:
-            self._scope.watchdog.look_after()
+            self._scope.watchdog.notify()
         try:
             await self._reconcile_one(run, key)
         finally:

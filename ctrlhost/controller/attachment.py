@@ -1,4 +1,4 @@
-"""Attached sources: what a source has in use while its controller runs."""
+"""Attached sources: the informer and the handler that a source uses while its controller runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOW_PRIORITY = -100
 
 @dataclass(slots=True, eq=False)
 class AttachScope:
-    """What the sources of one controller share while they attach; `For` attaches before all others."""
+    """State that the sources of one controller share while they attach; `For` attaches before all others."""
 
     plugin: PluginScope
     controller: str
@@ -32,7 +32,7 @@ class AttachScope:
     self_events: SelfEvents | None
     #: The informer of `For`, which sets it.
     primary: Informer | None = None
-    #: By apiVersion and kind; of two sources of one kind the first one's.
+    #: By apiVersion and kind; the first source of a kind wins.
     listers: dict[tuple[str, str], PluginLister] = field(default_factory=dict)
 
     def primary_requests(self) -> list[Request]:
@@ -42,10 +42,10 @@ class AttachScope:
 
 
 class Attachment:
-    """An attached source, with an informer if it watches a kind. Sources without one override what differs."""
+    """An attached source, with an informer if it watches a kind. Subclasses without one override the differences."""
 
     def __init__(self, informer: Informer | None = None, handle: Any = None) -> None:
-        """Take over one use of `informer`, and the queue's handler on it; no handler if the source is only read."""
+        """Own one use of `informer`, and the queue's handler on it; `handle` is None if the source is only read."""
         self.informer = informer
         self.handle = handle
 
@@ -56,24 +56,24 @@ class Attachment:
         )
 
     def waiting(self) -> str | None:
-        """Return why the source cannot sync for now, such as a kind that is not served; None otherwise."""
+        """Return the reason why the source cannot sync for now, such as a kind that is not served, or None."""
         informer = self.informer
         if informer is None or informer.state != "waiting":
             return None
         return f"{informer.kind} ({informer.api_version}): {informer.reason}"
 
     def describe(self) -> str:
-        """Return the kind and the state of its informer, for the message of a sync that timed out."""
+        """Return the kind and the informer's state, for the message of a sync timeout."""
         informer = self.informer
         return f"{informer.kind} ({informer.api_version}, {informer.state})" if informer is not None else ""
 
     @property
     def due(self) -> bool:
-        """Whether the source is to fill the queue at once, according to the clock; for tests."""
+        """Whether the source is due to fill the queue by the clock; for tests."""
         return False
 
     def start(self) -> None:
-        """Begin what depends on the clock; called when the controller's workers start."""
+        """Start timers; called when the controller's workers start."""
 
     def detach(self) -> None:
         """Stop filling the queue; listers keep working."""
@@ -82,7 +82,7 @@ class Attachment:
             self.handle = None
 
     def release(self) -> None:
-        """Detach, and release the informer; its last user stops it."""
+        """Detach, and release the informer, which stops after its last release."""
         self.detach()
         if self.informer is not None:
             self.informer.release()

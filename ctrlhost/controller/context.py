@@ -1,4 +1,4 @@
-"""The context of a reconcile: what a reconciler gets beside its request, and what its log lines carry."""
+"""The context of a reconcile: the reconciler's access to caches and clients, and the fields of its log lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class ControllerScope:
-    """What the contexts of one controller share; created once, when the workers start."""
+    """State that the contexts of one controller share; created once, when the workers start."""
 
     plugin: PluginScope
     controller: str
@@ -39,10 +39,10 @@ class ControllerScope:
 
 
 class Context:
-    """Context of one reconcile. It is valid only during the call, and only on its thread or task: workers reuse it.
+    """Context of one reconcile. Valid only during the call, and only on its thread or task: workers reuse it.
 
     Reads come from the cache and include the plugin's own writes; writes go through `client` or `async_client`. Both
-    raise NotLeading for a write when the controller needs to lead and this replica does not.
+    raise NotLeading for a write if the controller requires leadership and this replica does not lead.
     """
 
     __slots__ = ("_scope", "client", "clock", "events", "log", "number", "priority", "request", "started", "worker")
@@ -55,7 +55,7 @@ class Context:
         self.events = scope.events
         self.log = scope.log
         self.worker = worker
-        #: How many runs this worker has begun; part of the reconcile's id.
+        #: The number of runs that this worker has begun; part of the reconcile's id.
         self.number = 0
         #: Start of the run on the host's clock, in seconds; None between runs.
         self.started: float | None = None
@@ -96,7 +96,7 @@ class Context:
     def get(self, request: Request) -> Object | None:
         """Return the cached object of `For`'s kind that the request names, or None.
 
-        It is never older than the plugin's own last write. UndeclaredRead in a controller without a `For`.
+        It is never older than the plugin's own last write. Raises UndeclaredRead in a controller without a `For`.
         """
         primary = self._scope.primary
         if primary is None:

@@ -35,7 +35,7 @@ class ControllerStatus:
     name: str
     #: Whether the caches and handlers of all sources have their first list.
     synced: bool
-    #: Why the controller cannot sync for now: a kind that is not served, a missing right; None otherwise.
+    #: The reason why the controller cannot sync for now, such as a kind that is not served or a missing permission.
     waiting: str | None
     #: The number of workers; 0 before they start.
     workers: int
@@ -48,7 +48,7 @@ class ControllerStatus:
 
 
 class Controller:
-    """One reconciler with its sources, queue and workers. Constructing it starts nothing and needs no network.
+    """One reconciler with its sources, queue and workers. Creating it starts nothing and needs no network.
 
     The host calls `attach`, waits for `has_synced`, then calls `start_workers`; to stop, `stop_intake` and `drain`.
     """
@@ -61,14 +61,14 @@ class Controller:
         sources: Sequence[Source],
         options: ControllerOptions,
     ) -> None:
-        """Check the declaration; PluginLoadError if the controller could not work."""
+        """Check the declaration; PluginLoadError if it is invalid."""
         self.name = f"{plugin.name}/{name}"
         self.sources = tuple(sources)
         self.options = options
         self._plugin = plugin
         self._reconcile = reconcile
         self._check(name, sources)
-        #: Decided once: whether runs are tasks on the plugin's loop, or calls on threads.
+        #: Whether runs are tasks on the plugin's loop instead of calls on threads.
         self.is_async = inspect.iscoroutinefunction(reconcile) or inspect.iscoroutinefunction(
             getattr(reconcile, "__call__", None)  # noqa: B004 - inspects how the method is defined
         )
@@ -120,7 +120,7 @@ class Controller:
         return tuple(one.handle for one in self._attachments if one.handle is not None)
 
     def declare(self) -> None:
-        """Announce to the informers what the sources will read, before any of them attaches."""
+        """Declare the future reads of the sources to the informer factory, before any source attaches."""
         for source in self.sources:
             source.declare(self._plugin.services, self._limit())
 
@@ -146,7 +146,7 @@ class Controller:
         return self._attached is not None and all(one.has_synced() for one in self._attachments)
 
     def waiting(self) -> str | None:
-        """Return why the controller cannot sync for now: a kind that is not served, a missing right; None otherwise."""
+        """Return why the controller cannot sync for now, such as a kind not served or a missing permission, or None."""
         return next((why for one in self._attachments if (why := one.waiting())), None)
 
     def wait_for_sync(self, timeout: float = 120.0, stop: threading.Event | None = None) -> bool:
@@ -191,7 +191,7 @@ class Controller:
             self._gate.end()
 
     def drain(self, timeout: float) -> bool:
-        """Wait until all queued keys are reconciled; return whether they were within `timeout` real seconds.
+        """Wait until all queued keys are reconciled; return False if that takes over `timeout` real seconds.
 
         Delayed keys are dropped. A worker that does not return is abandoned. The informers are released either way.
         """
@@ -204,18 +204,18 @@ class Controller:
             self._watchdog.stop()
         for one in self._attachments:
             one.release()
-        # Without workers, as on a replica that never led, no work was begun or lost.
+        # Without workers, as on a replica that never led, no work began.
         return drained and (not self._threads or len(self.queue) == 0)
 
     def busy(self) -> str | None:
-        """Return what the controller does now, or will at once by its clock; None if it is idle. For tests."""
+        """Return a description of the work in progress or due by the clock; None if there is none. For tests."""
         if self._counts is None:
             if self._may_work() and self.has_synced() and not self.queue.shutting_down:
                 return f"controller {self.name}: its workers are about to start"
             return None
         if not self._may_work() and not self._counts.total().active:
             return None
-        # Reading the length first makes the queue accept the keys that are due by its clock.
+        # Reading the length moves delayed keys that are due into the queue.
         queued, snapshot = len(self.queue), self.queue.snapshot()
         active = self._counts.total().active
         due = sum(one.due for one in self._attachments)
@@ -264,7 +264,7 @@ class Controller:
         return WorkerScope(contexts, self._reconcile, queue, results, watchdog, self._gate)
 
     def _forbid_writes(self) -> None:
-        """Raise NotLeading for a write of a controller that must lead and does not."""
+        """Raise NotLeading for a write of a controller that requires leadership if this replica does not lead."""
         if not self._may_work():
             raise NotLeading(f"controller {self.name} must not write: this replica does not lead")
 

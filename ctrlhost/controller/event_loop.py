@@ -63,7 +63,7 @@ def _run(plugin: str, loop: asyncio.AbstractEventLoop, ending: threading.Event) 
         try:
             loop.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
-            # asyncio raises these out of the loop. The task's awaiter gets the error too; all other tasks continue.
+            # asyncio raises these out of the loop. The awaiter also receives the error; all other tasks continue.
             log.error(
                 "plugin %s: %s in its event loop; the loop continues", plugin, type(error).__name__, exc_info=error
             )

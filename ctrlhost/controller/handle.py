@@ -1,4 +1,4 @@
-"""The plugin's handle of its controller."""
+"""The handle through which a plugin enqueues requests of its controller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ControllerHandle:
-    """The plugin's handle of its controller, to enqueue requests. All methods may be called from any thread."""
+    """The handle of a registered controller, to enqueue requests. All methods may be called from any thread."""
 
     def __init__(self, controller: Controller) -> None:
         """Wrap `controller`."""
@@ -29,9 +29,9 @@ class ControllerHandle:
         return self._controller.options.workers
 
     def enqueue(self, request: Request, priority: int | None = None) -> None:
-        """Enqueue the request, also before the workers run; `priority` None keeps the request's own, or 0."""
+        """Enqueue a request, also before the workers run; `priority` None keeps that of a queued request, else is 0."""
         self._controller.queue.add(request, priority=priority)
 
     def enqueue_many(self, requests: Iterable[Request], priority: int | None = None) -> None:
-        """Enqueue all the requests in one step of the queue."""
+        """Enqueue all requests under one lock of the queue; `priority` as for `enqueue`."""
         self._controller.queue.add_many(list(requests), priority=priority)

@@ -14,7 +14,7 @@ _STEP = re.compile(r"(?P<name>[^.\[\]\"]+)|\[\"(?P<quoted>[^\"]+)\"\]|\[(?P<list
 
 
 def index_function(by: str | Callable[[Object], Iterable[str] | None]) -> Callable[[Object], Iterable[str] | None]:
-    """Return the function that finds an object's values; ValueError for an invalid path.
+    """Return the index function of a path, which returns an object's values; ValueError for an invalid path.
 
     `[*]` iterates over a list, `["a.b/c"]` names a key with dots. Missing fields and values other than strings are
     skipped.

@@ -1,6 +1,6 @@
 """Metrics of reconciles, under the names of controller-runtime.
 
-Each worker counts in its own plain fields, so that a run takes no lock; a scrape adds them up.
+Each worker has its own counters, so that a run takes no lock; a scrape sums them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESULTS = ("success", "error", "requeue", "requeue_after")
 
 
 class WorkerCounts:
-    """The counts of one worker. Only its thread writes; a scrape on another thread may see a run half counted."""
+    """The counts of one worker. Only its thread writes; a scrape on another thread may see a run counted in part."""
 
     __slots__ = ("active", "buckets", "errors", "panics", "requeue_after", "runs", "seconds", "terminal", "timeouts")
 

@@ -35,7 +35,7 @@ class ControllerOptions:
         if not isinstance(self.timeout, int | float | None) or self.timeout != self.timeout:
             raise TypeError(f"timeout must be a number of seconds, got {self.timeout!r}")
         if self.rate_limiter is not None:
-            # Accepts what a queue accepts. The queue is created later, when the error would not show the plugin's line.
+            # A probe: the real queue is created later, when an error would not show the plugin's line.
             MaxOfRateLimiter(self.rate_limiter)
         if self.workers < 1:
             object.__setattr__(self, "workers", 1)

@@ -1,4 +1,4 @@
-"""What the host provides to all plugins, and what the parts of one plugin share."""
+"""Services of the host to all plugins, and the objects that the parts of one plugin share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PluginServices:
 
 
 class PluginScope:
-    """What the controllers and tasks of one plugin share: its event loop, its own writes, its logger."""
+    """Objects that the controllers and tasks of one plugin share: its event loop, own writes and logger."""
 
     def __init__(self, name: str, services: PluginServices) -> None:
         """Prepare; this starts nothing."""
@@ -65,7 +65,7 @@ class PluginScope:
         return WritingClient.of(client, self.written, guard=guard, self_events=self_events)
 
     def async_client(self, client: Client) -> AsyncClient:
-        """Return the awaitable form of a client; its threads start with the first call and end with the plugin."""
+        """Return the async form of a client; its threads start with the first call and end with the plugin."""
         self._async_clients.append(AsyncClient(client))
         return self._async_clients[-1]
 
@@ -76,5 +76,5 @@ class PluginScope:
             client.close()
 
     def indexed(self, informer: Informer) -> dict[str, Any]:
-        """Return what the plugin has indexed an informer by, under the plugin's own names."""
+        """Return the paths or functions by which the plugin has indexed an informer, by the plugin's names."""
         return self._indexed.setdefault(informer, {})

@@ -1,7 +1,7 @@
-"""Sources: what wakes a controller, and what it may read.
+"""Sources: the objects and timers that trigger a controller, and the kinds that it may read.
 
 A source checks its declaration, attaches to informers and the queue, describes itself, and names the permissions that
-it needs. A new kind of source is a subclass of `Source` here and a public name in `ctrlhost`; nothing else knows them.
+it needs. A new kind of source is a subclass of `Source` here and a public name in `ctrlhost`; no other module changes.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from ctrlhost.informers import Informer
     from ctrlhost.selectors.namespaces import Namespaces
 
-#: What is cached of each object: all of it (None), its metadata, or some paths.
+#: The cached part of each object: all of it (None), its metadata, or some paths.
 Reads: TypeAlias = Literal["metadata"] | Sequence[str] | None
-#: How an index gets an object's values: a path such as `spec.rules[*].host`, or a function.
+#: The source of an index's values: a path such as `spec.rules[*].host`, or a function.
 IndexBy: TypeAlias = "str | Callable[[Object], Iterable[str] | None]"
-#: Whether a change, given as the old and the new object, wakes the controller; None is the side that does not exist.
+#: Returns whether a change from the old to the new object triggers the controller; None for adds and deletes.
 Predicate: TypeAlias = "Callable[[Object | None, Object | None], bool]"
-#: The plural of an apiVersion and kind, and whether the kind is namespaced.
+#: Returns the plural of an apiVersion and kind, and whether the kind is namespaced.
 Plural: TypeAlias = Callable[[str, str], tuple[str, bool]]
 
-#: How long the server may take to answer whether a kind is namespaced, in seconds.
+#: Timeout of the request for whether a kind is namespaced, in seconds.
 _SCOPE_TIMEOUT = 2.0
 
 _READ = ("get", "list", "watch")
@@ -51,7 +51,7 @@ _READ_NAMESPACES = Permission("", ["namespaces"], _READ)
 
 
 class Source(ABC):
-    """What wakes a controller, or what it reads."""
+    """Base class of sources."""
 
     __slots__ = ()
 
@@ -59,11 +59,11 @@ class Source(ABC):
     is_primary: ClassVar[bool] = False
 
     def check(self, sources: Sequence[Source]) -> str | None:  # noqa: ARG002 - most can be used with any others
-        """Return what is wrong with this source among all `sources` of its controller; None if nothing is."""
+        """Return the problem of this source among all `sources` of its controller, or None."""
         return None
 
     def declare(self, services: PluginServices, limit: Sequence[str]) -> None:  # noqa: B027 - most need not
-        """Announce to the informers what the source will read, before any source attaches."""
+        """Declare the future reads of the source to the informer factory, before any source attaches."""
 
     @abstractmethod
     def attach(self, scope: AttachScope) -> Attachment:
@@ -74,20 +74,19 @@ class Source(ABC):
         """Return one line for the controller's status."""
 
     def permissions(self, plural: Plural, limit: Sequence[str]) -> Iterable[Permission]:  # noqa: ARG002 - as above
-        """Return what the source must be allowed to read, in the namespaces that `limit` allows."""
+        """Return the permissions that the source needs, within the namespaces that `limit` allows."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class KindSource(Source):
-    """What all sources that watch a kind have in common.
+    """Base class of sources that watch a kind.
 
     `namespaces` None means all of them; otherwise names, globs and `label:SELECTOR` choose among those that exist at
-    any time. Selectors are written as the API takes them. All `predicates` must agree before a change wakes the
-    controller; they never hide an object from its lister. `priority` is the priority of the queued keys; None leaves
-    it to the host: 0, or -100 for the first list and resyncs. `reads` is the part of each object that is needed, so
-    that the host caches no more than that. `indexes` are private to the plugin. ValueError or TypeError for an invalid
-    value.
+    any time. Selectors have the syntax of the API. A change triggers the controller only if all `predicates` pass it;
+    they never hide an object from its lister. `priority` is the priority of the queued keys; None means 0, and -100 for
+    the first list and resyncs. `reads` is the part of each object that the controller needs, so that the host caches no
+    more than that. `indexes` are private to the plugin. ValueError or TypeError for an invalid value.
     """
 
     api_version: str
@@ -102,7 +101,7 @@ class KindSource(Source):
     indexes: Mapping[str, IndexBy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Reject invalid values in the line that made the source."""
+        """Reject invalid values where the source is created."""
         if not self.api_version or not self.kind:
             raise ValueError(f"{type(self).__name__} needs an apiVersion and a kind")
         if self.api_version.count("/") > 1:
@@ -112,7 +111,7 @@ class KindSource(Source):
             object.__setattr__(self, "namespaces", tuple(self.namespaces))
         for name in ("label_selector", "field_selector"):
             if not isinstance(value := getattr(self, name), str | None):
-                raise TypeError(f"{name} must be a string as the API takes it, such as 'a=b,c!=d', not {value!r}")
+                raise TypeError(f"{name} must be a string in the syntax of the API, such as 'a=b,c!=d', not {value!r}")
         for name, by in self.indexes.items():
             if not (isinstance(by, str) or callable(by)):
                 raise TypeError(f"index `{name}` must be a path or a function, not {by!r}")
@@ -132,21 +131,22 @@ class KindSource(Source):
         return f"{type(self).__name__} {self.kind} ({self.api_version})"
 
     def declare(self, services: PluginServices, limit: Sequence[str]) -> None:
-        """Announce what is read of the kind, so that a shared informer keeps enough for all of its users."""
-        services.factory.declare(self.api_version, self.kind, **self._scope(services.client, limit, ask=False))
+        """Declare the reads of the kind, so that a shared informer keeps enough for all of its users."""
+        services.factory.declare(self.api_version, self.kind, **self._scope(services.client, limit, discover=False))
 
-    def informer(self, services: PluginServices, limit: Sequence[str], *, ask: bool) -> Informer:
+    def informer(self, services: PluginServices, limit: Sequence[str], *, discover: bool) -> Informer:
         """Return the shared informer, which the caller must release.
 
-        With `ask` the server may be asked whether the kind is namespaced; an unknown kind counts as namespaced.
+        With `discover` this may ask the server whether the kind is namespaced; an unknown kind counts as namespaced.
         """
-        return services.factory.informer(self.api_version, self.kind, **self._scope(services.client, limit, ask=ask))
+        scope = self._scope(services.client, limit, discover=discover)
+        return services.factory.informer(self.api_version, self.kind, **scope)
 
-    def _scope(self, client: Client, limit: Sequence[str], *, ask: bool) -> dict[str, Any]:
+    def _scope(self, client: Client, limit: Sequence[str], *, discover: bool) -> dict[str, Any]:
         namespaces = narrowed(self.namespaces, limit)
         resource = client.resources.known(self.api_version, self.kind)
-        if namespaces is not None and resource is None and ask:
-            # Not served yet, or no server: the informer finds out when it can.
+        if namespaces is not None and resource is None and discover:
+            # The kind is not served yet, or no server answers: the informer retries later.
             with suppress(CtrlhostError):
                 resource = client.resource(self.api_version, self.kind, timeout=_SCOPE_TIMEOUT)
         return {
@@ -157,7 +157,7 @@ class KindSource(Source):
         }
 
     def cached(self) -> Reads:
-        """Return what must be cached: what is read, and what the index paths need."""
+        """Return the parts to cache: those that are read, and those that the index paths need."""
         if self.reads is None or not self.indexes:
             return self.reads
         paths = [by.partition("[")[0] for by in self.indexes.values() if isinstance(by, str)]
@@ -171,7 +171,7 @@ class KindSource(Source):
     def attach(self, scope: AttachScope) -> Attachment:
         """Fill the queue from the informer; PluginLoadError if another source has an index of the same name."""
         plugin, functions = scope.plugin, {name: index_function(by) for name, by in self.indexes.items()}
-        informer = self.informer(plugin.services, scope.limit, ask=True)
+        informer = self.informer(plugin.services, scope.limit, discover=True)
         try:
             indexes = self._add_indexes(plugin, informer, functions)
             written = plugin.written.follow(self.api_version, self.kind, informer)
@@ -187,7 +187,7 @@ class KindSource(Source):
                     key=mapping,
                     predicates=tuple(predicates),
                     priority=self.priority,
-                    # A priority of the source's own also holds for first lists and resyncs.
+                    # An explicit priority also applies to first lists and resyncs.
                     low_priority=LOW_PRIORITY if self.priority is None else self.priority,
                 )
             return Attachment(informer, handle)
@@ -209,22 +209,22 @@ class KindSource(Source):
 
     @abstractmethod
     def _mapping(self, scope: AttachScope) -> Any:
-        """Return how an object leads to requests: a mapping of the core, a function, or None for no requests."""
+        """Return the mapping from objects to requests: one of the core, a function, or None for no requests."""
 
     def permissions(self, plural: Plural, limit: Sequence[str]) -> Iterator[Permission]:
-        """Return the permissions to watch the kind, and what its namespaces and its CRD require."""
+        """Return the permissions to watch the kind, and those that its namespaces and its CRD require."""
         resource, namespaced = plural(self.api_version, self.kind)
         wanted = narrowed(self.namespaces, limit)
         if wanted == ():
             return
         yield from permissions_in(Permission(self.group, [resource], _READ), wanted, namespaced=namespaced)
         if builtin_plural(self.api_version, self.kind) is None:
-            # To notice at once when the kind appears or is removed.
+            # CRDs are watched to notice at once when the kind is installed or removed.
             yield _READ_CRDS
 
 
 def permissions_in(permission: Permission, namespaces: Namespaces, *, namespaced: bool) -> Iterator[Permission]:
-    """Return `permission` for each of the namespaces; for all of them where they are not known beforehand."""
+    """Return `permission` for each of the namespaces; for all namespaces if they depend on a selector."""
     if namespaces is None or not namespaced:
         yield permission
     elif isinstance(namespaces, NamespaceSelector):
@@ -260,10 +260,10 @@ class For(KindSource):
 
 @dataclass(frozen=True, slots=True)
 class Owns(KindSource):
-    """A kind whose objects are owned by objects of `For`'s kind: a change wakes the owner.
+    """A kind whose objects are owned by objects of `For`'s kind: a change enqueues the owner.
 
-    The owner is matched by group and kind, in any version; with `controller` False every owner is woken, not only the
-    one that is marked as the controller.
+    Owners match by group and kind, in any version. With `controller` only the controlling owner is enqueued, otherwise
+    every owner.
     """
 
     controller: bool = True
@@ -280,11 +280,11 @@ class Owns(KindSource):
 
 @dataclass(frozen=True, slots=True)
 class Watches(KindSource):
-    """Any other kind: `map` returns the requests that a change of an object causes; None: the kind is only read.
+    """Any other kind. `map` returns the requests that a change of an object causes; None only reads the kind.
 
     On an update `map` is called for the old and for the new object, and equal requests are queued once. It runs on a
-    thread of the informer and must neither block nor raise; an exception is logged and counted, and that change wakes
-    nothing. `ByLabel` and `ByIndex` are the most usual maps, and run without entering Python.
+    thread of the informer and must neither block nor raise; an exception is logged and counted, and that change
+    enqueues nothing. `ByLabel` and `ByIndex` are the usual maps, and run without entering Python.
     """
 
     map: Callable[[Object], Iterable[Request]] | ByLabel | ByIndex | None = None
@@ -316,7 +316,7 @@ def _by_index(name: str, informer: Informer) -> Any:
         return _core.ByIndex(indexer, name)
 
     def index(obj: Object) -> list[Request]:
-        """Look the object up where namespaces have separate caches, or the informer is a view."""
+        """Look the object up in a view, or where namespaces have separate caches."""
         return [Request(found.name, found.namespace) for found in indexer.by_index(name, obj.key)]
 
     return index
@@ -324,10 +324,10 @@ def _by_index(name: str, informer: Informer) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Every(Source):
-    """A timer: every `seconds` it queues all objects of `For`'s kind, or the requests that `requests()` returns.
+    """A timer: every `seconds` it enqueues all objects of `For`'s kind, or the requests that `requests()` returns.
 
-    The first round comes after `seconds`, since `For` queues every object at the start anyway, or with `at_start` when
-    the workers start. `requests` runs on a thread of the timer; an exception is logged, and the round is skipped.
+    The first round is after `seconds`, since `For` enqueues every object at the start anyway, or with `at_start` when
+    the workers start. `requests` runs on the timer's thread; an exception is logged, and the round is skipped.
     ValueError for an invalid period.
     """
 
@@ -349,7 +349,7 @@ class Every(Source):
         return None
 
     def attach(self, scope: AttachScope) -> Attachment:
-        """Make the timer; the workers' start starts it."""
+        """Create the timer, which starts with the workers."""
         return Ticker(scope, self.seconds, self.requests, priority=self.priority, at_start=self.at_start)
 
     def describe(self) -> str:

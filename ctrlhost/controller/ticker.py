@@ -29,7 +29,7 @@ class Ticker(Attachment):
         priority: int | None,
         at_start: bool,
     ) -> None:
-        """Prepare; the period begins with `start`. Without `requests` a round is over all objects of `For`'s kind."""
+        """Prepare; the period begins with `start`. Without `requests` a round enqueues all objects of `For`'s kind."""
         super().__init__()
         self._scope = scope
         self._seconds = seconds
@@ -65,6 +65,6 @@ class Ticker(Attachment):
             except BaseException:
                 # A plugin's sys.exit would end only the timer.
                 log.exception("controller %s: the requests of its timer failed", self._scope.controller)
-            # Missed rounds, for example while the machine slept, are skipped.
+            # Rounds missed, for example while the machine was suspended, are skipped.
             behind = self._clock.now() - self._next
             self._next += self._seconds * max(1, 1 + int(behind // self._seconds))

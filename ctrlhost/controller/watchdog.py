@@ -22,14 +22,14 @@ _PERIOD = 0.02
 
 
 class Watched(Protocol):
-    """A worker, or a slot for async runs, as the watchdog sees it."""
+    """The watched members of a worker, or of a slot for async runs."""
 
     context: Context
     waiting: deque[tuple[Request, int]]
 
 
 class Watchdog:
-    """A thread that sleeps while no run needs watching. The first run that does starts it."""
+    """A thread that checks running workers and sleeps while there are none. The first `notify` starts it."""
 
     def __init__(self, controller: str, queue: WorkQueue, clock: Clock, timeout: float | None) -> None:
         """Watch runs of `controller`; `timeout` in seconds, None for no warnings."""
@@ -51,7 +51,7 @@ class Watchdog:
         """Watch these workers from now on; the collection may change meanwhile."""
         self._workers = workers
 
-    def look_after(self) -> None:
+    def notify(self) -> None:
         """Start checking the running workers; cheap, and called by a worker before it runs."""
         if not self._busy.is_set():
             self._busy.set()
@@ -91,13 +91,13 @@ class Watchdog:
                 self._free(worker, id(context), number)
         return running
 
-    def _warn(self, worker: Watched, who: int, number: int, started: float, request: Any) -> None:
-        if self.timeout is None or self._warned.get(who) == number:
+    def _warn(self, worker: Watched, context: int, number: int, started: float, request: Any) -> None:
+        if self.timeout is None or self._warned.get(context) == number:
             return
         seconds = self._clock.now() - started
         if seconds < self.timeout:
             return
-        self._warned[who] = number
+        self._warned[context] = number
         log.warning(
             "controller %s: reconcile of %s is running for %.3g s, longer than its timeout of %.3g s",
             self.controller,
@@ -108,10 +108,10 @@ class Watchdog:
         if self.on_overrun is not None:
             self.on_overrun(worker)
 
-    def _free(self, worker: Watched, who: int, number: int) -> None:
-        """Queue the keys again that wait behind a run seen before, for the other workers."""
-        if self._seen.get(who) != number:
-            self._seen[who] = number
+    def _free(self, worker: Watched, context: int, number: int) -> None:
+        """Requeue the keys that wait behind a run that an earlier check saw, for the other workers."""
+        if self._seen.get(context) != number:
+            self._seen[context] = number
             return
         # A queue that is shutting down accepts no keys.
         while worker.waiting and not self._queue.shutting_down:

@@ -2,7 +2,7 @@
 
 A reconcile that does nothing costs about a microsecond here, so the loop takes several keys at a time when reconciles
 are that short, counts in local variables, and touches the queue once per batch. A key waits in a batch behind a slow
-reconcile only until the watchdog hands it back.
+reconcile only until the watchdog requeues it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BATCH_SECONDS = 0.001
 
 
 class LeaderGate:
-    """Lets workers begin a reconcile only while their replica leads. Safe to use from any thread."""
+    """A gate that workers pass only while their replica leads. Safe to use from any thread."""
 
     def __init__(self, leading: Callable[[], bool]) -> None:
         """Start open; `leading` is called before each reconcile."""
@@ -61,7 +61,7 @@ class LeaderGate:
         self._open.set()
 
     def end(self) -> None:
-        """Release all waiting workers for good, so that they notice that the queue is shut down."""
+        """Release all waiting workers for good, so that they see the shutdown of the queue."""
         with self._lock:
             self._ended = True
             self._open.set()
@@ -69,9 +69,9 @@ class LeaderGate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkerScope:
-    """What the workers of one controller share."""
+    """State that the workers of one controller share."""
 
-    #: What the contexts of their runs share.
+    #: State that the contexts of their runs share.
     contexts: ControllerScope
     reconcile: Callable[..., Any]
     queue: WorkQueue
@@ -88,7 +88,7 @@ class Worker:
         """Prepare; `run` is the body of the thread."""
         self.context = Context(scope.contexts, index)
         self.counts = counts
-        #: Keys taken from the queue and not begun yet. The watchdog takes from here too.
+        #: Keys taken from the queue and not begun yet; the watchdog may requeue them.
         self.waiting: deque[tuple[Request, int]] = deque()
         self._scope = scope
 
@@ -115,19 +115,19 @@ class Worker:
             size = _next_size(size, len(done), now() - began)
 
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
-        """Run the keys, and append those that this worker began or queued again to `done`."""
+        """Run the keys, and append those that this worker began or requeued to `done`."""
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
         reconcile, gate, results = scope.reconcile, scope.gate, scope.results
         failing, now = results.failing, context.clock.now
         timeout, buckets = results.timeout, counts.buckets
         waiting.extend(batch)
-        # Before the watchdog is woken, or it might see nothing running and sleep again.
+        # Set before the watchdog wakes, which would otherwise see no running worker and sleep again.
         context.started = started
         if timeout is not None or len(batch) > 1:
-            scope.watchdog.look_after()
+            scope.watchdog.notify()
         while waiting:
             if gate is not None and not gate.passes():
-                self._hand_back(done)
+                self._requeue(done)
                 return
             try:
                 key, context.priority = waiting.popleft()
@@ -158,8 +158,8 @@ class Worker:
                 counts.timeouts += 1
             started = ended
 
-    def _hand_back(self, done: list[Request]) -> None:
-        """Queue the waiting keys again, for when this replica leads again."""
+    def _requeue(self, done: list[Request]) -> None:
+        """Requeue the waiting keys until this replica leads again."""
         while self.waiting:
             try:
                 key, priority = self.waiting.popleft()

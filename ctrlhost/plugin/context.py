@@ -55,7 +55,7 @@ class PluginContext:
         #: Addresses, `HOST:PORT`, and their ASGI applications.
         self.listeners: list[tuple[str, Any]] = []
         self.health_checks: list[PluginCheck] = []
-        #: Kinds that are read without a controller, for their permissions.
+        #: The kinds of `informer`, for their permissions.
         self.reads: list[KindSource] = []
         self.informers: list[Informer] = []
 
@@ -65,7 +65,7 @@ class PluginContext:
         return self.services.leading()
 
     def _forbid_writes(self) -> None:
-        """Raise NotLeading for a write of a task that must lead and does not; other code of the plugin may write."""
+        """Raise NotLeading for a write of a task that requires leadership without it; other code may write."""
         if leader_only.get() and not self.leading:
             raise NotLeading(f"plugin {self.name}: the task must not write: this replica does not lead")
 
@@ -85,7 +85,7 @@ class PluginContext:
         A plain function runs on `workers` threads, an `async def` as that many tasks on the plugin's event loop. A
         reconcile that runs longer than `timeout` seconds is logged and counted, and cancelled if it is `async def`.
         With `needs_leader` it runs and writes only on the leader. With `suppress_echo` the events of the controller's
-        own writes do not wake it. The operator's settings override the options.
+        own writes enqueue nothing. The operator's settings override the options.
         """
         if any(one.name == f"{self.name}/{name}" for one in self.controllers):
             raise PluginLoadError(self.name, f"plugin `{self.name}` has two controllers named `{name}`")
@@ -123,7 +123,7 @@ class PluginContext:
             reads=reads,
         )
         self.reads.append(source)
-        informer = source.informer(self.services, self.services.namespaces, ask=False)
+        informer = source.informer(self.services, self.services.namespaces, discover=False)
         self.informers.append(informer)
         return informer
 
@@ -148,7 +148,7 @@ class PluginContext:
         every: float | None = None,
         needs_leader: bool = False,
     ) -> Task:
-        """Register background work: `run(stop)` is called on its own thread, once or `every` so many seconds.
+        """Register background work: `run(stop)` is called on its own thread, once or every `every` seconds.
 
         An `async def` runs on the plugin's event loop. ValueError for an invalid period.
         """

@@ -19,12 +19,12 @@ log = logging.getLogger("ctrlhost.task")
 _FIRST_DELAY = 1.0
 _MAX_DELAY = 300.0
 
-#: Whether a task that needs leadership runs in this context; the plugin's client then forbids writes of others.
+#: Whether a task that requires leadership runs in this context; its writes then raise NotLeading without leadership.
 leader_only: ContextVar[bool] = ContextVar("leader_only", default=False)
 
 
 class Task:
-    """Calls `run(stop)`, once or every so many seconds; errors are logged, and the call is retried with back-off.
+    """Calls `run(stop)` once or every `every` seconds; logs errors, and retries with back-off.
 
     A task without `every` is finished when it returns. `stop` is set when the task must end; a task that ignores it is
     abandoned at the end of the process.
