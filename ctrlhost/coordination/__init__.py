@@ -1,4 +1,4 @@
 """Leader election on Leases.
 
-Imports `config`, `informers`, `events`, `client` and below. Public: nothing; plugins ask `Context.leading`.
+Imports `config`, `informers`, `events`, `client` and below. Public: nothing; plugins read `Context.leading`.
 """

@@ -1,8 +1,9 @@
 """Leader election: of all candidates for a Lease, at most one leads at a time.
 
-Only this machine's steady clock counts, never a wall clock: another replica's lease has expired when no change of it
-was observed for its whole duration, this replica's leadership when the renew deadline has passed since the last renewal
-was *sent*. `leading` computes that at each call, so a process that was suspended knows at once that it no longer leads.
+As in client-go's `leaderelection`. Only this machine's monotonic clock counts, never a wall clock: another replica's
+lease has expired when no change of it was observed for its whole duration; this replica's leadership has ended when the
+renew deadline has passed since the last renewal was *sent*. `leading` computes that at each call, so a process that was
+suspended stops leading at once.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NEW = LeaderElectionRecord(lease_transitions=-1)
 
 
 class LeaderElector:
-    """Tries to acquire and keep one Lease, on a thread of its own.
+    """A candidate that acquires and renews one Lease, on its own thread.
 
     The callbacks run on that thread and must not block: `on_started_leading` and `on_stopped_leading` alternate, and
     `on_new_leader(identity)` is called for each new holder, with "" when the lease was released. After losing the lease
@@ -56,7 +57,7 @@ class LeaderElector:
             raise ValueError("Lock identity is empty")
         self.lock = lock
         self.config = config or LeaderElectionConfig()
-        #: How many renewals had to read the Lease first, because an update of the last known one failed.
+        #: The number of renewals that had to read the Lease first, because an update of its last known version failed.
         self.slow_paths = 0
         self._clock = clock
         self._now = _steady(clock)
@@ -68,7 +69,7 @@ class LeaderElector:
         self._reported: str | None = None
         self._led = False
         self._leads_until = float("-inf")
-        #: Whether the Lease may name this replica: also after a write without an answer.
+        #: Whether the Lease may name this replica, also after a write without an answer.
         self._may_hold = False
         self._yielded = False
         self._wake = threading.Event()
@@ -104,8 +105,8 @@ class LeaderElector:
     def stop(self, timeout: float, *, release: bool) -> bool:
         """Stop the thread and return whether it ended within `timeout` real seconds.
 
-        With `release` the lease is released, so that another replica can lead at once: only if all of the leader's work
-        has ended.
+        With `release` the lease is released, so that another replica can lead at once; pass it only after all of the
+        leader's work has ended.
         """
         self._yielded = True
         self._release = release
@@ -197,7 +198,7 @@ class LeaderElector:
         timeout, sent = self.config.request_timeout, self._now()
         record = (before or _NEW).renewed(self.lock.identity, self.config.lease_duration, self._clock.time())
         if before is None or before.holder_identity != self.lock.identity:
-            # Another replica may have led in between, so this is a new term.
+            # Another replica may have led meanwhile, so this is a new term.
             self._lose()
         self._may_hold = True
         if before is None:

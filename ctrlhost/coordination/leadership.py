@@ -36,7 +36,7 @@ _STOP_TIMEOUT = 5.0
 
 
 def check_plugins(settings: HostSettings, plugins: Iterable[str]) -> None:
-    """Reject leases for plugins that this host does not run: a misspelt name would have no effect."""
+    """Reject leases for plugins that this host does not run: a misspelled name would have no effect."""
     plugins = list(plugins)
     for name in settings.leader_elect_plugins:
         if name not in plugins:
@@ -59,7 +59,7 @@ def lease_permissions(names: Iterable[str], namespace: str) -> list[Permission]:
     """Return the permissions for leader election: on exactly these leases, and to record events."""
     group = API_VERSION.partition("/")[0]
     return [
-        # The authorizer does not know the name of a new object, so this one cannot be narrowed.
+        # RBAC cannot restrict `create` by name: the authorizer does not know the name of a new object.
         Permission(group, ["leases"], ["create"], namespace=namespace),
         Permission(group, ["leases"], ["get", "list", "watch", "update"], sorted(names), namespace),
         Permission("events.k8s.io", ["events"], ["create", "patch"], namespace=namespace),

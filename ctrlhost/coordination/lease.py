@@ -28,7 +28,7 @@ _FIELDS: dict[str, tuple[str, type]] = {
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionRecord:
-    """Content of a Lease; `lease_duration` is in seconds, the times are strings for people only."""
+    """Content of a Lease; `lease_duration` is in seconds, the times are strings, for display only."""
 
     holder_identity: str = ""
     lease_duration: int = 0
@@ -59,7 +59,7 @@ class LeaderElectionRecord:
         return replace(
             self,
             holder_identity=identity,
-            # Rounded up: for other replicas the lease must not end before it does for its holder.
+            # Rounded up, so that the lease never expires earlier for other replicas than for its holder.
             lease_duration=math.ceil(lease_duration),
             acquire_time=(self.acquire_time or moment) if mine else moment,
             renew_time=moment,
@@ -73,7 +73,7 @@ class LeaderElectionRecord:
 
 
 class LeaseLock:
-    """One Lease, by name. Keeps the object as last seen, so that an update sends its version and foreign labels."""
+    """One Lease, by name. Keeps the object as last seen, whose version and foreign labels an update sends."""
 
     def __init__(
         self, client: Client, namespace: str, name: str, identity: str, labels: Mapping[str, str] | None = None

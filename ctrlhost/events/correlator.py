@@ -53,7 +53,7 @@ class Correlator:
         if known is not None and now - known.last_seen <= FINISH_AFTER:
             known.count += 1
             known.last_seen = now
-            # Later ones are written when the series ends, or by its next heartbeat.
+            # Further events are written when the series ends, or by its next heartbeat.
             if known.count > 2 or not self._admit(event):
                 return None
             return self._series_event(known, now)
@@ -87,7 +87,7 @@ class Correlator:
         return {**one.event, "series": {"count": one.count, "lastObservedTime": micro_time(one.last_seen)}}
 
     def _admit(self, event: dict[str, Any]) -> bool:
-        """Take a token of the event's source and object; return whether there was one."""
+        """Take a token of the event's source and object; return whether one was left."""
         regarding = event["regarding"]
         parts = ("apiVersion", "kind", "namespace", "name", "uid")
         key = (event["reportingController"], *(regarding.get(part) for part in parts))
@@ -107,7 +107,7 @@ def _key(event: dict[str, Any]) -> tuple[Any, ...]:
     """Return the key by which events are equal; the note is not part of it, as upstream."""
 
     def flat(reference: dict[str, str] | None) -> tuple[Any, ...]:
-        # The version changes with the object, so it must not distinguish its events.
+        # The version changes with each write of the object, so it must not distinguish events.
         return tuple(sorted((name, value) for name, value in (reference or {}).items() if name != "resourceVersion"))
 
     own = tuple(event[name] for name in ("type", "action", "reason", "reportingController", "reportingInstance"))

@@ -1,4 +1,4 @@
-"""Events about objects, for people: `kubectl describe` shows them. Written through events.k8s.io/v1 only.
+"""Events about objects, for users: `kubectl describe` shows them. Written through events.k8s.io/v1 only.
 
 Recording never blocks and never fails: a background thread writes the events. Equal events become one event with a
 series; further events of an object that has too many are dropped.
@@ -44,7 +44,7 @@ class EventRecorder:
         self._sink.start()
 
     def stop(self, timeout: float) -> bool:
-        """Write the remaining events and counts of series; return whether that took at most `timeout` real seconds."""
+        """Write the remaining events and series; return whether that took at most `timeout` real seconds."""
         with self._lock:
             for event in self._series.unwritten():
                 self._sink.submit(event)

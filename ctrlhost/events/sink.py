@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.events")
 
-#: As upstream: queued writes, tries of each, seconds between two tries, and their random part.
+#: As in client-go: queued writes, tries of each, seconds between two tries, and the random part of these.
 QUEUE_LENGTH, TRIES, RETRY_SECONDS, JITTER = 1000, 12, 10.0, 0.25
 #: Seconds between two checks for series that are due.
 _UPKEEP_SECONDS = 60.0
@@ -71,7 +71,7 @@ class EventSink:
         with self._lock:
             due = any(one.due <= now for one in self._retries)
             if due:
-                # A manual clock may have moved just before the thread began to wait for it.
+                # A manual clock may have advanced just before the thread began to wait for it.
                 self._wake.set()
             return not (self._queue or self._writing or due)
 

@@ -1,4 +1,4 @@
-"""A plugin's own writes, which it reads before its cache shows them.
+"""Read-your-own-writes: a plugin's writes, which it reads before its cache shows them.
 
 Imports `informers` and below. Public: `ctrlhost.Expectations`.
 """

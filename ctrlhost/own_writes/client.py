@@ -1,4 +1,4 @@
-"""The client of a plugin: it remembers writes, and sends none when its guard forbids it."""
+"""The client of a plugin, which records writes, and whose guard may forbid them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WritingClient(Client):
-    """A client whose writes the same plugin reads at once; see `ctrlhost.own_writes.overlay`."""
+    """A client whose writes the plugin reads at once; see `ctrlhost.own_writes.overlay`."""
 
     _written: OwnWrites
     _guard: Callable[[], None] | None
@@ -32,7 +32,7 @@ class WritingClient(Client):
         guard: Callable[[], None] | None = None,
         self_events: SelfEvents | None = None,
     ) -> Self:
-        """Share a client's connections; `guard` is called before each write, and prevents it by raising."""
+        """Return a client with the connections of `client`; `guard` is called before each write and may raise."""
         own = cls.__new__(cls)
         own.__dict__.update(client.__dict__)
         if guard is not None:

@@ -1,12 +1,14 @@
 """Expectations: creations and deletions that a controller has requested and its cache does not show yet.
 
+They work as `ControllerExpectations` in kube-controller-manager.
+
 A controller that counts what it owns, as ReplicaSets do, would act on the same shortage twice if it read its cache
 between its own write and the event of it. It registers the writes beforehand, counts the events, and does nothing for
-an owner with open expectations. They expire, by default after five minutes, so that a missed event causes a delay and
-never a standstill.
+an owner with open expectations. They expire, by default after five minutes, so that a missed event only delays the
+controller.
 
-`ctx.get` and listers show a plugin's own writes by themselves; expectations are for what these cannot know: objects
-with generated names, if the answer got lost, and deletions that take time.
+`ctx.get` and listers show a plugin's own writes by themselves; expectations cover what these cannot show: objects with
+generated names if the response was lost, and deletions that take time.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ class Expectations(Generic[K]):
                 self._close(key, expected)
 
     def satisfied(self, key: K) -> bool:
-        """Return whether nothing is open for an owner: everything was observed, has expired, or was never expected."""
+        """Return whether no expectation of an owner is open: each was observed or has expired, or none was added."""
         with self._lock:
             expected = self._expected.get(key)
             if expected is None:

@@ -1,4 +1,4 @@
-"""Read your own writes: the writes of a plugin that its cache does not show yet."""
+"""The overlay of a plugin's cache: its own writes that the cache does not show yet."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Entry:
 
     #: The server's answer; None after a deletion that took effect.
     object: Object | None
-    #: The version the write made; 0 after a deletion.
+    #: The version that the write created; 0 after a deletion.
     version: int
-    #: The uid of what was deleted, or of what was written.
+    #: The uid of the deleted or written object.
     uid: str
     #: Whether the informer's selectors exclude the object since the write.
     outside: bool = False
@@ -111,7 +111,7 @@ class PendingWrites:
                 self._entries[key] = entry
             grown = len(self._entries) >= self._sweep_at
         if grown:
-            # Writes that are never read back would stay forever.
+            # Writes that nobody reads back would otherwise stay forever.
             self.behind(None)
             self._sweep_at = max(128, 2 * len(self._entries))
 
@@ -128,13 +128,13 @@ class PendingWrites:
         if entry.object is None:
             return cached is None or cached.uid != entry.uid
         if entry.outside and cached is None:
-            # The informer will neither add the object nor has to remove it.
+            # The informer does not hold the object, and will not add it.
             return True
         if cached is not None:
             version = _version(cached.resource_version)
             return version is None or version >= entry.version
-        # Missing from the cache: not yet added, removed again, or not selected. The informer's own version tells the
-        # first from the others.
+        # Missing from the cache: not yet added, removed again, or not selected. The informer's version distinguishes
+        # the first case from the others.
         reached = _version(self.informer.version_in(key[0]))
         return reached is None or reached >= entry.version
 

@@ -21,7 +21,7 @@ _BOOKKEEPING = frozenset({"resourceVersion", "managedFields", "generation"})
 
 
 class SelfEvents:
-    """Versions made by a controller's own writes, and different from what it had read only in what it wrote."""
+    """Versions created by a controller's own writes that differ from the version it had read only in written fields."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -30,24 +30,24 @@ class SelfEvents:
         self._informers: dict[tuple[str, str], Informer] = {}
 
     def listen(self, api_version: str, kind: str, informer: Informer) -> None:
-        """Compare writes to this kind with what this informer holds."""
+        """Compare writes to this kind with the cache of this informer."""
         self._informers[api_version, kind] = informer
 
     def base(self, api_version: str, kind: str, key: tuple[str, str]) -> Object | None:
-        """Return the cached object, before the write is sent: what the controller can know."""
+        """Return the cached object, before the write is sent: the newest state that the controller can know."""
         informer = self._informers.get((api_version, kind))
         return None if informer is None else informer.lister.get(key[1], key[0])
 
     def wrote(self, kind: str, known: Object | None, change: Any, answer: Mapping[str, Any]) -> None:
-        """Remember a write if it changed nothing of the `known` object but what it set.
+        """Remember a write if it changed only fields of the `known` object that it set.
 
-        `change` is the object or merge patch that was sent. Only then is it certain that there was no other write in
-        between, whose event this one's may have replaced.
+        `change` is the object or merge patch that was sent. Any other difference may be another writer's, whose event
+        this write's event may have replaced.
         """
         metadata = answer["metadata"]
         if known is None or known.partial or known.uid != metadata.get("uid"):
             return
-        if not _only_these(change, known.to_dict(), answer):
+        if not _differs_only_in(change, known.to_dict(), answer):
             return
         with self._lock:
             self._versions[kind, known.uid, metadata["resourceVersion"]] = known.resource_version
@@ -69,8 +69,8 @@ class SelfEvents:
         return passes
 
 
-def _only_these(change: Any, before: Any, after: Any, *, at: str = "") -> bool:
-    """Return whether `before` and `after` differ only in what `change` names and the server's bookkeeping."""
+def _differs_only_in(change: Any, before: Any, after: Any, *, at: str = "") -> bool:
+    """Return whether `before` and `after` differ only in the fields of `change` and the server's bookkeeping."""
     if not isinstance(before, dict) or not isinstance(after, dict):
         return bool(before == after)
     named = change if isinstance(change, dict) else {}
@@ -79,7 +79,7 @@ def _only_these(change: Any, before: Any, after: Any, *, at: str = "") -> bool:
             continue
         if name in named:
             # A field that was set may differ; a mapping below it may hold more than was set.
-            if isinstance(named[name], dict) and not _only_these(
+            if isinstance(named[name], dict) and not _differs_only_in(
                 named[name], before.get(name) or {}, after.get(name) or {}, at=name
             ):
                 return False
