@@ -1,4 +1,4 @@
-"""The host: it starts and shuts down plugins, informers and servers. The only module that knows all parts."""
+"""The host: it starts and shuts down plugins, informers and servers. The only module that imports all parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
-#: How long writing the remaining events may take after a drain that used all its time, in seconds.
+#: Seconds for writing the remaining events after a drain that used all of its time.
 _EVENTS_TIMEOUT = 1.0
 
 
@@ -81,10 +81,10 @@ class Host:
         self._prepared = False
         self._stopped = False
         self._signals = StopSignals(self.stopping, self._notify)
-        #: What the server shows.
+        #: The inspection that the server shows.
         self.inspection = Inspection(self)
         self.events: EventRecorder | None = None
-        #: The leader election; None without one.
+        #: The leader elections; None without any.
         self.leadership: Leadership | None = None
 
     def _add(self, plugin: object) -> None:
@@ -133,7 +133,7 @@ class Host:
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services))
         _check_overrides(overrides, self.plugins)
-        # Before the first informer is created, so that a shared informer keeps enough for all of its users.
+        # Done before the first informer is created, so that a shared one keeps enough for all of its users.
         for controller in (one for plugin in self.plugins for one in plugin.controllers):
             controller.declare()
         self._servers.start(self.plugins)
@@ -226,7 +226,7 @@ class Host:
         drained = [plugin.name for plugin in self.plugins if plugin.drain(deadline)]
         self._stopped = True
         if self.leadership is not None:
-            # Only now, when nothing that the leader began still runs, may another replica lead.
+            # Another replica may lead only after all work of this leader has ended.
             self.leadership.stop(drained)
         if self.events is not None:
             self.events.stop(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
@@ -284,7 +284,7 @@ class Host:
 
 
 def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime]) -> None:
-    """Reject settings of controllers that do not exist; the controllers of a failed plugin are not known."""
+    """Reject settings of controllers that do not exist; those of a failed plugin are unknown, so they pass."""
     known = [controller.name for plugin in plugins for controller in plugin.controllers]
     for name in overrides:
         plugin = next((one for one in plugins if one.name == name.partition("/")[0]), None)
@@ -300,8 +300,8 @@ def _check_overrides(overrides: Iterable[str], plugins: Sequence[PluginRuntime])
 def switching_after(seconds: float) -> Iterator[None]:
     """Set the interpreter's switch interval, in seconds, for the whole process while the block runs.
 
-    The default of 5 ms is long beside an event that takes 20 µs: a thread that released the interpreter lock waits that
-    long for it while another thread computes, once per key and once per answer.
+    The default of 5 ms is long compared with an event of 20 µs: a thread that released the interpreter lock waits up to
+    that long for it while another thread computes, once per key and once per response.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(seconds)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ctrlhost.reflector.status import InformerStatus
     from ctrlhost.supervisor.runtime import PluginRuntime
 
-#: How long an informer may be without a watch before the host is not ready, in seconds: watches end now and then.
+#: Seconds that an informer may be without a watch before the host is not ready: watches end now and then.
 NOT_CURRENT_AFTER = 5.0
 
 
 class InspectedHost(Protocol):
-    """What an inspection reads of a host."""
+    """The members of a host that an inspection reads."""
 
     plugins: list[PluginRuntime]
     stopping: Event
@@ -43,7 +43,7 @@ class Inspection:
     def checks(self, endpoint: str) -> list[Check]:
         """Return the checks of `livez`, `readyz` or `healthz`.
 
-        A host is alive if it answers; ready if all plugins run, or wait for something external such as a CRD, and the
+        A host is alive if it responds; ready if all plugins run, or wait for something external such as a CRD, and the
         caches are current; healthy if no plugin has failed and no check of a plugin fails.
         """
         lines = [Check("ping", passed=True)]
@@ -61,7 +61,7 @@ class Inspection:
         factory = self._host.factory
         informers = [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
         if endpoint == "healthz":
-            # A restart does not bring an API server back, so a cache that is behind must not cause one.
+            # A restart does not repair the API server, so an outdated cache must not cause one.
             informers = [replace(check, passed=True) for check in informers]
         lines += informers
         if endpoint == "healthz":
@@ -95,7 +95,7 @@ class Inspection:
 
 
 def _shown(item: Any) -> dict[str, Any]:
-    """Return an entry of a queue as JSON allows it: a delay may be infinite, and a key is a tuple."""
+    """Return an entry of a queue in a form that JSON allows: delays may be infinite, and keys are tuples."""
     return {
         name: str(value) if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
         for name, value in item._asdict().items()
@@ -103,9 +103,9 @@ def _shown(item: Any) -> dict[str, Any]:
 
 
 def _informer_check(status: InformerStatus) -> Check:
-    """Return the check of an informer; it fails if the cache has not been current for longer than a reconnection takes.
+    """Return the check of an informer; it fails if its cache has been outdated for longer than a reconnection takes.
 
-    An informer that waits for its kind or for a right does not fail: these need not exist.
+    It does not fail while the informer waits for its kind or a permission: these need not exist.
     """
     text = f"{status.state}, {status.objects} objects, {status.users} users"
     if status.state == "listing" and status.listing:

@@ -1,6 +1,6 @@
 """Logging: the format of log lines and the fields of each.
 
-All code logs with the standard library's `logging`. The command line configures the output once: readable lines on a
+All code uses the standard library's `logging`. The command line configures the output once: readable lines on a
 terminal, otherwise a JSON object per line, always on stderr. Each line of a reconcile carries its controller, object
 and reconcile id; other work may bind its own fields.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: " ", 10: "\\n", 13: "\\r"}
 
-#: The lowest levels of libraries that log too much.
+#: The minimum levels of libraries that log too much.
 _QUIET = {
     "urllib3": logging.ERROR,
     "uvicorn": logging.WARNING,
@@ -76,7 +76,7 @@ def configure(
     root.setLevel(level.upper())
     for name, least in _QUIET.items():
         logging.getLogger(name).setLevel(max(least, root.level))
-    # A plugin may log with structlog itself; its lines take the same path.
+    # Plugins may use structlog directly; their lines get the same processing.
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -86,7 +86,7 @@ def configure(
 
 
 def _structlog() -> Any:
-    # structlog imports rich if it is installed, for tracebacks that are not used here: 0.4 s of every start.
+    # structlog imports rich, if installed, for tracebacks that are not used here, which takes 0.4 s at the start.
     if "structlog" in sys.modules or "rich" in sys.modules:
         import structlog
     else:
@@ -99,7 +99,7 @@ def _structlog() -> Any:
 
 
 def _add_bound(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    # A handler that formatted the record before leaves these on it; they are not extras.
+    # An earlier handler leaves these on the record when it formats it; they are not extras.
     event.pop("message", None)
     event.pop("asctime", None)
     for key, value in (*log_fields().items(), *bound_values().items()):

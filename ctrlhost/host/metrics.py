@@ -45,23 +45,23 @@ class HostMetrics:
     def exposition(self, plugins: Mapping[str, CollectorRegistry], accept: str = "") -> tuple[bytes, str]:
         """Return all metrics in the format that the `Accept` header asks for, and the content type."""
         encode, content_type = choose_encoder(accept)
-        families: Any = SimpleNamespace(collect=lambda: self._united(plugins))
+        families: Any = SimpleNamespace(collect=lambda: self._merged(plugins))
         return encode(families), content_type
 
-    def _united(self, plugins: Mapping[str, CollectorRegistry]) -> Iterable[Metric]:
+    def _merged(self, plugins: Mapping[str, CollectorRegistry]) -> Iterable[Metric]:
         # Scrapers reject an exposition in which a name or a series occurs twice, so one plugin's mistake would lose
         # all metrics.
-        united: dict[str, Metric] = {}
+        merged: dict[str, Metric] = {}
         series: set[tuple[str, frozenset[tuple[str, str]]]] = set()
         for source, registry in [("", self.registry), *plugins.items()]:
             for family in self._collected(source, registry):
-                known = united.get(family.name)
+                known = merged.get(family.name)
                 if known is not None and known.type != family.type:
                     self._warn(source, family.name, f"it is a {known.type} elsewhere, a {family.type} here")
                     continue
                 if known is None:
                     known = Metric(family.name, family.documentation, family.type, family.unit)
-                    united[family.name] = known
+                    merged[family.name] = known
                 for sample in family.samples:
                     key = (sample.name, frozenset(sample.labels.items()))
                     if key in series:
@@ -69,7 +69,7 @@ class HostMetrics:
                         continue
                     series.add(key)
                     known.samples.append(sample)
-        return united.values()
+        return merged.values()
 
     def _collected(self, source: str, registry: CollectorRegistry) -> list[Metric]:
         try:

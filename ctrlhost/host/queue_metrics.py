@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["QueueCollector"]
 
-# As Go prints them: the bounds come from repeated multiplication, and dashboards have them as they came out.
+# As Go prints them: the bounds come from repeated multiplication, and dashboards use them unrounded.
 _BOUNDS = (
     "1e-08", "1e-07", "1e-06", "9.999999999999999e-06", "9.999999999999999e-05", "0.001",
     "0.01", "0.1", "1", "10", "100", "1000", "+Inf",
 )  # fmt: skip
 
-# A NamedTuple's own constructor costs twice as much, and a host with a hundred controllers makes thousands a scrape.
+# Twice as fast as the constructor of a NamedTuple: with a hundred controllers a scrape creates thousands.
 _new = partial(tuple.__new__, Sample)
 _REST = (None,) * (len(Sample._fields) - 3)
 
@@ -45,7 +45,7 @@ class _Family(NamedTuple):
     name: str
     kind: str
     text: str
-    #: The value of two queues with one name.
+    #: Merges the values of two queues with one name.
     merge: Callable[[Any, Any], Any] = _sum
 
     def metric(self) -> Metric:
@@ -57,7 +57,7 @@ _FAMILIES = {
     "adds": _Family("workqueue_adds", "counter", "Keys queued, or added again while processed"),
     "queue_duration": _Family("workqueue_queue_duration_seconds", "histogram", "Seconds from queued to handed out"),
     "work_duration": _Family("workqueue_work_duration_seconds", "histogram", "Seconds from handed out to done"),
-    "unfinished": _Family("workqueue_unfinished_work_seconds", "gauge", "Seconds of all unfinished work"),
+    "unfinished": _Family("workqueue_unfinished_work_seconds", "gauge", "Total seconds of unfinished work"),
     "longest_running": _Family(
         "workqueue_longest_running_processor_seconds", "gauge", "Seconds of the longest unfinished work", max
     ),
@@ -76,7 +76,7 @@ _FAMILIES = {
 class QueueCollector(Collector):
     """Collects the metrics of the process's live named queues.
 
-    `wanted` picks queues by name, for a host that is not alone in its process; None takes them all. Queues of one name
+    `wanted` selects queues by name, if several hosts share the process; None selects all. Queues of one name
     are merged, since a scrape may contain a series only once.
     """
 
@@ -85,11 +85,11 @@ class QueueCollector(Collector):
         self._wanted = wanted
 
     def describe(self) -> Iterable[Metric]:
-        """Return the families without samples; asks no queue."""
+        """Return the families without samples; reads no queue."""
         return [family.metric() for family in _FAMILIES.values()]
 
     def collect(self) -> Iterator[Metric]:
-        """Copy the numbers of all queues; waits for each no longer than one operation takes."""
+        """Copy the numbers of all queues; waits for each at most as long as one operation takes."""
         rows: dict[str, dict[str, Any]] = {}
         for row in _core.queue_metrics():
             name = row["name"]

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
-#: How long requests in progress may take at the shutdown, in seconds.
+#: Seconds that requests in progress may take at the shutdown.
 _TIMEOUT = 2.0
 
 
 class HostServers:
-    """All servers of one host. The modules that they need are imported on first use."""
+    """All servers of one host; imports the modules that they need on first use."""
 
     def __init__(self) -> None:
         """Start without servers."""

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-#: A signal so soon after another is a duplicate: Ctrl-C reaches a whole process group, and wrappers forward it.
+#: Seconds within which a signal is a duplicate: Ctrl-C reaches a whole process group, and wrappers forward it.
 _SAME_SIGNAL = 0.1
-#: How late a signal is noticed at most, in seconds.
+#: Maximum delay until a signal is noticed, in seconds.
 SIGNALS_SEEN = 0.5
 
 

@@ -1,4 +1,4 @@
-"""The manifests that run a set of plugins in a cluster, made without access to one."""
+"""The manifests that run a set of plugins in a cluster, generated without access to one."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ctrlhost.permissions import Permission
 
 _CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
-#: Seconds that a pod has after the drain.
+#: Seconds between the drain timeout and the end of a pod.
 _GRACE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """The Deployment to make; `config` is the text of a settings file, `assignments` are those of `--set`."""
+    """The Deployment to generate; `config` is the content of a settings file, `assignments` are those of `--set`."""
 
     name: str
     namespace: str
@@ -157,7 +157,7 @@ def _arguments(names: Sequence[str], settings: HostSettings, deployed: Deployed,
 
 
 def _offline_services(configuration: Configuration) -> PluginServices:
-    """Return everything that a set-up may use, without a network."""
+    """Return the services for set-ups without a network."""
     from ctrlhost.client import Client
     from ctrlhost.clock import SystemClock
     from ctrlhost.controller.metrics import ReconcileMetrics
@@ -189,4 +189,4 @@ class _NoNetwork:
         self.request("GET", path)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is no connection."""

@@ -1,4 +1,4 @@
-"""The RBAC rules that plugins need: for their sources, for events, and for what they request themselves."""
+"""The RBAC rules that plugins need: for their sources, for events, and those that they request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVENTS = Permission("events.k8s.io", ["events"], ["create", "patch"])
 
 
 def plurals(crds: Iterable[dict[str, Any]]) -> Plural:
-    """Return the function that finds plural and scope of the kinds of these CRDs and others, without a server."""
+    """Return a function that finds plural and scope of these CRDs' and other kinds without a server."""
     specs = [crd["spec"] for crd in crds]
     custom = {
         (spec["group"], spec["names"]["kind"]): (spec["names"]["plural"], spec["scope"] == "Namespaced")
@@ -78,7 +78,7 @@ def roles(name: str, account_namespace: str, permissions: Iterable[Permission]) 
 
 
 def _rules(permissions: Iterable[Permission]) -> list[dict[str, list[str]]]:
-    """Merge permissions that differ only in verbs or resources, as a person would write the role."""
+    """Merge permissions that differ only in verbs or resources, as in a role written by hand."""
     verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = {}
     for permission in permissions:
         for resource in permission.resources:

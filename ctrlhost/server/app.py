@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Inspected(Protocol):
-    """What the app shows of a host; all methods may be called from any thread."""
+    """The state of a host that the app shows; all methods may be called from any thread."""
 
     def checks(self, endpoint: str) -> Sequence[Check]:
         """Return the checks of `livez`, `readyz` or `healthz`; may wait for checks of plugins."""
@@ -71,7 +71,7 @@ def host_app(host: Inspected) -> ASGIApp:
         name, slash, rest = path.lstrip("/").partition("/")
         pages = host.pages().get(name, {})
         if pages and not slash:
-            # Relative links of a page need the slash.
+            # A page's relative links need the trailing slash.
             await PlainTextResponse("", 307, headers={"Location": f"/{name}/"})(scope, receive, send)
             return
         fitting = [page for page in pages if _covers(page, f"/{rest}")]

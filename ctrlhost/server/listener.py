@@ -31,7 +31,7 @@ class HttpServer:
     """Serves one ASGI app at one address."""
 
     def __init__(self, address: str, app: ASGIApp, name: str = "http", setting: str = "host.listen") -> None:
-        """Listen at once, so that a port in use is noticed before anything else starts; ConfigError if it is."""
+        """Bind at once, so that a port in use is an early ConfigError, before anything else starts."""
         host, port = parse_address(address, setting)
         self.name = name
         self._app = app

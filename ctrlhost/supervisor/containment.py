@@ -1,4 +1,4 @@
-"""Confine what a plugin raises to that plugin, and describe it in one line."""
+"""Confine the exceptions of a plugin to that plugin, and describe them in one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.host")
 
-#: Frames in these folders are ctrlhost's and pluggy's own; they do not help the author of the plugin.
+#: Frames in the folders of ctrlhost and pluggy do not help the author of the plugin.
 _OWN_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(pluggy.__file__).parent))
 
 
@@ -35,13 +35,13 @@ def with_place(error: BaseException) -> str:
 def contained(
     plugin: str, stage: str, fail: Callable[[str, BaseException], None], *, everything: bool = False
 ) -> Iterator[None]:
-    """Pass what a plugin raises in the block to `fail`, with one line that names the `stage`, and end the block.
+    """Pass exceptions of a plugin in the block to `fail`, with one line that names the `stage`, and end the block.
 
-    Mistakes of the operator are raised, or with `everything` passed to `fail` too: for threads without a caller.
+    Mistakes of the operator are raised, or with `everything`, for threads without a caller, also passed to `fail`.
     """
     try:
         yield
-    except (Exception, SystemExit) as error:  # Not Ctrl-C and signals: those are the operator's.
+    except (Exception, SystemExit) as error:  # Ctrl-C and signals come from the operator.
         if isinstance(error, (ConfigError, PluginNotFound)) and not everything:
             raise
         if isinstance(error, (PluginError, ConfigError)):

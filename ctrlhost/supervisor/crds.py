@@ -57,9 +57,9 @@ def _install(client: Client, crd: dict[str, Any]) -> None:
 
 
 def _established(client: Client, name: str, stop: threading.Event, waiting: Callable[[str], None]) -> bool:
-    """Wait until the server serves the kind, for half a minute at most: the informers wait for it as well.
+    """Wait at most half a minute until the server serves the kind: informers wait for it as well.
 
-    After a second `waiting` is called: a controller, such as another plugin of this host, may have to establish it.
+    Calls `waiting` after a second: a controller, such as another plugin of this host, may have to establish it.
     """
     waited, pause = 0.0, 0.02
     while not stop.is_set() and waited < _ESTABLISHED_TIMEOUT:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GROUP = "ctrlhost"
 
-#: Names of paths of the host's server, of sections of the settings, and of commands.
+#: Reserved names: paths of the host's server, sections of the settings, and commands.
 RESERVED_NAMES = frozenset(
     """
     controllers crds debug healthz host livez manifests metrics models new plugins readyz run sandbox top version
@@ -53,7 +53,7 @@ class InstalledPlugin:
 
 def installed_plugins() -> Mapping[str, tuple[InstalledPlugin, ...]]:
     """Return the installed plugins by name, without importing them; two of one name are two entries."""
-    # A distribution that is in two folders of sys.path (an editable install, a bundle) is one plugin.
+    # A distribution in two folders of sys.path (an editable install, a bundle) is one plugin.
     found: dict[str, set[InstalledPlugin]] = {}
     for one in entry_points(group=GROUP):
         name, version = (one.dist.name, one.dist.version) if one.dist else ("", "")
@@ -106,7 +106,7 @@ class Plugin:
         return list(self._call("ctrlhost_permissions", settings=settings) or ())
 
     def setup(self, context: PluginContext) -> None:
-        """Let the plugin register its controllers, tasks, pages and checks."""
+        """Call `ctrlhost_setup`, in which the plugin registers its controllers, tasks, pages and checks."""
         self._call("ctrlhost_setup", plugin=context)
 
     def synced(self, context: PluginContext) -> None:
@@ -126,7 +126,7 @@ class Plugin:
         self._call("ctrlhost_stopping", plugin=context)
 
     def commands(self, group: click.Group) -> None:
-        """Let the plugin add its commands to `group`."""
+        """Add the plugin's commands to `group`."""
         self._call("ctrlhost_commands", group=group)
 
 
@@ -174,7 +174,7 @@ class PluginManager:
     def register(self, name: str, implementation: object, installed: str = "") -> Plugin:
         """Register a module or object with hook implementations as the plugin `name`."""
         if name in RESERVED_NAMES:
-            raise PluginLoadError(name, f"invalid plugin name `{name}`: the host uses it")
+            raise PluginLoadError(name, f"invalid plugin name `{name}`: the host reserves it")
         if self._manager.has_plugin(name):
             raise PluginLoadError(name, "another plugin of this name is already loaded")
         if self._manager.is_registered(implementation):
@@ -217,7 +217,7 @@ def hook_names() -> list[str]:
 
 
 def _misuse(implementation: object, manager: pluggy.PluginManager, error: Exception) -> str:
-    """Return in one line which marked function is not a hook, or has a parameter that its hook does not have."""
+    """Describe in one line the marked function that is no hook, or has a parameter that its hook lacks."""
     known = hook_names()
     for name in dir(implementation):
         if manager.parse_hookimpl_opts(implementation, name) is None:

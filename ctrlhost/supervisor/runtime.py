@@ -1,4 +1,4 @@
-"""The life of one plugin in a host: loaded, set up, synced, running, stopped; or failed, with the reason.
+"""The lifecycle of one plugin in a host: loaded, set up, synced, running, stopped; or failed, with the reason.
 
 Exceptions from a plugin's code end here: they are logged under the plugin's name and become its reason. Each plugin
 runs its hooks on its own thread, so that a hook that blocks does not delay other plugins.
@@ -32,7 +32,7 @@ log = logging.getLogger("ctrlhost.host")
 
 State = Literal["failed", "waiting", "syncing", "running", "stopping", "stopped"]
 
-#: Seconds between two looks at the plugin's caches, by state.
+#: Seconds between two checks of the plugin's caches, by state.
 _PAUSE: dict[State, float] = {"syncing": 0.01, "waiting": 0.1, "running": 0.5, "stopping": 0, "stopped": 0, "failed": 0}
 #: A plugin never moves from one of these to a state of a lower rank; all others have rank 0.
 _RANK: dict[State, int] = {"failed": 3, "stopped": 2, "stopping": 1}
@@ -53,7 +53,7 @@ class PluginRuntime:
         self.plugin: Plugin | None = None
         self.settings: Any = None
         self.context: PluginContext | None = None
-        #: Set when the plugin's CRDs are installed, or known to be impossible to install for now.
+        #: Set when the plugin's CRDs are installed, or cannot be installed for now.
         self.crds_tried = threading.Event()
         self._changed = changed
         #: Guards `state` and `reason`.
@@ -114,7 +114,7 @@ class PluginRuntime:
             context = PluginContext(self.name, self.settings, services)
             limits = [services.namespaces, *(one.namespaces for one in services.controller_overrides.values())]
             if any(limits):
-                # The limit does not apply to cluster-scoped kinds. A failing hook is reported when CRDs are needed.
+                # The limit does not apply to cluster-scoped kinds. Installing the CRDs reports a failing hook.
                 with contextlib.suppress(Exception):
                     services.client.resources.expect(self.plugin.crds())
             try:
@@ -173,7 +173,7 @@ class PluginRuntime:
 
     @staticmethod
     def _behind_and_waiting(context: PluginContext) -> tuple[list[str], list[str]]:
-        """Return the names of all that has not synced, and the reasons of those that are blocked."""
+        """Return the names of controllers and informers that have not synced, and why those that wait cannot."""
         parts = [(one.name, one.has_synced(), one.waiting()) for one in context.controllers]
         for informer in context.informers:
             why = f"{informer.key}: {informer.reason}" if informer.state == "waiting" else None
@@ -182,10 +182,10 @@ class PluginRuntime:
 
     @staticmethod
     def _may_begin(context: PluginContext) -> bool:
-        """Return whether the plugin's caches are full.
+        """Return whether the plugin may start: its caches have synced.
 
-        A controller that is blocked by a missing CRD or right does not delay the plugin's other controllers. All of
-        them may read the plugin's own informers, so these must always have synced.
+        A controller that waits for a missing CRD or permission does not delay the plugin's other controllers. All of
+        them may read the plugin's own informers, so these must have synced in any case.
         """
         controllers = context.controllers
         synced = [controller.has_synced() for controller in controllers]
@@ -194,19 +194,19 @@ class PluginRuntime:
 
     def _report(self, behind: list[str], waiting: list[str], *, synced: bool) -> None:
         if waiting:
-            self._move("waiting", "; ".join(dict.fromkeys(waiting)))
+            self._set_state("waiting", "; ".join(dict.fromkeys(waiting)))
         elif behind or not synced:
-            self._move("syncing", f"{', '.join(behind)} not synced yet" if behind else "")
+            self._set_state("syncing", f"{', '.join(behind)} not synced yet" if behind else "")
         else:
-            self._move("running", "")
+            self._set_state("running", "")
 
-    def _move(self, state: State, reason: str) -> None:
+    def _set_state(self, state: State, reason: str) -> None:
         with self._lock:
             if _RANK.get(state, 0) < _RANK.get(self.state, 0) or (state, reason) == (self.state, self.reason):
                 return
             moved = state != self.state
             self.state, self.reason = state, reason
-        # The end of a plugin that never started is not worth a line.
+        # The end of a plugin that never started is not logged.
         quiet = self._thread is None and state in ("stopping", "stopped")
         if not quiet and (moved or state != "syncing"):
             line = f"{state}: {reason}" if reason else state
@@ -225,7 +225,7 @@ class PluginRuntime:
 
     def _wait_for_crds(self, why: str) -> None:
         self.crds_tried.set()
-        self._move("waiting", f"installing CRDs: {why}")
+        self._set_state("waiting", f"installing CRDs: {why}")
 
     def _follow_leadership(self, plugin: Plugin, context: PluginContext) -> None:
         leading = context.services.leading()
@@ -261,7 +261,7 @@ class PluginRuntime:
         with self._lock:
             alive = self.state not in ("failed", "stopped")
         if alive:
-            self._move("stopping", "")
+            self._set_state("stopping", "")
             self._call_stopping()
         self._halt()
 
@@ -306,7 +306,7 @@ class PluginRuntime:
             self._thread.join(max(0.0, deadline - time.monotonic()))
             drained = drained and not self._thread.is_alive()
         if not self.failed:
-            self._move("stopped", "")
+            self._set_state("stopped", "")
         return drained
 
     def checks(self) -> list[Check]:
@@ -326,7 +326,7 @@ class PluginRuntime:
     def fail(self, reason: str, error: BaseException | None = None) -> None:
         """Mark the plugin as failed, and stop its controllers and tasks."""
         self.error = error
-        self._move("failed", reason)
+        self._set_state("failed", reason)
         self._halt()
         if self.context is not None:
             # Not on this thread, which may be a worker or the plugin's own. Draining releases the informers.
