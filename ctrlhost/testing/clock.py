@@ -1,4 +1,4 @@
-"""A clock that a test advances by hand, and one that runs faster than the machine's."""
+"""Clocks for tests: one that the test advances, and one that runs faster than the machine's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["HurriedClock", "ManualClock"]
 
 
 class HurriedClock(SystemClock):
-    """The machine's clock, but faster: for back-off under many faults, which would otherwise take hours.
+    """The machine's clock, accelerated: for back-off under many faults, which would otherwise take hours.
 
     Reflectors and tasks follow it. Queues with this clock count real seconds, since the compiled core calls no clock
     written in Python. All methods may be called from any thread.

@@ -1,4 +1,4 @@
-"""Faults between a host and its API server, which a test orders for single requests."""
+"""Faults that a test injects into single requests of a host to its API server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RequestInfo:
 
 
 class Faults:
-    """Pending faults. They hit the host's requests, never those of the test's own client."""
+    """Pending faults. They hit the host's requests, never those of the test's own client. Callable from any thread."""
 
     def __init__(self) -> None:
         """Start without faults."""
@@ -54,11 +54,11 @@ class Faults:
     def next(
         self, verb: str, error: Exception, *, resource: str | None = None, name: str | None = None, times: int = 1
     ) -> None:
-        """Answer the next `times` requests of this verb with `error`; they do not reach the server.
+        """Fail the next `times` requests of this verb with `error`; they do not reach the server.
 
         `verb` is a method of the client (`get`, `list`, `create`, `replace`, `apply`, `patch`, `delete`,
         `delete_collection`) or `watch`. An ApiError is sent as the server's answer, any other exception is raised from
-        the transport. `resource` is a plural, `name` an object's name; without them any request is hit, except for
+        the transport. `resource` is a plural, `name` an object's name; None is any, except for
         events and leases. ValueError for an unknown verb.
         """
         if verb not in VERBS:
@@ -100,7 +100,7 @@ class Faults:
 
 
 class FaultyTransport:
-    """A transport that fails requests that a fault hits, and forwards all others."""
+    """A transport that fails the requests that a fault hits, and forwards all others."""
 
     def __init__(self, transport: Transport, faults: Faults) -> None:
         """Wrap `transport`."""

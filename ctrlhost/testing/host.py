@@ -1,4 +1,4 @@
-"""A host for a test: plugins on a sandbox, with a clock and faults that the test controls."""
+"""A host for tests: plugins on a sandbox, with a clock and faults that the test controls."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class HostUnderTest:
     ) -> None:
         """Prepare; `start` runs it. `settings` and `controllers` are the tables of the settings file of these names.
 
-        The host's requests, but never the test's own, are sent `through` the proxy before the sandbox, if given.
+        If given, `through` is a proxy in front of the sandbox for the host's requests, never for the test's own.
         With `least_privilege` the host has a service account with exactly the rights that `ctrlhost manifests` prints
         for these plugins, whose CRDs are installed for it; ValueError unless the sandbox has `rbac=True`.
         """
         self.sandbox = sandbox
         self.clock: Any = clock or SystemClock()
         self.faults = Faults()
-        #: The test's own client: an administrator, which no fault hits.
+        #: The test's own client, an administrator's; no fault hits it.
         self.client = Client.load(sandbox.kubeconfig)
         tree = {
             "host": {"listen": "", **host_settings},
@@ -83,7 +83,7 @@ class HostUnderTest:
         )
 
     def start(self, timeout: float = IDLE_TIMEOUT) -> HostUnderTest:
-        """Start the host and wait until its plugins run or wait; NotIdle after `timeout` real seconds."""
+        """Start the host and wait until no plugin is syncing; NotIdle after `timeout` real seconds."""
         self.host.start()
         if not self.host.wait_ready(timeout):
             raise NotIdle(f"after {timeout:g} s: {self.host.plugins}")
@@ -100,9 +100,9 @@ class HostUnderTest:
     def run_until_idle(self, timeout: float = IDLE_TIMEOUT) -> None:
         """Wait until the host has no work left at its clock's current time.
 
-        That is: the sandbox's controllers are idle, every informer has the newest version of its kind, handlers and
-        queues are empty, no reconcile runs, and events are written. Keys that wait for a delay do not count: a manual
-        clock moves them. Raises NotIdle with the pending work after `timeout` real seconds.
+        The host is idle when the sandbox's controllers are idle, every informer has the newest version of its kind,
+        handlers and queues are empty, no reconcile runs, and events are written. Delayed keys do not count: only the
+        clock makes them due. Raises NotIdle with the pending work after `timeout` real seconds.
         """
         deadline, pause = time.monotonic() + timeout, 0.001
         while busy := self._busy():

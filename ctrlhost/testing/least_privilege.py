@@ -34,7 +34,7 @@ class LimitedAccount:
     """Group, resource and verb of every granted right."""
 
     def through(self, proxy: Path) -> Path:
-        """Point the account's kubeconfig to the server of another one, and return its path."""
+        """Point the account's kubeconfig to the server of another kubeconfig, and return its path."""
         config, own = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in (proxy, self.kubeconfig))
         for entry in config["users"]:
             entry["user"] = own["users"][0]["user"]

@@ -39,7 +39,7 @@ class StartProxy(Protocol):
     """The type of the fixture `faults`."""
 
     def __call__(self, server: Any = None, *, context: str | None = None, seed: int | None = None) -> FaultProxy:
-        """Start a proxy before this server."""
+        """Start a proxy in front of this server."""
 
 
 @pytest.fixture
@@ -67,11 +67,11 @@ def sandbox(ctrlhost_least_privilege: bool) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
-    """Start hosts, each on a sandbox of its own unless one is given; all are stopped after the test.
+    """Start hosts, each on a new sandbox unless one is given; all are stopped after the test.
 
     Takes modules and objects that implement hooks, or names of installed plugins. `settings` are the plugins' settings
     by plugin, `controllers` the operator's overrides by controller; other keywords are settings of the host. `through`
-    is a proxy before that sandbox for the host's requests. With `start=False` the test calls `start` itself. With
+    is a proxy in front of that sandbox for the host's requests. With `start=False` the test calls `start` itself. With
     `least_privilege=True` the host has only the rights that `ctrlhost manifests` prints; by default the fixture
     `ctrlhost_least_privilege` decides.
     """

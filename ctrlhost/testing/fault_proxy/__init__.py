@@ -1,4 +1,4 @@
-"""A proxy before an API server that injects the faults of networks and overloaded servers."""
+"""A proxy in front of an API server that injects the faults of networks and overloaded servers."""
 
 from __future__ import annotations
 

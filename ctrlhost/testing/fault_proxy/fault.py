@@ -28,7 +28,7 @@ OF_CONNECTIONS: Final[frozenset[str]] = frozenset({"refuse", "bad-tls"})
 BEFORE_THE_SERVER: Final[frozenset[str]] = frozenset({"answer", "reset", "stall"})
 #: Faults of answers that are a stream of frames.
 OF_WATCHES: Final[frozenset[str]] = frozenset({"duplicate", "garbage", "error-frame"})
-#: Faults within a body, which can follow each other.
+#: Faults within a body, of which several can follow each other.
 OF_BODIES: Final[frozenset[str]] = OF_WATCHES | {"cut", "truncate", "half-open"}
 
 
@@ -46,13 +46,13 @@ class Fault:
     retry_after: int | None = None
     #: The reason of the `Status`; by default the usual one for the code.
     reason: str = ""
-    #: How long a `delay` lasts, or a silence before it ends in a reset; a silence of 0 is forever.
+    #: Seconds of a `delay`, or of a silence until it ends in a reset; a silence of 0 is forever.
     seconds: float = 0.0
     #: Frames that are forwarded before the fault strikes.
     after: int = 0
     #: The fraction of the next frame that is still forwarded, from 0 to 1.
     part: float = 0.5
-    #: After how many seconds a quiet stream is hit without a frame; None waits for the frame.
+    #: Seconds after which a quiet stream is hit without a frame; None waits for the frame.
     within: float | None = None
 
     @classmethod
@@ -72,7 +72,7 @@ class Fault:
 
     @classmethod
     def too_large(cls) -> Fault:
-        """Answer that the requested resource version is in the future, as a replica that lags does."""
+        """Answer that the requested resource version is in the future, as a lagging replica does."""
         return cls("answer", status=504, reason="ResourceVersionTooLarge")
 
     @classmethod

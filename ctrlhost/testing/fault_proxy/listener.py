@@ -133,7 +133,7 @@ class _Protocol(asyncio.StreamReaderProtocol):
     task: asyncio.Task[None] | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called when the connection is closed."""
+        """Cancel the task of the connection."""
         super().connection_lost(exc)
         if self.task is not None:
             self.task.cancel()

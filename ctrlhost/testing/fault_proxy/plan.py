@@ -1,4 +1,4 @@
-"""Assigns faults to requests: first those that a test ordered, then those drawn from a seed."""
+"""Assign faults to requests: first those that a test ordered, then random ones drawn from a seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _KEPT = 10_000
 
-#: How often each kind is drawn in a storm, relative to the others; silences, which last until a time-out, are rare.
+#: The relative frequency of each kind in a storm; silences, which last until a timeout, are rare.
 WEIGHTS: Mapping[str, float] = {
     "refuse": 1,
     "bad-tls": 1,

@@ -1,4 +1,4 @@
-"""The proxy itself: a thread with a port before an API server, and its controls for tests."""
+"""The proxy itself: a thread with a port in front of an API server, and its controls for tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HANDSHAKES_END = 2.0
 
 
 class FaultProxy:
-    """A proxy before one API server, with TLS on both sides. Clients that use its `kubeconfig` connect through it.
+    """A proxy in front of one API server, with TLS on both sides. Clients that use its `kubeconfig` connect through it.
 
     Methods may be called from any thread, and have taken effect when they return.
     """
@@ -147,7 +147,7 @@ class FaultProxy:
 
         It begins with `drop`, so that open watches are included.
 
-        `connections` is the share of new connections that fail, `watches` that of watches, which are hit within
+        `connections` is the share of new connections that fail. `watches` is the share of watches that are hit within
         `within` seconds, and again until they end. A `stall` or `half-open` ends in a reset after `silence` seconds;
         with 0 it never does. `kinds` are the kinds of faults with their weights; ValueError for an unknown one. The
         fault of a request depends on the seed, its verb, its path and the number of earlier ones, not on other threads.

@@ -1,4 +1,4 @@
-"""Forwards an answer's body, and injects faults into it."""
+"""Forward an answer's body, and inject faults into it."""
 
 from __future__ import annotations
 

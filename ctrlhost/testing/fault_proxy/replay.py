@@ -1,4 +1,4 @@
-"""Records a server's answers, so that an older one can be sent again."""
+"""Record a server's answers, so that an older one can be sent again."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Session:
         recorder: Recorder,
         global_faults: GlobalFaults,
     ) -> None:
-        """Take over an accepted connection."""
+        """Own an accepted connection; `serve` serves it."""
         self._reader, self._writer = reader, writer
         self._upstream, self._plan, self._recorder, self._global_faults = upstream, plan, recorder, global_faults
 
