@@ -1,4 +1,5 @@
-# The compiled core; its documentation is on the Python faces (`ctrlhost.workqueue`, `ctrlhost.cache`).
+# The compiled core; `help()` shows its docstrings, which are in `rust/python`. Everything may be called from any thread
+# unless stated otherwise. Durations are in seconds.
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,11 +25,12 @@ _Notification: TypeAlias = tuple[
     Literal["add", "update", "delete"], Object | DeletedFinalStateUnknown | None, Object | None, bool
 ]
 
-# The objects that the consumer of a delta FIFO knows.
+# The store of the consumer of a delta FIFO.
 class _KnownObjects(Protocol):
     def list_keys(self) -> Iterable[str]: ...
     def get_by_key(self, key: str, /) -> Object | Mapping[str, Any] | None: ...
 
+# A regular expression in Go's syntax, matched in linear time. ValueError: invalid, or the text is too long for it.
 @final
 class Pattern:
     def __new__(cls, text: str) -> Self: ...
@@ -36,6 +38,9 @@ class Pattern:
     def size(self) -> int: ...
     def occurs_in(self, text: bytes) -> bool: ...
 
+# The compiled validation rules of a schema in JSON; ValueError for invalid JSON. `root`: the schema is of whole objects.
+# `problems` has (field, reason, value, message, field at the end of the message) for each invalid rule. `validate`
+# takes JSON with sorted keys and returns (field, reason, value, message, whether only a warning) for each failed rule.
 @final
 class CelValidator:
     def __new__(cls, schema: str, root: bool = True) -> Self: ...
@@ -45,11 +50,13 @@ class CelValidator:
     def empty(self) -> bool: ...
     def validate(self, object: str, old: str | None = None) -> list[tuple[str, str, str, str, bool]]: ...
 
+# The machine's monotonic clock (`now`) and its wall clock (`time`).
 class SystemClock:
     def __new__(cls) -> Self: ...
     def now(self) -> float: ...
     def time(self) -> float: ...
 
+# A clock that moves only when `advance` is called.
 @disjoint_base
 class ManualClock:
     def __new__(cls, start: float = 0.0) -> Self: ...
@@ -58,34 +65,46 @@ class ManualClock:
     def advance(self, seconds: float) -> None: ...
     def waiters(self) -> int: ...
 
+# The base of all limiters; see `ctrlhost.workqueue.RateLimiter`.
 @disjoint_base
 class _RateLimiter:
     def when(self, key: _Key) -> float: ...
     def forget(self, key: _Key) -> None: ...
     def num_requeues(self, key: _Key) -> int: ...
 
+# client-go's limiter of this name: `base_delay` doubled with each failure of a key, at most `max_delay`.
 @final
 class ItemExponentialFailureRateLimiter(_RateLimiter):
     def __new__(cls, base_delay: float, max_delay: float) -> Self: ...
 
+# client-go's limiter of this name: `fast_delay` for the first `max_fast_attempts` failures of a key, then `slow_delay`.
 @final
 class ItemFastSlowRateLimiter(_RateLimiter):
     def __new__(cls, fast_delay: float, slow_delay: float, max_fast_attempts: int) -> Self: ...
 
+# client-go's limiter of this name, over a token bucket: `qps` keys a second, at most `burst` at once. Without a `clock`
+# it uses that of its first queue.
 @final
 class BucketRateLimiter(_RateLimiter):
     def __new__(cls, qps: float, burst: int, clock: SystemClock | ManualClock | None = None) -> Self: ...
 
+# client-go's limiter of this name: the longest delay of all `limiters`, 0 without any.
 @final
 class MaxOfRateLimiter(_RateLimiter):
     def __new__(cls, *limiters: RateLimiter) -> Self: ...
 
+# client-go's limiter of this name: the delay of another limiter, at most `max_delay`.
 @final
 class WithMaxWaitRateLimiter(_RateLimiter):
     def __new__(cls, limiter: RateLimiter, max_delay: float) -> Self: ...
 
+# Return client-go's default for controllers: 5 ms to 1000 s by key, and ten keys a second overall, 100 at once.
 def default_controller_rate_limiter(clock: SystemClock | ManualClock | None = None) -> MaxOfRateLimiter: ...
 
+# client-go's work queue with delays and rate limits, and priorities, the highest first. With a `name` it has metrics.
+# With `fair_by` the groups within a priority take turns, one key each. At most once in `aging` seconds, the key queued
+# longest goes first, if it has waited that long; None: never. Calls with a key raise TypeError for an invalid one, and
+# OverflowError for a priority beyond 32 bits.
 @final
 class WorkQueue:
     def __new__(
@@ -101,27 +120,40 @@ class WorkQueue:
     def name(self) -> str: ...
     @property
     def shutting_down(self) -> bool: ...
+    # Add a key unless it is queued; one in progress is queued again once it is done. `priority` None keeps that of a
+    # queued key, else is 0; a lower one than the queued key's changes nothing. Ignored after a shutdown.
     def add(self, key: _Key, *, priority: int | None = None) -> None: ...
     def add_many(self, keys: Iterable[_Key], *, priority: int | None = None) -> None: ...
+    # Add a key after a delay: at once if it is not positive, never if it is infinite; ValueError for NaN. Of two
+    # delayed adds of a key the earlier time and the higher priority apply.
     def add_after(self, key: _Key, seconds: float, *, priority: int | None = None) -> None: ...
+    # Add a failed key after the delay that the rate limiter returns, unless an earlier back-off is pending.
     def add_rate_limited(self, key: _Key, *, priority: int | None = None) -> None: ...
+    # Wait for a key, which `done` must end. queue.Empty after `timeout` seconds; ShutDown once shut down and empty.
     def get(self, timeout: float | None = None) -> Any: ...
     def get_with_priority(self, timeout: float | None = None) -> tuple[Any, int]: ...
     def get_nowait(self) -> Any: ...
+    # Return the queued keys, at most `max_items`; wait as `get` does only if there are none.
     def get_batch(self, max_items: int, timeout: float | None = None) -> list[Any]: ...
     def get_batch_with_priority(self, max_items: int, timeout: float | None = None) -> list[tuple[Any, int]]: ...
+    # End the work on a key; it is queued again if it was added meanwhile. Ignored for a key not in progress.
     def done(self, key: _Key) -> None: ...
     def done_many(self, keys: Iterable[_Key]) -> None: ...
+    # Reset the rate limiter for a key that succeeded or was given up. A pending back-off stays.
     def forget(self, key: _Key) -> None: ...
     def num_requeues(self, key: _Key) -> int: ...
     def snapshot(self) -> QueueSnapshot: ...
+    # Stop accepting keys and wake all waiters. Queued keys are still handed out, delayed keys are dropped.
     def shut_down(self) -> None: ...
+    # Stop accepting keys and wait until nothing is queued or in progress; False after `timeout` seconds, or if
+    # `shut_down` was called meanwhile.
     def shut_down_with_drain(self, timeout: float | None = None) -> bool: ...
     def __len__(self) -> int: ...
 
-# A row for each named queue: "name", and the fields that `ctrlhost.host.queue_metrics` has families for.
+# Return a row for each live named queue: "name", and a field per family of `ctrlhost.host.queue_metrics`.
 def queue_metrics() -> list[dict[str, Any]]: ...
 
+# One entry of `metadata.ownerReferences`.
 @final
 class OwnerReference:
     @property
@@ -200,7 +232,7 @@ class Object(Mapping[str, Any]):
     def owner_references(self) -> tuple[OwnerReference, ...]: ...
     @property
     def finalizers(self) -> tuple[str, ...]: ...
-    # Whether only a part of the object is cached: to_dict raises PartialObject: written back, it would erase the rest.
+    # Whether only a part of the object is cached. `to_dict` then raises PartialObject: a write would erase the rest.
     @property
     def partial(self) -> bool: ...
     def __getitem__(self, key: str, /) -> Any: ...
@@ -215,14 +247,14 @@ class Object(Mapping[str, Any]):
     # Return a fresh, mutable, deep copy with apiVersion and kind.
     def to_dict(self) -> dict[str, Any]: ...
     def to_json(self) -> bytes: ...
-    # Convert to a typed object with `msgspec`; raises msgspec.ValidationError where the object does not fit.
+    # Convert to a `msgspec.Struct`; msgspec.ValidationError if the object does not fit.
     def decode(self, type: type[_T]) -> _T: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: object) -> Self: ...
     @staticmethod
     def _restore(text: bytes, partial: bool) -> Object: ...
 
-# A tombstone: the object disappeared while no watch was running. `object` is its last known state, maybe stale.
+# client-go's tombstone: the object disappeared while no watch was running. `object` is its last known state.
 @final
 class DeletedFinalStateUnknown:
     def __new__(cls, key: str, object: _RawObject | None = None) -> Self: ...
@@ -235,6 +267,7 @@ class DeletedFinalStateUnknown:
     @property
     def object(self) -> Object | None: ...
 
+# One change of one object; "Replaced" comes from a relist, "Sync" from a resync.
 @final
 class Delta:
     @property
@@ -242,8 +275,8 @@ class Delta:
     @property
     def object(self) -> Object | DeletedFinalStateUnknown: ...
 
-# A queue of the changes of each key since it was last handed out; keys in the order in which they first changed. Calls
-# that take objects raise KeyFuncError, and change nothing, if the key function fails.
+# client-go's `DeltaFIFO`: a queue of the changes of each key since it was last handed out, in the order of their first
+# changes. Calls that take objects raise KeyFuncError, and change nothing, if the key function fails.
 @final
 class DeltaFIFO:
     def __new__(
@@ -256,7 +289,7 @@ class DeltaFIFO:
     ) -> Self: ...
     def add(self, obj: _RawObject) -> None: ...
     def update(self, obj: _RawObject) -> None: ...
-    # Ignored if the key is neither queued nor known.
+    # Queue a deletion. Ignored if the key is neither queued nor known.
     def delete(self, obj: _RawObject | DeletedFinalStateUnknown) -> None: ...
     # Replace the whole content with `objs`: other queued or known objects get a tombstone.
     def replace(self, objs: Iterable[_RawObject], resource_version: str) -> None: ...
@@ -267,6 +300,7 @@ class DeltaFIFO:
     # after `timeout` seconds; Closed when closed and empty.
     def pop(self, process: Callable[[list[Delta], bool], object], timeout: float | None = None) -> list[Delta]: ...
     def has_synced(self) -> bool: ...
+    # Refuse changes and wake all waiters; queued deltas are still handed out.
     def close(self) -> None: ...
     @property
     def closed(self) -> bool: ...
@@ -275,11 +309,12 @@ class DeltaFIFO:
     def list_keys(self) -> list[str]: ...
     def __len__(self) -> int: ...
 
-# The default index of an Indexer: by namespace.
+# Return the namespace of an object, as the default index "namespace" does.
 def namespace_index(object: _RawObject) -> list[str]: ...
 
-# The last known state of each object, with secondary indexes. An indexer is a callable `Object -> Iterable[str] | None`
-# or a path such as "spec.rules[*].host", which is evaluated without Python. KeyError: unknown index.
+# client-go's `Indexer`: the last known state of each object, with secondary indexes. An indexer is a callable
+# `Object -> Iterable[str] | None` or a path such as "spec.rules[*].host", which is evaluated without Python. KeyError:
+# unknown index.
 @final
 class Indexer:
     def __new__(
@@ -312,7 +347,7 @@ class Indexer:
     def add_indexers(self, indexers: Mapping[str, _IndexerFunc]) -> None: ...
     @property
     def indexers(self) -> tuple[str, ...]: ...
-    # How often an index function failed; the object is then missing from that index.
+    # The number of failed calls of index functions; the object is then missing from the index.
     @property
     def index_errors(self) -> int: ...
     @property
@@ -327,7 +362,7 @@ class Indexer:
     def __len__(self) -> int: ...
     def __contains__(self, key: object, /) -> bool: ...
 
-# The owner that a handler enqueues: by group and kind, in any version; only the controlling one by default.
+# A mapping to the owner of a kind, in any version of its group; by default only to the controlling owner.
 @final
 class Owner:
     def __new__(cls, api_version: str, kind: str, *, controller: bool = True, cluster_scoped: bool = False) -> Self: ...
@@ -340,7 +375,7 @@ class Owner:
     @property
     def cluster_scoped(self) -> bool: ...
 
-# The object that a label names: in the same namespace, in the one that the label `namespace` names, or in none.
+# A mapping to the object that a label names: in the same namespace, in that of the label `namespace`, or in none.
 @final
 class ByLabel:
     def __new__(cls, name: str, *, namespace: str | None = None, cluster_scoped: bool = False) -> Self: ...
@@ -351,7 +386,7 @@ class ByLabel:
     @property
     def cluster_scoped(self) -> bool: ...
 
-# The objects that an index lists under the key of the changed object.
+# A mapping to the objects that an index has under the key of the changed object.
 @final
 class ByIndex:
     def __new__(cls, indexer: Indexer, index: str) -> Self: ...
@@ -369,8 +404,8 @@ class CallbackMetrics:
     @property
     def errors(self) -> int: ...
 
-# A condition on a change, evaluated without Python. Adds and deletes, where one state is None, pass the ready-made
-# ones.
+# A condition on a change, evaluated without Python. The ready-made ones are controller-runtime's: they pass adds and
+# deletes, where one state is None.
 @final
 class Predicate:
     @staticmethod
@@ -402,6 +437,7 @@ class Predicate:
     def __ror__(self, other: _PredicateLike, /) -> Predicate: ...
     def __invert__(self) -> Predicate: ...
 
+# The metadata of a list page.
 @final
 class ListMeta:
     @property
@@ -413,8 +449,7 @@ class ListMeta:
     @property
     def count(self) -> int: ...
 
-# The body of an HTTP/1.1 response while it arrives; removes the framing. For one thread: no call may be made while
-# another thread receives.
+# The body of an HTTP/1.1 response while it arrives; removes the framing. For one thread at a time.
 @final
 class Body:
     # `length` applies if the body is not chunked; None: the body ends with the connection.
@@ -426,7 +461,7 @@ class Body:
     def feed(self, piece: bytes) -> bytes: ...
     # Note the end of the connection. ValueError: the body is incomplete.
     def end(self) -> None: ...
-    # Read from a duplicate of this socket from now on; return False where that is not possible.
+    # Read from a duplicate of this socket from now on; return False if that is not possible.
     def take_socket(self, fd: int) -> bool: ...
     # Close the duplicate.
     def drop_socket(self) -> None: ...
@@ -434,6 +469,7 @@ class Body:
     # ValueError: the body is incomplete, or the framing is invalid. Not on Windows.
     def receive(self, idle: float) -> bytes: ...
 
+# The content of a piece of a watch stream.
 @final
 class WatchProgress:
     # Objects added, modified or deleted by this piece of the stream.
@@ -441,13 +477,13 @@ class WatchProgress:
     def events(self) -> int: ...
     @property
     def bookmarks(self) -> int: ...
-    # Of these, those without the annotation for initial events.
+    # The bookmarks without the annotation for initial events.
     @property
     def plain_bookmarks(self) -> int: ...
-    # Frames that no cache can hold; `last_skip` in the stats has the reason.
+    # Frames whose object cannot be cached; `last_skip` in the stats has the reason.
     @property
     def skipped(self) -> int: ...
-    # Where to continue after this piece.
+    # The version from which to continue after this piece.
     @property
     def resource_version(self) -> str: ...
     @property
@@ -455,16 +491,17 @@ class WatchProgress:
     # The Status of an ERROR frame; later frames are unread.
     @property
     def error(self) -> dict[str, Any] | None: ...
-    # The error that ended a followed stream after that: DecodeError, OSError, ValueError (framing) or TimeoutError.
+    # The error that ended a followed stream after this piece: DecodeError, OSError, ValueError (framing), TimeoutError.
     @property
     def failed(self) -> Exception | None: ...
 
-# The engine of one informer: takes bytes, updates the store, notifies handlers. One thread feeds and processes; every
-# other call may come from any thread. It has no thread of its own. No call holds the interpreter while it works.
+# The engine of one informer, client-go's `sharedIndexInformer` without a reflector: decodes bytes, updates the store,
+# notifies handlers. One thread feeds and processes; all other calls may come from any thread. It starts no thread, and
+# no call holds the interpreter while it works.
 @final
 class SharedInformer:
     # `reads`: None keeps whole objects, "metadata" only metadata, paths ("spec.rules", "status") these fields, too.
-    # `transform` must keep name, namespace, uid and resource version. `resync` in seconds, 0 for never.
+    # `transform` must keep name, namespace, uid and resource version. `resync` is the period in seconds, 0 for never.
     def __new__(
         cls,
         resource: str,
@@ -483,7 +520,7 @@ class SharedInformer:
     def abort_list(self) -> None: ...
     # Take bytes of one list page, cut anywhere. DecodeError: the page is malformed.
     def feed_list(self, chunk: bytes) -> None: ...
-    # Do `feed_list` with a piece of a body with its framing. ValueError: the framing is invalid.
+    # Do `feed_list` with a piece of a body that has its framing. ValueError: the framing is invalid.
     def list_piece(self, body: Body, piece: bytes) -> None: ...
     # Do the same from the body's socket, for `linger` seconds or until the page ends. TimeoutError after `idle` seconds
     # of silence; OSError. Not on Windows.
@@ -494,9 +531,9 @@ class SharedInformer:
     # for missing objects, nothing for unchanged ones.
     def replace(self, resource_version: str) -> None: ...
     # Take bytes of a watch stream, cut anywhere; frames end with a newline. Between `begin_list` and `replace` the
-    # objects are staged, for streaming lists. DecodeError: a frame is malformed; those before it were taken.
+    # objects are staged, for streaming lists. DecodeError: a frame is malformed; those before it count.
     def feed_watch(self, chunk: bytes) -> WatchProgress: ...
-    # Do `feed_watch` and `process` with a piece of a body with its framing.
+    # Do `feed_watch` and `process` with a piece of a body that has its framing.
     def follow(self, body: Body, piece: bytes) -> WatchProgress: ...
     # Do the same from the body's socket: until there is something to report, or for `linger` seconds while there are
     # only events for queues. TimeoutError in `failed` after `idle` seconds of silence. Not on Windows.
@@ -527,13 +564,13 @@ class SharedInformer:
     # Add a buffer of notifications. `resync`: None whenever the informer resyncs, 0 never, else seconds. `every_change`
     # keeps all of them, however far behind the handler is.
     def add_listener(self, resync: float | None = None, *, every_change: bool = False) -> Listener: ...
-    # Ignores unknown handles. A running callback continues; buffered notifications are dropped.
+    # Remove a handler; unknown handles are ignored. A running callback continues; buffered notifications are dropped.
     def remove_handler(self, handle: int | Listener) -> None: ...
     @property
     def handler_count(self) -> int: ...
-    # Queue a resync for the handlers whose period has passed, which `process` then notifies; return whether any had.
+    # Queue a resync for the handlers whose period has passed, for `process`; return whether there were any.
     def resync(self) -> bool: ...
-    # How often to call `resync`, in seconds; 0 for never. A handler with a shorter period, added before the start,
+    # The period in seconds for calls of `resync`; 0 for never. A handler with a shorter period, added before the start,
     # shortens it.
     @property
     def resync_check_period(self) -> float: ...
@@ -547,7 +584,7 @@ class SharedInformer:
     def indexer(self) -> Indexer: ...
     @property
     def resource(self) -> str: ...
-    # Whether the store holds the first list and handlers were notified of all of it. Stays true.
+    # Whether the store holds the first list and handlers were notified of all of it. Once true, it stays true.
     @property
     def has_synced(self) -> bool: ...
     @property
@@ -572,7 +609,7 @@ class Listener:
     def has_synced(self) -> bool: ...
     @property
     def pending(self) -> int: ...
-    # How many notifications were merged into others.
+    # The number of notifications that were merged into others.
     @property
     def merged(self) -> int: ...
     @property
