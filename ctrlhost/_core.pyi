@@ -38,7 +38,7 @@ class Pattern:
     def size(self) -> int: ...
     def occurs_in(self, text: bytes) -> bool: ...
 
-# The compiled validation rules of a schema in JSON; ValueError for invalid JSON. `root`: the schema is of whole objects.
+# The compiled validation rules of a schema in JSON; ValueError for invalid JSON. `root`: it is of whole objects.
 # `problems` has (field, reason, value, message, field at the end of the message) for each invalid rule. `validate`
 # takes JSON with sorted keys and returns (field, reason, value, message, whether only a warning) for each failed rule.
 @final

@@ -63,7 +63,7 @@ class Retry:
 
 
 def _wait(method: str, response: Response, what: str) -> float | None:
-    """Return the seconds before the next try, None for none."""
+    """Return the seconds until the next try; None for no retry."""
     if response.status != 429 and not (method == "GET" and response.status in _BUSY_FOR_READS):
         return None
     asked = error_from_response(response, what).retry_after

@@ -17,14 +17,14 @@ log = logging.getLogger("ctrlhost.controller")
 
 #: The delay of a retry whose rate limiter raised, in seconds.
 _WITHOUT_LIMITER = 1.0
-#: The shortest delay that a reconciler can ask for, in seconds; shorter ones would make it spin.
+#: The shortest delay that a reconciler can ask for, in seconds; shorter ones would cause a busy loop.
 _SOONEST = 0.005
 
 
 class Results:
     """Handles the results of one controller; shared by its workers. Methods are called while the key is processed.
 
-    A key that is queued again here is therefore handed out only after its worker is done with it.
+    The queue therefore hands out a key that is requeued here only after its worker is done with it.
     """
 
     def __init__(self, controller: str, queue: WorkQueue, timeout: float | None) -> None:
@@ -48,7 +48,7 @@ class Results:
     def finished(self, key: Request, priority: int, result: Any, counts: WorkerCounts) -> None:
         """Apply the Result of a run; any other value counts as a failure.
 
-        `priority` is what the key was handed out with; its next run keeps it.
+        `priority` is that with which the key was handed out; its next run keeps it.
         """
         if not isinstance(result, Result):
             message = f"the reconciler returned {type(result).__name__}; it must return None or ctrlhost.Result"

@@ -249,7 +249,7 @@ class For(KindSource):
         return None
 
     def attach(self, scope: AttachScope) -> Attachment:
-        """Attach, and make the informer the controller's primary one."""
+        """Attach, and set the informer as the controller's primary one."""
         attachment = KindSource.attach(self, scope)
         scope.primary = attachment.informer
         return attachment

@@ -102,7 +102,7 @@ class PluginCollector(Collector):
             labels=("plugin", "state"),
         )
         info = GaugeMetricFamily(
-            "ctrlhost_plugin_info", "Always 1; where the plugin comes from", labels=("plugin", "installed")
+            "ctrlhost_plugin_info", "Always 1; `installed` is the distribution", labels=("plugin", "installed")
         )
         for plugin in self._plugins:
             for one in PLUGIN_STATES:

@@ -137,7 +137,7 @@ class InformerFactory:
         return [each for each in self.informers() if not isinstance(each, View)]
 
     def _get(self, scope: Scope, *, optional: bool = False) -> Informer:
-        """Return an informer, existing or new, or a view of a wider one, and count a user; expects the lock."""
+        """Return an informer, existing or new, or a view of a wider one, and count a user; requires the lock."""
         found = self._covering(scope)
         if found is None:
             found = self._view(scope) or self._make(scope, optional=optional)

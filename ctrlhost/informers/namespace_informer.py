@@ -135,7 +135,7 @@ class NamespaceInformer:
         self.reflector.start()
 
     def restart(self, *, run: bool) -> None:
-        """Make a new reflector after `empty`, and start it with `run`."""
+        """Create a new reflector after `empty`, and start it with `run`."""
         self.reflector = self._make_reflector()
         with self._lock:
             self._started = False

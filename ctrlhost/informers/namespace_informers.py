@@ -31,7 +31,7 @@ class NamespaceInformers:
     def __init__(
         self, make: Callable[[NamespaceInformers, str], NamespaceInformer], namespaces: Collection[str]
     ) -> None:
-        """Make a part for each namespace; `""` means all namespaces."""
+        """Create a part for each namespace; `""` means all namespaces."""
         self._make = make
         self._lock = threading.RLock()
         #: Held while parts are emptied, which waits for their reflectors. Taken before `_lock`.
@@ -135,7 +135,7 @@ class NamespaceInformers:
                     self._union.adopt([part.engine.indexer for part in self.now])
 
     def _started_part(self, name: str) -> NamespaceInformer:
-        """Return the part for a namespace, revived or new, started if the informer is; expects the lock."""
+        """Return the part for a namespace, revived or new, started if the informer is; the caller holds the lock."""
         retired = self._retired.pop(name, None)
         part = retired or self._make(self, name)
         if retired is None and self._union is not None:
@@ -150,7 +150,7 @@ class NamespaceInformers:
         return part
 
     def _drop_idle(self) -> None:
-        """Drop retired parts whose handlers have processed everything; expects the lock."""
+        """Drop retired parts whose handlers have processed everything; the caller holds the lock."""
         for name, part in list(self._retired.items()):
             if not part.dispatcher.pending:
                 del self._retired[name]

@@ -159,12 +159,12 @@ class Expectations(Generic[K]):
         return informer.add_handler(added, updated, deleted, name="expectations", every_change=True)
 
     def _open(self, key: K) -> _Expected:
-        """Return the expectations of an owner and restart their timeout; expects the lock."""
+        """Return the expectations of an owner and restart their timeout; the caller holds the lock."""
         expected = self._expected.setdefault(key, _Expected(0.0))
         expected.since = self._clock.now()
         return expected
 
     def _close(self, key: K, expected: _Expected) -> None:
-        """Drop the expectations of an owner if all are fulfilled; expects the lock."""
+        """Drop the expectations of an owner if all are fulfilled; the caller holds the lock."""
         if expected.fulfilled:
             del self._expected[key]

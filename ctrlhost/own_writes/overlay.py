@@ -111,7 +111,7 @@ class PendingWrites:
                 self._entries[key] = entry
             grown = len(self._entries) >= self._sweep_at
         if grown:
-            # Writes that nobody reads back would otherwise stay forever.
+            # Writes that are not read back would otherwise stay forever.
             self.behind(None)
             self._sweep_at = max(128, 2 * len(self._entries))
 

@@ -1,4 +1,4 @@
-"""The context of a plugin: its access to the host, and what it registers in `ctrlhost_setup`."""
+"""The context of a plugin: its access to the host, and its registrations in `ctrlhost_setup`."""
 
 from __future__ import annotations
 

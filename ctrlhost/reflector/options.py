@@ -18,7 +18,7 @@ class BackoffOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReflectorOptions:
-    """How a reflector lists and watches; all times are in seconds."""
+    """Options of a reflector; all times are in seconds."""
 
     #: Objects per list page; None follows the rules for the watch cache.
     page_size: int | None = None

@@ -26,7 +26,7 @@ class SkippedObjects:
         self._logged_at: float | None = None
 
     def report(self) -> None:
-        """Log what was skipped since the last log line, unless that is less than a minute old."""
+        """Log the objects skipped since the last log line, unless that is less than a minute old."""
         now = self._clock.now()
         if self._logged_at is not None and now - self._logged_at < _LOG_INTERVAL:
             return

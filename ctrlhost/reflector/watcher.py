@@ -53,7 +53,7 @@ class NoStreamingList(Exception):
 
 
 class End(enum.Enum):
-    """How a watch stream ended, by the next step."""
+    """The end of a watch stream, named by the next step."""
 
     REWATCH = enum.auto()
     SHORT = enum.auto()

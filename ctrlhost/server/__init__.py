@@ -1,4 +1,4 @@
 """HTTP servers: listeners, and the app that serves probes, metrics and the pages of plugins.
 
-Imports `health` and `errors`; what it shows is passed in. Public: nothing.
+Imports `health` and `errors`; the host passes in the content. Public: nothing.
 """

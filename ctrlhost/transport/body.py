@@ -100,7 +100,7 @@ class BodyStream:
         from_piece: Callable[[Body, bytes], _Result],
         linger: float,
     ) -> _Result | None:
-        """Let the core read the socket, or the next piece; return None if the stream was closed meanwhile."""
+        """Pass the socket, or the next piece, to the core; return None if the stream was closed meanwhile."""
         try:
             if self._native and not self._first:
                 return from_socket(self._body, self._idle, linger)

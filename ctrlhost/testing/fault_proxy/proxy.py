@@ -165,7 +165,7 @@ class FaultProxy:
         self._global_faults.latency = 0.0
         self._run(Listener.open)
 
-    # ---- what happened ----
+    # ---- the record ----
 
     @property
     def requests(self) -> int:
