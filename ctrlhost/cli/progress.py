@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ctrlhost.informers import InformerStatus
 
 #: Seconds that the lists must take before bars are shown.
-_PATIENCE = 1.0
-_LOOK_EVERY = 0.2
+_SHOW_AFTER = 1.0
+_UPDATE_INTERVAL = 0.2
 
 
 class CurrentStderr:
@@ -66,7 +66,7 @@ class ListBars:
         self._close()
 
     def _run(self) -> None:
-        while not self._stop.wait(_LOOK_EVERY):
+        while not self._stop.wait(_UPDATE_INTERVAL):
             self.update()
 
     def update(self, now: float | None = None) -> None:
@@ -78,7 +78,7 @@ class ListBars:
             self._close()
             return
         self._since = now if self._since is None else self._since
-        if now - self._since < _PATIENCE:
+        if now - self._since < _SHOW_AFTER:
             return
         if self._bars is None:
             self._bars = _new_bars(self._console)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ctrlhost.transport.interface import Query, Response, Transport
 
 _TRIES = 4
-_LONGEST_WAIT = 1.0
+_MAX_WAIT = 1.0
 """Seconds that a call may sleep before a retry; for a longer delay it raises, freeing the worker for another key."""
 
 _BUSY_FOR_READS = frozenset({429, 500, 502, 503, 504})
@@ -67,4 +67,4 @@ def _wait(method: str, response: Response, what: str) -> float | None:
     if response.status != 429 and not (method == "GET" and response.status in _BUSY_FOR_READS):
         return None
     asked = error_from_response(response, what).retry_after
-    return asked if asked is not None and asked <= _LONGEST_WAIT else None
+    return asked if asked is not None and asked <= _MAX_WAIT else None

@@ -40,7 +40,7 @@ class Write:
 
 
 #: Kinds that are written to a subresource of another kind, and that kind: the body does not contain it.
-_WRITTEN_TO = {
+_PARENTS = {
     ("policy/v1", "Eviction", "eviction"): ("v1", "Pod"),
     ("v1", "Binding", "binding"): ("v1", "Pod"),
     ("authentication.k8s.io/v1", "TokenRequest", "token"): ("v1", "ServiceAccount"),
@@ -52,7 +52,7 @@ def parent_of(content: Mapping[str, Any], subresource: str | None) -> tuple[str,
     api_version, kind = content.get("apiVersion"), content.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise ValueError("an object needs apiVersion and kind")
-    return _WRITTEN_TO.get((api_version, kind, subresource or ""), (api_version, kind))
+    return _PARENTS.get((api_version, kind, subresource or ""), (api_version, kind))
 
 
 def content_of(obj: Mapping[str, Any], owner: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
     if section == "controllers" and "/" not in rest[0] and len(rest) > needed:
         rest = [f"{rest[0]}/{rest[1]}", *rest[2:]]
     if len(rest) < needed or not all(rest):
-        raise ConfigError(f"{origin}: no setting is called `{'.'.join((section, *rest))}`")
+        raise ConfigError(f"{origin}: unknown setting `{'.'.join((section, *rest))}`")
     return (section, *rest)
 
 

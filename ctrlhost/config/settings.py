@@ -153,4 +153,4 @@ def check_namespaces(entries: tuple[str, ...], *, names: bool = False) -> None:
     from ctrlhost.selectors.namespaces import read
 
     if not isinstance(read(entries), tuple) and names:
-        raise ValueError(f"`{entries[0]}` is not the name of one namespace")
+        raise ValueError(f"`{entries[0]}` must be the name of one namespace")

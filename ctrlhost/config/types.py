@@ -20,7 +20,7 @@ if typing.TYPE_CHECKING:
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_AT = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
+_PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def fit(given: dict[str, Any], kind: type[T], path: str, source: str) -> T:
     try:
         return msgspec.convert(plain, kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
-        place = _AT.search(str(error))
+        place = _PLACE.search(str(error))
         full = path + (place["path"] if place else "")
         setting = next((one for at, one in seen.items() if full == at or full.startswith((at + ".", at + "["))), None)
         origin = setting.origin if setting else source

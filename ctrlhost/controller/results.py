@@ -18,7 +18,7 @@ log = logging.getLogger("ctrlhost.controller")
 #: The delay of a retry whose rate limiter raised, in seconds.
 _WITHOUT_LIMITER = 1.0
 #: The shortest delay that a reconciler can ask for, in seconds; shorter ones would cause a busy loop.
-_SOONEST = 0.005
+_MIN_DELAY = 0.005
 
 
 class Results:
@@ -104,7 +104,7 @@ class Results:
 
     def _run_after(self, key: Request, seconds: float, priority: int, counts: WorkerCounts) -> None:
         """Queue the key after a delay that its reconciler asked for, and reset its back-off."""
-        self._queue.add_after(key, max(seconds, _SOONEST), priority=priority)
+        self._queue.add_after(key, max(seconds, _MIN_DELAY), priority=priority)
         self.succeeded(key)
         counts.requeue_after += 1
 

@@ -60,7 +60,7 @@ class LeaderElector:
         #: The number of renewals that had to read the Lease first, because an update of its last known version failed.
         self.slow_paths = 0
         self._clock = clock
-        self._now = _steady(clock)
+        self._now = _suspend_aware(clock)
         self._on_started_leading = on_started_leading
         self._on_stopped_leading = on_stopped_leading
         self._on_new_leader = on_new_leader
@@ -132,7 +132,7 @@ class LeaderElector:
         try:
             renewed = self._try_acquire_or_renew()
         except (AlreadyExists, Conflict) as error:
-            log.debug("lease %s: another replica was faster: %s", self.lock, error)
+            log.debug("lease %s: another replica wrote it first: %s", self.lock, error)
         except CtrlhostError as error:
             log.warning("lease %s: %s", self.lock, error)
         except Exception:
@@ -248,7 +248,7 @@ class LeaderElector:
             log.info("released lease %s", self.lock)
 
 
-def _steady(clock: Clock) -> Callable[[], float]:
+def _suspend_aware(clock: Clock) -> Callable[[], float]:
     """Return the clock that also counts while the machine is suspended, if available and `clock` is the machine's."""
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     if boot_time is None or not isinstance(clock, SystemClock):

@@ -103,7 +103,7 @@ class LeaseLock:
         return None if lease is None else LeaderElectionRecord.of(lease)
 
     def create(self, record: LeaderElectionRecord, *, timeout: float) -> None:
-        """Create the Lease; AlreadyExists if another replica was faster."""
+        """Create the Lease; AlreadyExists if another replica created it first."""
         metadata: dict[str, Any] = {"name": self.name, "namespace": self.namespace}
         if self._labels:
             metadata["labels"] = dict(self._labels)

@@ -17,7 +17,7 @@ FINISH_AFTER = 360.0
 REFRESH_AFTER = 1800.0
 #: Writes per source and object: the size of a burst, and the seconds for one more.
 BURST, REFILL_SECONDS = 25, 300.0
-_REMEMBERED = 4096
+_MAX_ENTRIES = 4096
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Correlator:
             return None
         self._series[key] = _Series(event, 1, now, 1, now)
         self._series.move_to_end(key)
-        if len(self._series) > _REMEMBERED:
+        if len(self._series) > _MAX_ENTRIES:
             self._series.popitem(last=False)
         return event
 
@@ -96,7 +96,7 @@ class Correlator:
         tokens = min(float(BURST), tokens + (now - since) / REFILL_SECONDS)
         admitted = tokens >= 1.0
         self._buckets[key] = (tokens - 1.0 if admitted else tokens, now)
-        if len(self._buckets) > _REMEMBERED:
+        if len(self._buckets) > _MAX_ENTRIES:
             self._buckets.popitem(last=False)
         if not admitted:
             self.dropped += 1

@@ -76,7 +76,7 @@ class Dispatcher:
         self._idle = idle
         self._registrations: list[Registration] = []
         self._changed = threading.Condition()
-        self._news = False
+        self._woken = False
         self._delivering = False
         self._stopped = False
         self._thread: threading.Thread | None = None
@@ -105,7 +105,7 @@ class Dispatcher:
         """Check for notifications; cheap without handlers."""
         if self._registrations:
             with self._changed:
-                self._news = True
+                self._woken = True
                 if self._thread is None and not self._stopped:
                     thread = threading.Thread(target=self._run, name=f"handlers {self._name}", daemon=True)
                     thread.start()
@@ -122,7 +122,7 @@ class Dispatcher:
     def pending(self) -> int:
         """The number of notifications that wait for handlers, plus one while any is being delivered."""
         waiting = sum(each.listener.pending for each in self._registrations)
-        return waiting + int(self._news or self._delivering)
+        return waiting + int(self._woken or self._delivering)
 
     def stop(self, timeout: float | None = None) -> None:
         """Stop the thread after the running callback; buffered notifications are dropped."""
@@ -139,10 +139,10 @@ class Dispatcher:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._changed.wait_for(lambda: self._news or self._stopped, self._idle):
+                if not self._changed.wait_for(lambda: self._woken or self._stopped, self._idle):
                     self._thread = None
                     return
-                self._news, self._delivering = False, True
+                self._woken, self._delivering = False, True
                 if self._stopped:
                     return
                 registrations = self._registrations

@@ -19,7 +19,7 @@ from ctrlhost.typed_json import decode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_EARLY = 60.0
+_RENEW_BEFORE = 60.0
 """Seconds before a credential expires at which a new one is requested."""
 
 _RUN_LIMIT = 60.0
@@ -89,7 +89,7 @@ class ExecPlugin:
         certificate, key = status.client_certificate_data, status.client_key_data
         if not (status.token or (certificate and key)):
             raise ConfigError(f"{self._config} returned neither a token nor a certificate with its key")
-        self._until = _seconds(status.expiration_timestamp, self._config) - _EARLY
+        self._until = _seconds(status.expiration_timestamp, self._config) - _RENEW_BEFORE
         self._status = status
         if self._on_certificate and certificate and key:
             self._on_certificate(certificate, key)

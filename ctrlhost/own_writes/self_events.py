@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers import Informer
     from ctrlhost.own_writes.overlay import PendingWrites
 
-_REMEMBERED = 4096
+_MAX_ENTRIES = 4096
 #: How long an event waits for the answer to a write in flight, in seconds.
 _WAIT = 0.1
 #: Fields that the server changes in every write.
@@ -51,7 +51,7 @@ class SelfEvents:
             return
         with self._lock:
             self._versions[kind, known.uid, metadata["resourceVersion"]] = known.resource_version
-            if len(self._versions) > _REMEMBERED:
+            if len(self._versions) > _MAX_ENTRIES:
                 self._versions.popitem(last=False)
 
     def predicate(self, written: PendingWrites) -> Any:

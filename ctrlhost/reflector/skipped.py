@@ -37,4 +37,4 @@ class SkippedObjects:
         if objects:
             log.warning("skipped %d objects of %s; the last one: %s", objects, self._kind, stats["last_skip"])
         if bookmarks:
-            log.warning("ignored %d bookmarks of %s with an older version than before", bookmarks, self._kind)
+            log.warning("ignored %d bookmarks of %s: older version than the last one", bookmarks, self._kind)

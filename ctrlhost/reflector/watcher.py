@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ctrlhost.informers.watcher")
 
 _TRIES, _SILENCES = 8, 2
-_SHORT = 1.0
+_SHORT_WATCH = 1.0
 """Seconds; a watch that ends sooner, without an event, indicates a fault, not its regular end."""
 
 _LINGER = 0.05
@@ -162,7 +162,7 @@ class Watcher:
         stream.close()
         self._check()
         self._engine.abort_list()
-        if not events and self._clock.now() - started < _SHORT:
+        if not events and self._clock.now() - started < _SHORT_WATCH:
             raise NoStreamingList(None)
         return None
 
@@ -230,14 +230,14 @@ class Watcher:
         if error is not None:
             self._report("watch", error)
         # A watch that fails repeatedly without progress must back off.
-        went_well = proved or self._position.last != before or self._clock.now() - started >= _SHORT
+        progressed = proved or self._position.last != before or self._clock.now() - started >= _SHORT_WATCH
         self._silent = self._silent + 1 if silent and isinstance(error, TransportError) else 0
         if self._silent >= _SILENCES:
             # A server that was restored to an earlier state keeps such a watch open and sends nothing, not even
             # bookmarks, until its versions reach the requested one. Only a list detects that.
             self._silent = 0
             return End.RELIST, error
-        return self._decide(error, went_well), error
+        return self._decide(error, progressed), error
 
     def _reader(self, stream: Stream) -> Callable[[], WatchProgress | None]:
         """Return a function that passes on the next events and returns their progress, None at the end."""
@@ -264,16 +264,16 @@ class Watcher:
             self._position.last = self._status.resource_version = self._engine.last_resource_version
         return error
 
-    def _decide(self, error: Exception | None, went_well: bool) -> End:
+    def _decide(self, error: Exception | None, progressed: bool) -> End:
         if isinstance(error, TooManyRequests):
             self._wait(error)
             return End.REWATCH
         if isinstance(error, ApiError):
             again = error.status == 500 and error.reason == "InternalError" and self._window.failed()
             return End.REWATCH if again else End.RELIST
-        if error is not None and not isinstance(error, TransportError) and not went_well:
+        if error is not None and not isinstance(error, TransportError) and not progressed:
             return End.RELIST
-        return End.REWATCH if went_well else End.SHORT
+        return End.REWATCH if progressed else End.SHORT
 
     def _record(self, progress: WatchProgress) -> int:
         now = self._clock.now()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
-_ONE = re.compile(
+_REQUIREMENT = re.compile(
     rf"""\s*(?:
         (?P<key>{_KEY})\s*(?P<set>(?:\s|(?<=\s))(?:in|notin))\s*\((?P<values>[^()]*)\)
       | (?P<equal>{_KEY})\s*(?P<op>==|=|!=)\s*(?P<value>{_VALUE})
@@ -43,7 +43,7 @@ def parse(selector: str) -> tuple[Requirement, ...]:
     """Parse a selector; ValueError names the invalid part. An empty one selects everything."""
     requirements, at = [], 0
     while at < len(selector.rstrip()):
-        found = _ONE.match(selector, at)
+        found = _REQUIREMENT.match(selector, at)
         if found is None:
             raise ValueError(f"label selector {selector!r} is invalid from {selector[at:]!r} on")
         requirements.append(_requirement(found, selector))

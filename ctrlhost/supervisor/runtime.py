@@ -153,8 +153,8 @@ class PluginRuntime:
             context.services.factory.start()
             synced = False
             while not self._ending.is_set():
-                behind, waiting = self._behind_and_waiting(context)
-                if not synced and self._may_begin(context):
+                behind, waiting = self._unsynced_and_blocked(context)
+                if not synced and self._may_start(context):
                     with self._contained("ctrlhost_synced"):
                         plugin.synced(context)
                     synced = not self.failed
@@ -172,7 +172,7 @@ class PluginRuntime:
         self._wake.set()
 
     @staticmethod
-    def _behind_and_waiting(context: PluginContext) -> tuple[list[str], list[str]]:
+    def _unsynced_and_blocked(context: PluginContext) -> tuple[list[str], list[str]]:
         """Return the names of controllers and informers that have not synced, and why those that wait cannot."""
         parts = [(one.name, one.has_synced(), one.waiting()) for one in context.controllers]
         for informer in context.informers:
@@ -181,7 +181,7 @@ class PluginRuntime:
         return [name for name, synced, why in parts if why or not synced], [why for _, _, why in parts if why]
 
     @staticmethod
-    def _may_begin(context: PluginContext) -> bool:
+    def _may_start(context: PluginContext) -> bool:
         """Return whether the plugin may start: its caches have synced.
 
         A controller that waits for a missing CRD or permission does not delay the plugin's other controllers. All of

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from urllib3.connection import HTTPConnection
 
 LARGEST_BODY = 256 * 1024 * 1024
-_LARGEST_HEAD = 64 * 1024
-_MOST_HEADERS = 100
+_MAX_HEAD_BYTES = 64 * 1024
+_MAX_HEADERS = 100
 _PIECE = 64 * 1024
 _ILLEGAL = re.compile(r"[\r\n\0]")
 _TARGET = re.compile(r"[!-~]+")
@@ -100,8 +100,8 @@ class Exchange:
                 if not self._status:
                     raise TransportError(f"{what}: the response is not HTTP: {error}") from error
             except httptools.HttpParserUpgrade as error:
-                raise TransportError(f"{what}: the server changed the protocol") from error
-            if self._count > _MOST_HEADERS or (received > _LARGEST_HEAD and not self.began):
+                raise TransportError(f"{what}: the server switched protocols") from error
+            if self._count > _MAX_HEADERS or (received > _MAX_HEAD_BYTES and not self.began):
                 raise TransportError(f"{what}: the response has too many headers")
             if self._size > LARGEST_BODY:
                 raise TransportError(f"{what}: the response is larger than {LARGEST_BODY >> 20} MiB")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ctrlhost.transport.interface import Response
 
 _EXCERPT = 200
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_object(response: Response, what: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def decode_object(response: Response, what: str) -> dict[str, Any]:
         raise error_from_response(response, what)
     try:
         decoded = msgspec.json.decode(response.body)
-    except _UNREADABLE as error:
+    except _DECODE_ERRORS as error:
         raise TransportError(f"{what}: the response is not JSON ({error}): {_excerpt(response.body)}") from error
     if not isinstance(decoded, dict):
         raise TransportError(f"{what}: the response is not an object: {_excerpt(response.body)}")
@@ -36,7 +36,7 @@ def error_from_response(response: Response, what: str) -> ApiError:
     retry_after = float(header) if re.fullmatch(r"[0-9]{1,9}", header) else None
     try:
         status = msgspec.json.decode(response.body)
-    except _UNREADABLE:
+    except _DECODE_ERRORS:
         status = None
     if isinstance(status, dict) and status.get("kind") == "Status":
         return error_from_status({**status, "code": response.status}, retry_after)

@@ -37,7 +37,7 @@ log = logging.getLogger("ctrlhost.client.urllib3_transport")
 DEFAULT_TIMEOUT = 30.0
 """Seconds for a whole request without its own timeout."""
 
-_LARGEST_ERROR = 1024 * 1024
+_MAX_ERROR_BYTES = 1024 * 1024
 _PIECE = 256 * 1024
 _FIXED = {"Accept": "application/json", "User-Agent": f"ctrlhost/{__version__}"}
 
@@ -128,7 +128,7 @@ class Urllib3Transport:
                 response = self._urlopen("GET", target, None, headers, timeout)
             if response.status != 200:
                 try:
-                    data = _read_all(response, time.monotonic() + limits.connect, _LARGEST_ERROR, what)
+                    data = _read_all(response, time.monotonic() + limits.connect, _MAX_ERROR_BYTES, what)
                 finally:
                     response.close()
                 raise error_from_response(Response(response.status, _lower(response.headers), data), what)

@@ -6,7 +6,7 @@ from collections import deque
 from urllib.parse import parse_qsl, urlsplit
 
 _KEPT = 4
-_LARGEST = 8 << 20
+_MAX_BYTES = 8 << 20
 _END = b"k8s.io/initial-events-end"
 #: Query parameters that do not distinguish two requests.
 _IGNORED = frozenset({"resourceVersion", "resourceVersionMatch", "timeoutSeconds", "limit", "timeout"})
@@ -54,7 +54,7 @@ class Recording:
             return
         self._pieces.append(piece)
         self._size += len(piece)
-        if self._size > _LARGEST:
+        if self._size > _MAX_BYTES:
             self._pieces = None
         elif self._watch and _END in piece:
             self.done()

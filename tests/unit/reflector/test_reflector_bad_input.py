@@ -179,7 +179,7 @@ def test_older_bookmarks_are_logged_counted_and_ignored(rig, caplog):
     assert stats(rig)["backward_bookmarks"] == 2
     assert rig.pods.last_resource_version == "70"
     eventually(lambda: len(messages(caplog)) == 1)
-    assert "bookmarks of Pod with an older version" in messages(caplog)[0]
+    assert "bookmarks of Pod: older version" in messages(caplog)[0]
 
 
 def test_a_stream_that_only_repeats_events_is_reopened_after_a_pause(rig_with):

@@ -54,7 +54,7 @@ def test_every_body_framing_yields_the_body(server, transport, raw, body):
         (b"", "closed the connection without a response"),
         (b"HTTP/1.1 200 OK\r\nContent-Le", "cut in the middle"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "cut in the middle"),
-        (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nhello", "changed the protocol"),
+        (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nhello", "switched protocols"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, "too many headers"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", "compressed"),
     ],
