@@ -14,7 +14,8 @@ mod errors;
 mod interpreter;
 mod reentrancy;
 
-mod body;
+mod stream;
+
 mod json;
 mod object;
 mod view;
@@ -74,7 +75,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<informer::progress::ListMeta>()?;
     module.add_class::<informer::progress::WatchProgress>()?;
     module.add_class::<informer::SharedInformer>()?;
-    module.add_class::<body::Body>()?;
+    module.add_class::<stream::Body>()?;
     module.add_class::<handlers::listener::Listener>()?;
     module.add_class::<schema::Pattern>()?;
     module.add_class::<schema::CelValidator>()?;

@@ -3,14 +3,18 @@
 //! Index functions may call Python, so they run before the lock is taken; a write starts over if an index was added
 //! meanwhile. Readers take the lock only to copy pointers.
 
+mod index;
+
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
 
-use crate::index::{Index, IndexFunc, Values};
+pub use index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
+
 use crate::object::{Key, Object};
+use index::Index;
 
 /// One change of a store.
 #[derive(Clone, Debug)]
