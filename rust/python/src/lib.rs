@@ -59,8 +59,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::MapView>()?;
     module.add_class::<view::ListView>()?;
     view::register(module.py())?;
-    module.add_class::<object::tombstone::Delta>()?;
     module.add_class::<object::tombstone::DeletedFinalStateUnknown>()?;
+    module.add_class::<delta_fifo::delta::Delta>()?;
     module.add_class::<delta_fifo::DeltaFIFO>()?;
     module.add_class::<store::Indexer>()?;
     module.add_function(wrap_pyfunction!(
