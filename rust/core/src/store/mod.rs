@@ -10,6 +10,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 
 pub use index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
 
@@ -66,7 +67,7 @@ impl Store {
                 .iter()
                 .map(|write| match write {
                     Write::Upsert(_, object) => compute(&funcs, object),
-                    Write::Delete(..) => Vec::new(),
+                    Write::Delete(..) => AllValues::new(),
                 })
                 .collect();
             let mut state = self.state.write();
@@ -281,7 +282,7 @@ impl Store {
 }
 
 /// The values of one object for each index.
-type AllValues = Vec<Option<Values>>;
+type AllValues = SmallVec<[Option<Values>; 2]>;
 
 #[derive(Default)]
 struct State {
