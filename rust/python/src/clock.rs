@@ -1,6 +1,7 @@
 //! The clocks in Python.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ctrlhost_core::clock::{self, Clock, Tick};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -35,7 +36,7 @@ impl ManualClock {
     #[new]
     #[pyo3(signature = (start=0.0))]
     fn new(start: f64) -> PyResult<Self> {
-        let start = Tick::ZERO.after(clock::seconds(not_negative("start", start)?));
+        let start = Tick::ZERO.after(duration("start", start)?);
         Ok(Self(Arc::new(clock::ManualClock::new(start))))
     }
 
@@ -48,7 +49,7 @@ impl ManualClock {
     }
 
     fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
-        let step = clock::seconds(not_negative("seconds", seconds)?);
+        let step = duration("seconds", seconds)?;
         // Listeners take their own locks.
         py.detach(|| self.0.advance(step));
         Ok(())
@@ -57,6 +58,11 @@ impl ManualClock {
     fn waiters(&self) -> usize {
         self.0.waiters()
     }
+}
+
+/// Read a number of seconds that may not be negative or NaN.
+pub(crate) fn duration(what: &str, seconds: f64) -> PyResult<Duration> {
+    not_negative(what, seconds).map(clock::seconds)
 }
 
 /// Return `seconds`, or raise ValueError if they are negative or NaN.

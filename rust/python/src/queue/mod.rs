@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::clock::not_negative;
+use crate::clock::duration;
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe, is_simple};
 use crate::ratelimit::into_py_err;
@@ -333,8 +333,8 @@ pub(crate) fn timeout(given: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     if given.is_none() {
         return Ok(None);
     }
-    let given = not_negative("timeout", seconds(given)?)?;
-    Ok(Some(clock::seconds(given)).filter(|&timeout| timeout != Duration::MAX))
+    let timeout = duration("timeout", seconds(given)?)?;
+    Ok(Some(timeout).filter(|&timeout| timeout != Duration::MAX))
 }
 
 /// Keys that are all checked before the first one is used.
