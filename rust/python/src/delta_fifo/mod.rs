@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
+use crate::clock::timeout;
 use crate::errors;
 use crate::interpreter;
 use crate::object::input::{Intake, from_any};
 use crate::object::tombstone::DeletedFinalStateUnknown;
-use crate::queue::timeout;
 use crate::queue::wait::wait_in_slices;
 use crate::store::Indexer;
 use delta::Delta;
