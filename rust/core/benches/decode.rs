@@ -11,9 +11,8 @@ use cpu_time::CpuTime;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ctrlhost_core::decode::FrameDecoder;
 use ctrlhost_core::handlers::{Mapping, QueueHandler, RequestRef, RequestSink};
-use ctrlhost_core::index::{IndexFunc, NamespaceIndex};
 use ctrlhost_core::informer::{Config, Handler, Resync, SharedInformer};
-use ctrlhost_core::store::Store;
+use ctrlhost_core::store::{IndexFunc, NamespaceIndex, Store};
 
 struct Count;
 

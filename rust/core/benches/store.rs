@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use cpu_time::CpuTime;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ctrlhost_core::index::{IndexFunc, NamespaceIndex, PathIndex};
 use ctrlhost_core::json::path::Path;
 use ctrlhost_core::object::{Builder, Object};
-use ctrlhost_core::store::{Store, Write};
+use ctrlhost_core::store::{IndexFunc, NamespaceIndex, PathIndex, Store, Write};
 
 const OBJECTS: usize = 10_000;
 

@@ -14,8 +14,7 @@ pub mod decode; // list pages and watch frames to raw objects
 pub mod object; // raw objects to cached objects
 
 pub mod delta_fifo; // changes by key until they are processed
-pub mod index; // secondary indexes of the store
-pub mod store; // the last known state of every object
+pub mod store; // the last known state of every object, with indexes
 
 pub mod handlers; // changes to requests
 pub mod informer; // all of the above for one resource

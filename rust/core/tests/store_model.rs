@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ctrlhost_core::index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
 use ctrlhost_core::json::path::Path;
 use ctrlhost_core::object::{Builder, Object};
-use ctrlhost_core::store::{Store, StoreError, Write};
+use ctrlhost_core::store::{
+    IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Store, StoreError, Values, Write,
+};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]

@@ -47,6 +47,9 @@ fn invalid_framing_is_rejected() {
         b"-5\r\n",
         b"+5\r\n",
         b"\r\n",
+        b";x=y\r\n",
+        b"5 1\r\n",
+        b"10000000000000000\r\n",
         b"5\n",
         &long,
     ] {

@@ -1,10 +1,12 @@
-//! The clocks in Python.
+//! The clocks in Python, and times as arguments: numbers of seconds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ctrlhost_core::clock::{self, Clock, Tick};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
 
 /// The machine's monotonic clock.
 #[pyclass(frozen, subclass, module = "ctrlhost._core")]
@@ -35,7 +37,7 @@ impl ManualClock {
     #[new]
     #[pyo3(signature = (start=0.0))]
     fn new(start: f64) -> PyResult<Self> {
-        let start = Tick::ZERO.after(clock::seconds(not_negative("start", start)?));
+        let start = Tick::ZERO.after(duration("start", start)?);
         Ok(Self(Arc::new(clock::ManualClock::new(start))))
     }
 
@@ -48,7 +50,7 @@ impl ManualClock {
     }
 
     fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
-        let step = clock::seconds(not_negative("seconds", seconds)?);
+        let step = duration("seconds", seconds)?;
         // Listeners take their own locks.
         py.detach(|| self.0.advance(step));
         Ok(())
@@ -57,6 +59,40 @@ impl ManualClock {
     fn waiters(&self) -> usize {
         self.0.waiters()
     }
+}
+
+/// Read a number of seconds: an `int` or a `float`.
+fn seconds(given: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let number = given.is_instance_of::<PyFloat>() || given.is_instance_of::<PyInt>();
+    if !number || given.is_instance_of::<PyBool>() {
+        let kind = given.get_type().name()?;
+        let message = format!("seconds must be an int or a float, got {kind}");
+        return Err(PyTypeError::new_err(message));
+    }
+    given.extract()
+}
+
+/// Read a delay; zero unless it is positive.
+pub(crate) fn delay(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let given = seconds(given)?;
+    if given.is_nan() {
+        return Err(PyValueError::new_err("seconds must not be NaN"));
+    }
+    Ok(clock::seconds(given))
+}
+
+/// Read the longest time to wait; None and infinity are endless.
+pub(crate) fn timeout(given: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    if given.is_none() {
+        return Ok(None);
+    }
+    let timeout = duration("timeout", seconds(given)?)?;
+    Ok(Some(timeout).filter(|&timeout| timeout != Duration::MAX))
+}
+
+/// Read a number of seconds that may not be negative or NaN.
+pub(crate) fn duration(what: &str, seconds: f64) -> PyResult<Duration> {
+    not_negative(what, seconds).map(clock::seconds)
 }
 
 /// Return `seconds`, or raise ValueError if they are negative or NaN.

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict, PyType};
 
-/// How long the main thread sleeps before it checks for signals, which do not end a sleep by themselves.
-pub(crate) const SLICE: Duration = Duration::from_millis(10);
+/// How long a thread sleeps before it checks for signals, which do not end a sleep by themselves.
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 

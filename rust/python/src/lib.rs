@@ -14,7 +14,8 @@ mod errors;
 mod interpreter;
 mod reentrancy;
 
-mod body;
+mod stream;
+
 mod json;
 mod object;
 mod view;
@@ -58,8 +59,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::MapView>()?;
     module.add_class::<view::ListView>()?;
     view::register(module.py())?;
-    module.add_class::<object::tombstone::Delta>()?;
     module.add_class::<object::tombstone::DeletedFinalStateUnknown>()?;
+    module.add_class::<delta_fifo::delta::Delta>()?;
     module.add_class::<delta_fifo::DeltaFIFO>()?;
     module.add_class::<store::Indexer>()?;
     module.add_function(wrap_pyfunction!(
@@ -74,7 +75,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<informer::progress::ListMeta>()?;
     module.add_class::<informer::progress::WatchProgress>()?;
     module.add_class::<informer::SharedInformer>()?;
-    module.add_class::<body::Body>()?;
+    module.add_class::<stream::Body>()?;
     module.add_class::<handlers::listener::Listener>()?;
     module.add_class::<schema::Pattern>()?;
     module.add_class::<schema::CelValidator>()?;

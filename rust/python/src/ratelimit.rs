@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::clock::{core_clock, not_negative};
+use crate::clock::{core_clock, duration};
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe};
 
@@ -63,8 +63,8 @@ pub(crate) struct ItemExponentialFailureRateLimiter;
 impl ItemExponentialFailureRateLimiter {
     #[new]
     fn new(base_delay: f64, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
-        let base = delay("base_delay", base_delay)?;
-        let max = delay("max_delay", max_delay)?;
+        let base = duration("base_delay", base_delay)?;
+        let max = duration("max_delay", max_delay)?;
         Ok(Limiter::of(core::ItemExponentialFailureRateLimiter::new(base, max)).add_subclass(Self))
     }
 }
@@ -81,8 +81,8 @@ impl ItemFastSlowRateLimiter {
         slow_delay: f64,
         max_fast_attempts: i64,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let fast = delay("fast_delay", fast_delay)?;
-        let slow = delay("slow_delay", slow_delay)?;
+        let fast = duration("fast_delay", fast_delay)?;
+        let slow = duration("slow_delay", slow_delay)?;
         let attempts = u64::try_from(max_fast_attempts).map_err(|_| {
             PyValueError::new_err(format!(
                 "max_fast_attempts must not be negative, got {max_fast_attempts}"
@@ -149,7 +149,7 @@ pub(crate) struct WithMaxWaitRateLimiter;
 impl WithMaxWaitRateLimiter {
     #[new]
     fn new(limiter: &Bound<'_, PyAny>, max_delay: f64) -> PyResult<PyClassInitializer<Self>> {
-        let max = delay("max_delay", max_delay)?;
+        let max = duration("max_delay", max_delay)?;
         let limiter = core::WithMaxWaitRateLimiter::new(core_limiter(limiter)?, max);
         Ok(Limiter::of(limiter).add_subclass(Self))
     }
@@ -238,8 +238,4 @@ pub(crate) fn into_py_err(error: LimiterError) -> PyErr {
         Ok(error) => *error,
         Err(error) => PyRuntimeError::new_err(error.to_string()),
     }
-}
-
-fn delay(what: &str, given: f64) -> PyResult<Duration> {
-    not_negative(what, given).map(seconds)
 }

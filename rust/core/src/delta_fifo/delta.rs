@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::object::Object;
 
 /// What happened.
@@ -37,6 +39,9 @@ impl DeltaObject {
         }
     }
 }
+
+/// The changes of one key, oldest first. Most keys get one or two, which need no allocation.
+pub type Deltas = SmallVec<[Delta; 2]>;
 
 /// One change of one object.
 #[derive(Clone, Debug)]

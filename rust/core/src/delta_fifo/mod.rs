@@ -14,9 +14,10 @@ use std::time::Instant;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use parking_lot::{Condvar, Mutex};
+use smallvec::smallvec;
 
 pub use comparison::KnownObjects;
-pub use delta::{Delta, DeltaObject, DeltaType};
+pub use delta::{Delta, DeltaObject, DeltaType, Deltas};
 
 use crate::object::{Key, Object};
 
@@ -25,8 +26,8 @@ use crate::object::{Key, Object};
 pub struct Popped {
     /// The key.
     pub key: Key,
-    /// Its changes, oldest first; never empty.
-    pub deltas: Vec<Delta>,
+    /// Its changes; never empty.
+    pub deltas: Deltas,
     /// Whether it belongs to the first list.
     pub is_initial: bool,
 }
@@ -189,7 +190,7 @@ const KEEP: usize = 4096;
 #[derive(Default)]
 struct State {
     /// A key is in `queue` exactly when it is in `items`, once.
-    items: HashMap<Key, Vec<Delta>, RandomState>,
+    items: HashMap<Key, Deltas, RandomState>,
     queue: VecDeque<Key>,
     /// Keys handed out and not finished, with their newest delta.
     in_flight: HashMap<Key, Delta, RandomState>,
@@ -227,11 +228,8 @@ impl State {
             }
             deltas.push(delta);
         } else {
-            // Most keys get one or two deltas, so the second one needs no second allocation.
-            let mut deltas = Vec::with_capacity(2);
-            deltas.push(delta);
             self.queue.push_back(key.clone());
-            self.items.insert(key, deltas);
+            self.items.insert(key, smallvec![delta]);
         }
     }
 

@@ -151,7 +151,7 @@ impl Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{IndexFailed, IndexFunc, Values};
+    use crate::store::{IndexFailed, IndexFunc, Values};
 
     fn pod(name: &str, labels: &str) -> Arc<Object> {
         crate::handlers::pod(&format!(

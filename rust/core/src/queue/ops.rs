@@ -1,9 +1,10 @@
-//! Operations on a locked queue.
+//! The operations on a locked queue.
 
 use std::time::Duration;
 
 use super::WorkQueue;
-use super::slab::NONE;
+use super::list::Age;
+use super::slab::{NONE, Slot, Stage};
 use super::state::{DelayedAdd, State};
 use super::{Taken, snapshot::Snapshot};
 use crate::clock::Tick;
@@ -51,7 +52,12 @@ impl<K: QueueKey> Locked<'_, K> {
     #[inline]
     pub fn add<A: IntoKey<K>>(&mut self, key: A, priority: Option<i32>, group: &str) -> Option<A> {
         let now = self.tick();
-        self.state.add(key, priority, group, now)
+        if self.state.shutting_down {
+            return Some(key);
+        }
+        let (slot, known) = self.state.slab.find_or_insert(key);
+        self.state.add_slot(slot, priority, group, now);
+        known
     }
 
     /// Add a key after a delay; zero means at once. Of two delayed adds of a key the earlier one stays.
@@ -145,7 +151,25 @@ impl<K: QueueKey> Locked<'_, K> {
             return None;
         }
         let now = self.tick();
-        let (slot, taken) = self.state.take(now)?;
+        let state = &mut *self.state;
+        let slot = state.ready.pop(&mut state.slab, now)?;
+        let entry = state.slab.get_mut(slot);
+        entry.stage = Stage::Processing;
+        entry.started = now;
+        let priority = entry.priority;
+        let (since, group) = (entry.since, entry.group);
+        state.processing.push::<Age, K>(&mut state.slab, slot);
+        state.processing_count += 1;
+        state.started_sum += u128::from(now.as_nanos());
+        if let Some(groups) = &mut state.groups {
+            groups.leave(group);
+        }
+        if let Some(metrics) = &mut state.metrics {
+            metrics.depth.add(priority, -1);
+            metrics.queue_duration.observe(now.since(since));
+        }
+        self.wake_if_over();
+        let taken = Taken { priority };
         Some((show(self.state.slab.key(slot)), taken))
     }
 
@@ -155,8 +179,36 @@ impl<K: QueueKey> Locked<'_, K> {
         // Only metrics need the time of the work.
         let timed = self.state.metrics.is_some() || !self.state.delays.is_empty();
         let now = if timed { self.tick() } else { Tick::ZERO };
-        let unused = self.state.done(key, now);
-        if self.state.drains > 0 && self.state.is_drained() {
+        let state = &mut *self.state;
+        let held = |slot: &Slot| {
+            matches!(
+                state.slab.get(*slot).stage,
+                Stage::Processing | Stage::ProcessingDirty
+            )
+        };
+        let Some(slot) = state.slab.find(key).filter(held) else {
+            if let Some(metrics) = &mut state.metrics {
+                metrics.spurious_done += 1;
+            }
+            return None;
+        };
+        state.processing.unlink::<Age, K>(&mut state.slab, slot);
+        state.processing_count -= 1;
+        let entry = state.slab.get_mut(slot);
+        state.started_sum -= u128::from(entry.started.as_nanos());
+        if let Some(metrics) = &mut state.metrics {
+            metrics.work_duration.observe(now.since(entry.started));
+        }
+        let unused = if entry.stage == Stage::ProcessingDirty {
+            state.dirty_count -= 1;
+            state.queue(slot);
+            None
+        } else {
+            entry.stage = Stage::Idle;
+            state.remove_unused(slot)
+        };
+        self.wake_if_over();
+        if self.state.drains > 0 && self.is_drained() {
             self.queue.drained.notify_all();
         }
         unused
@@ -180,7 +232,19 @@ impl<K: QueueKey> Locked<'_, K> {
 
     /// Return whether no key will ever be handed out again.
     pub fn is_over(&self) -> bool {
-        self.state.is_over()
+        self.state.shutting_down && self.state.ready.len() == 0 && self.state.dirty_count == 0
+    }
+
+    /// Wake the getters if no key can come: they would wait for ever.
+    fn wake_if_over(&mut self) {
+        if self.is_over() {
+            self.state.waiters.wake_all();
+        }
+    }
+
+    /// Return whether a drain has nothing left to wait for.
+    pub(super) fn is_drained(&self) -> bool {
+        self.state.ready.len() == 0 && self.state.processing_count == 0
     }
 
     /// Shut down: ignore later adds, drop delayed keys that are not due, and end a running drain.
@@ -188,7 +252,27 @@ impl<K: QueueKey> Locked<'_, K> {
         self.tick();
         self.state.shut_down_calls += 1;
         self.queue.drained.notify_all();
-        self.state.shut_down()
+        self.stop_intake()
+    }
+
+    /// Ignore later adds, drop what is not due and wake all getters. Return the keys that are no longer used.
+    pub(super) fn stop_intake(&mut self) -> Vec<K> {
+        let state = &mut *self.state;
+        state.shutting_down = true;
+        let dropped = state.delays.clear(&mut state.slab);
+        if let Some(metrics) = &mut state.metrics {
+            metrics.dropped += dropped.len() as u64;
+        }
+        let mut unused = Vec::new();
+        for delay in dropped {
+            if let Some(groups) = &mut state.groups {
+                groups.leave(delay.group);
+            }
+            unused.extend(state.remove_unused(delay.slot));
+        }
+        state.slab.shrink();
+        state.waiters.wake_all();
+        unused
     }
 
     /// Return all keys as of now, each as `show` returns it under the lock.

@@ -1,14 +1,14 @@
-//! The state of a queue, and its transitions. All of it is under the queue's lock.
+//! The state of a queue, all of it under the queue's lock, and the steps that several operations share.
 
+use super::Options;
 use super::delays::{Delay, Delays};
 use super::fair::Groups;
-use super::list::{Age, List};
+use super::list::List;
 use super::ready::Ready;
 use super::slab::{NONE, Slab, Slot, Stage};
 use super::waiters::Waiters;
-use super::{Options, Taken};
 use crate::clock::Tick;
-use crate::key::{IntoKey, KeyRef, QueueKey};
+use crate::key::QueueKey;
 use crate::metrics::QueueMetrics;
 
 /// Everything under the lock.
@@ -54,25 +54,9 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    /// Add a key; return it if an equal one was there before.
+    /// Add the key of a slot; if it needs work already, only raise its priority.
     #[inline]
-    pub(super) fn add<A: IntoKey<K>>(
-        &mut self,
-        key: A,
-        priority: Option<i32>,
-        group: &str,
-        now: Tick,
-    ) -> Option<A> {
-        if self.shutting_down {
-            return Some(key);
-        }
-        let (slot, known) = self.slab.find_or_insert(key);
-        self.add_slot(slot, priority, group, now);
-        known
-    }
-
-    #[inline]
-    fn add_slot(&mut self, slot: Slot, priority: Option<i32>, group: &str, now: Tick) {
+    pub(super) fn add_slot(&mut self, slot: Slot, priority: Option<i32>, group: &str, now: Tick) {
         if matches!(self.slab.get(slot).stage, Stage::Idle | Stage::Processing) {
             let group = self.groups.as_mut().map_or(0, |groups| groups.enter(group));
             self.need_work(slot, priority.unwrap_or(0), group, now);
@@ -99,7 +83,7 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    fn queue(&mut self, slot: Slot) {
+    pub(super) fn queue(&mut self, slot: Slot) {
         self.slab.get_mut(slot).stage = Stage::Queued;
         self.ready.push(&mut self.slab, slot);
         self.waiters.wake_one();
@@ -121,69 +105,6 @@ impl<K: QueueKey> State<K> {
             metrics.depth.add(former, -1);
             metrics.depth.add(priority, 1);
         }
-    }
-
-    /// Hand out the next key.
-    #[inline]
-    pub(super) fn take(&mut self, now: Tick) -> Option<(Slot, Taken)> {
-        let slot = self.ready.pop(&mut self.slab, now)?;
-        let entry = self.slab.get_mut(slot);
-        entry.stage = Stage::Processing;
-        entry.started = now;
-        let taken = Taken {
-            priority: entry.priority,
-        };
-        let (since, group) = (entry.since, entry.group);
-        self.processing.push::<Age, K>(&mut self.slab, slot);
-        self.processing_count += 1;
-        self.started_sum += u128::from(now.as_nanos());
-        if let Some(groups) = &mut self.groups {
-            groups.leave(group);
-        }
-        if let Some(metrics) = &mut self.metrics {
-            metrics.depth.add(taken.priority, -1);
-            metrics.queue_duration.observe(now.since(since));
-        }
-        if self.shutting_down {
-            self.wake_if_over();
-        }
-        Some((slot, taken))
-    }
-
-    /// End the work on a key. Return the key if the queue no longer needs it.
-    #[inline]
-    pub(super) fn done(&mut self, key: &(impl KeyRef<K> + ?Sized), now: Tick) -> Option<K> {
-        let held = |slot: &Slot| {
-            matches!(
-                self.slab.get(*slot).stage,
-                Stage::Processing | Stage::ProcessingDirty
-            )
-        };
-        let Some(slot) = self.slab.find(key).filter(held) else {
-            if let Some(metrics) = &mut self.metrics {
-                metrics.spurious_done += 1;
-            }
-            return None;
-        };
-        self.processing.unlink::<Age, K>(&mut self.slab, slot);
-        self.processing_count -= 1;
-        let entry = self.slab.get_mut(slot);
-        self.started_sum -= u128::from(entry.started.as_nanos());
-        if let Some(metrics) = &mut self.metrics {
-            metrics.work_duration.observe(now.since(entry.started));
-        }
-        let unused = if entry.stage == Stage::ProcessingDirty {
-            self.dirty_count -= 1;
-            self.queue(slot);
-            None
-        } else {
-            entry.stage = Stage::Idle;
-            self.remove_unused(slot)
-        };
-        if self.shutting_down {
-            self.wake_if_over();
-        }
-        unused
     }
 
     /// Add the key of a slot at `delay.due`: at once if that is no later than `now`, never for [`Tick::NEVER`].
@@ -243,42 +164,6 @@ impl<K: QueueKey> State<K> {
             if let Some(priority) = delay.priority {
                 self.raise(delay.slot, priority);
             }
-        }
-    }
-
-    /// Shut down: drop what is not due and wake all threads. Return the keys that are no longer used.
-    pub(super) fn shut_down(&mut self) -> Vec<K> {
-        self.shutting_down = true;
-        let dropped = self.delays.clear(&mut self.slab);
-        if let Some(metrics) = &mut self.metrics {
-            metrics.dropped += dropped.len() as u64;
-        }
-        let mut unused = Vec::new();
-        for delay in dropped {
-            if let Some(groups) = &mut self.groups {
-                groups.leave(delay.group);
-            }
-            unused.extend(self.remove_unused(delay.slot));
-        }
-        self.slab.shrink();
-        self.waiters.wake_all();
-        unused
-    }
-
-    /// Return whether no key will ever be handed out again.
-    pub(super) fn is_over(&self) -> bool {
-        self.shutting_down && self.ready.len() == 0 && self.dirty_count == 0
-    }
-
-    /// Return whether a drain has nothing left to wait for.
-    pub(super) fn is_drained(&self) -> bool {
-        self.ready.len() == 0 && self.processing_count == 0
-    }
-
-    /// Wake the getters if no key can come: they would wait for ever.
-    fn wake_if_over(&mut self) {
-        if self.is_over() {
-            self.waiters.wake_all();
         }
     }
 

@@ -79,7 +79,7 @@ impl<K: QueueKey> WorkQueue<K> {
         let unused = if locked.state.shutting_down {
             Vec::new()
         } else {
-            locked.state.shut_down()
+            locked.stop_intake()
         };
         (locked.state.shut_down_calls, unused)
     }
@@ -94,7 +94,7 @@ impl<K: QueueKey> WorkQueue<K> {
         let mut locked = self.lock();
         let started = std::time::Instant::now();
         loop {
-            if locked.state.is_drained() {
+            if locked.is_drained() {
                 return Drained::Empty;
             }
             if locked.state.shut_down_calls != token {
@@ -123,7 +123,7 @@ impl<K: QueueKey> Locked<'_, K> {
             if self.state.ready.len() > 0 {
                 break Woken::Ready;
             }
-            if self.state.is_over() {
+            if self.is_over() {
                 break Woken::Over;
             }
             if deadline.is_some_and(|deadline| deadline <= now) {

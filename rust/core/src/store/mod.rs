@@ -3,14 +3,19 @@
 //! Index functions may call Python, so they run before the lock is taken; a write starts over if an index was added
 //! meanwhile. Readers take the lock only to copy pointers.
 
+mod index;
+
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 
-use crate::index::{Index, IndexFunc, Values};
+pub use index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
+
 use crate::object::{Key, Object};
+use index::Index;
 
 /// One change of a store.
 #[derive(Clone, Debug)]
@@ -62,7 +67,7 @@ impl Store {
                 .iter()
                 .map(|write| match write {
                     Write::Upsert(_, object) => compute(&funcs, object),
-                    Write::Delete(..) => Vec::new(),
+                    Write::Delete(..) => AllValues::new(),
                 })
                 .collect();
             let mut state = self.state.write();
@@ -277,7 +282,7 @@ impl Store {
 }
 
 /// The values of one object for each index.
-type AllValues = Vec<Option<Values>>;
+type AllValues = SmallVec<[Option<Values>; 2]>;
 
 #[derive(Default)]
 struct State {

@@ -196,12 +196,10 @@ fn split(bytes: &[u8], at: u64) -> (&[u8], &[u8]) {
 }
 
 /// Return the chunk size in a line; extensions are ignored.
+///
+/// `httparse::parse_chunk_size` is less strict: it reads an empty size as the end of the body.
 fn size_of(line: &[u8]) -> Option<u64> {
     let digits = line.split(|&byte| byte == b';').next()?.trim_ascii();
-    let hexadecimal = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
-    u64::from_str_radix(
-        std::str::from_utf8(digits).ok().filter(|_| hexadecimal)?,
-        16,
-    )
-    .ok()
+    let digits = std::str::from_utf8(digits).ok();
+    u64::from_str_radix(digits.filter(|digits| !digits.starts_with('+'))?, 16).ok()
 }

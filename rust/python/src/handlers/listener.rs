@@ -9,10 +9,10 @@ use ctrlhost_core::object;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
+use crate::clock::timeout;
 use crate::errors;
 use crate::object::Object;
 use crate::object::tombstone::object_or_tombstone;
-use crate::queue::timeout;
 use crate::queue::wait::wait_in_slices;
 
 /// Buffered notifications for one handler in Python.

@@ -13,13 +13,13 @@ use pyo3::exceptions::{PyOSError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::body::{Body, body_error};
 use crate::clock::not_negative;
 use crate::errors;
 use crate::handlers::listener::Listener;
 use crate::object::transform::PyTransform;
 use crate::reentrancy::{self, Entered};
 use crate::store::{Indexer, by_namespace};
+use crate::stream::{Body, body_error};
 use arguments::{handler_id, projection, queue_handler, resync_of};
 use progress::{ListMeta, WatchProgress};
 

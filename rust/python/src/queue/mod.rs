@@ -16,14 +16,13 @@ pub(crate) mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctrlhost_core::clock;
 use ctrlhost_core::queue::Locked;
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyInt, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::clock::not_negative;
+use crate::clock::{delay, timeout};
 use crate::key::buffer::KeyBuffer;
 use crate::key::{Key, Probe, is_simple};
 use crate::ratelimit::into_py_err;
@@ -306,35 +305,6 @@ fn priority(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
         .extract()
         .map(Some)
         .map_err(|_| PyOverflowError::new_err("priority must be from -2147483648 to 2147483647"))
-}
-
-/// Read a number of seconds: an `int` or a `float`.
-fn seconds(given: &Bound<'_, PyAny>) -> PyResult<f64> {
-    let number = given.is_instance_of::<PyFloat>() || given.is_instance_of::<PyInt>();
-    if !number || given.is_instance_of::<PyBool>() {
-        let kind = given.get_type().name()?;
-        let message = format!("seconds must be an int or a float, got {kind}");
-        return Err(PyTypeError::new_err(message));
-    }
-    given.extract()
-}
-
-/// Read a delay; zero unless it is positive.
-fn delay(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    let given = seconds(given)?;
-    if given.is_nan() {
-        return Err(PyValueError::new_err("seconds must not be NaN"));
-    }
-    Ok(clock::seconds(given))
-}
-
-/// Read the longest time to wait; None and infinity are endless.
-pub(crate) fn timeout(given: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
-    if given.is_none() {
-        return Ok(None);
-    }
-    let given = not_negative("timeout", seconds(given)?)?;
-    Ok(Some(clock::seconds(given)).filter(|&timeout| timeout != Duration::MAX))
 }
 
 /// Keys that are all checked before the first one is used.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ctrlhost_core::clock::{SystemClock, seconds};
+use ctrlhost_core::clock::SystemClock;
 use ctrlhost_core::handlers::{RequestRef, RequestSink};
 use ctrlhost_core::queue::{Locked, Options, WorkQueue};
 use ctrlhost_core::ratelimit::ItemExponentialFailureRateLimiter;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use super::groups::FairBy;
 use super::metrics;
-use crate::clock::{core_clock, not_negative};
+use crate::clock::{core_clock, duration};
 use crate::interpreter;
 use crate::key::Key;
 use crate::ratelimit::core_limiter;
@@ -35,9 +35,7 @@ impl Shared {
         aging: Option<f64>,
     ) -> PyResult<Self> {
         let fair_by = FairBy::new(fair_by)?;
-        let aging = aging
-            .map(|aging| not_negative("aging", aging).map(seconds))
-            .transpose()?;
+        let aging = aging.map(|aging| duration("aging", aging)).transpose()?;
         let limiter = rate_limiter.map(core_limiter).transpose()?;
         let limiter =
             limiter.unwrap_or_else(|| Arc::new(ItemExponentialFailureRateLimiter::default()));

@@ -15,9 +15,6 @@ use super::WorkQueue;
 use crate::interpreter::{self, SLICE};
 use crate::key::{Key, Shown};
 
-/// How long any thread, even one that handles no signals, waits for a listener or a FIFO before it checks for signals.
-const LONG_SLICE: Duration = Duration::from_millis(50);
-
 impl WorkQueue {
     /// Call `take` until it returns something, and wait for a key in between.
     pub(super) fn wait<R>(
@@ -119,7 +116,7 @@ pub(crate) fn wait_in_slices<R: Send>(
 ) -> PyResult<Option<R>> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
-        let slice = Instant::now() + LONG_SLICE;
+        let slice = Instant::now() + SLICE;
         let end = deadline.map_or(slice, |deadline| deadline.min(slice));
         let answer = py.detach(|| step(end));
         if answer.is_some() || deadline.is_some_and(|deadline| deadline <= Instant::now()) {

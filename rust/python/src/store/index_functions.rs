@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ctrlhost_core::index::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
 use ctrlhost_core::json::path::Path;
 use ctrlhost_core::object;
+use ctrlhost_core::store::{IndexFailed, IndexFunc, NamespaceIndex, PathIndex, Values};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;

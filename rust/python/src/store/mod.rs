@@ -5,9 +5,8 @@ pub(crate) mod index_functions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ctrlhost_core::index::{IndexFunc, NamespaceIndex};
 use ctrlhost_core::object::{self, Key};
-use ctrlhost_core::store::{Store, Write};
+use ctrlhost_core::store::{IndexFunc, NamespaceIndex, Store, Write};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMapping, PyString, PyTuple};

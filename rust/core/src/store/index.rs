@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
+use smallvec::{SmallVec, smallvec};
 
 use crate::json::path::Path;
 use crate::object::{Key, Object};
 
-/// The values of one object in an index.
-pub type Values = Vec<Arc<str>>;
+/// The values of one object in an index, usually one.
+pub type Values = SmallVec<[Arc<str>; 1]>;
 
 /// An index function failed for one object, which then has no value in that index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct NamespaceIndex;
 
 impl IndexFunc for NamespaceIndex {
     fn values(&self, object: &Arc<Object>) -> Result<Values, IndexFailed> {
-        Ok(vec![object.namespace().into()])
+        Ok(smallvec![object.namespace().into()])
     }
 }
 

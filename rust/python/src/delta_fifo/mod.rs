@@ -1,5 +1,7 @@
 //! The delta FIFO in Python.
 
+pub(crate) mod delta;
+
 use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -11,13 +13,14 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
+use crate::clock::timeout;
 use crate::errors;
 use crate::interpreter;
 use crate::object::input::{Intake, from_any};
-use crate::object::tombstone::{DeletedFinalStateUnknown, Delta};
-use crate::queue::timeout;
+use crate::object::tombstone::DeletedFinalStateUnknown;
 use crate::queue::wait::wait_in_slices;
 use crate::store::Indexer;
+use delta::Delta;
 
 enum Known {
     Store(Arc<Store>),
