@@ -49,7 +49,7 @@ class Requests:
     ) -> Target:
         if not isinstance(name, str):
             # None would be the collection: a get would list, and a delete would delete all objects.
-            raise TypeError(f"the name of a {kind} must be a string, not {name!r}")
+            raise TypeError(f"the name of a {kind} must be a string, got {name!r}")
         return replace(self._collection(api_version, kind, namespace, timeout), name=name, subresource=subresource)
 
     def _collection(self, api_version: str, kind: str, namespace: str | None, timeout: float | None) -> Target:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.controller.services import PluginScope
     from ctrlhost.informers import Informer
-    from ctrlhost.own_writes.overlay import PluginLister
+    from ctrlhost.own_writes.lister import PluginLister
     from ctrlhost.own_writes.self_events import SelfEvents
     from ctrlhost.workqueue import WorkQueue
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.controller.services import PluginScope
     from ctrlhost.events.recorder import PluginEvents
-    from ctrlhost.own_writes.overlay import PluginLister
+    from ctrlhost.own_writes.lister import PluginLister
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 

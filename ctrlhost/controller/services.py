@@ -53,7 +53,7 @@ class PluginScope:
         self.services = services
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
         self.loop = PluginLoop(name)
-        self.written = OwnWrites()
+        self.own_writes = OwnWrites()
         self.events = PluginEvents(services.events, f"ctrlhost-{name}")
         self._async_clients: list[AsyncClient] = []
         self._indexed: dict[Informer, dict[str, Any]] = {}
@@ -62,7 +62,7 @@ class PluginScope:
         """Return a client that records the plugin's writes; `guard` raises to forbid a write."""
         # Each plugin is its own field manager: plugins that apply the same object must not drop each other's fields.
         client = self.services.client.derive(field_manager=f"ctrlhost-{self.name}")
-        return WritingClient.of(client, self.written, guard=guard, self_events=self_events)
+        return WritingClient.of(client, self.own_writes, guard=guard, self_events=self_events)
 
     def async_client(self, client: Client) -> AsyncClient:
         """Return the async form of a client; its threads start with the first call and end with the plugin."""

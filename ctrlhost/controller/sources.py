@@ -21,7 +21,7 @@ from ctrlhost.controller.ticker import Ticker
 from ctrlhost.errors import CtrlhostError, PluginLoadError
 from ctrlhost.informers import Owner
 from ctrlhost.informers.mappings import ByIndex, ByLabel
-from ctrlhost.own_writes.overlay import PluginLister
+from ctrlhost.own_writes.lister import PluginLister
 from ctrlhost.permissions import Permission
 from ctrlhost.request import Request
 from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed, read
@@ -111,10 +111,10 @@ class KindSource(Source):
             object.__setattr__(self, "namespaces", tuple(self.namespaces))
         for name in ("label_selector", "field_selector"):
             if not isinstance(value := getattr(self, name), str | None):
-                raise TypeError(f"{name} must be a string in the syntax of the API, such as 'a=b,c!=d', not {value!r}")
+                raise TypeError(f"{name} must be a string in the syntax of the API, such as 'a=b,c!=d', got {value!r}")
         for name, by in self.indexes.items():
             if not (isinstance(by, str) or callable(by)):
-                raise TypeError(f"index `{name}` must be a path or a function, not {by!r}")
+                raise TypeError(f"index `{name}` must be a path or a function, got {by!r}")
         if callable(self.predicates):
             raise TypeError("predicates must be a sequence, not one predicate")
         object.__setattr__(self, "predicates", tuple(self.predicates))
@@ -174,12 +174,12 @@ class KindSource(Source):
         informer = self.informer(plugin.services, scope.limit, discover=True)
         try:
             indexes = self._add_indexes(plugin, informer, functions)
-            written = plugin.written.follow(self.api_version, self.kind, informer)
+            pending = plugin.own_writes.follow(self.api_version, self.kind, informer)
             predicates = list(self.predicates)
             if scope.self_events is not None:
                 scope.self_events.listen(self.api_version, self.kind, informer)
-                predicates.append(scope.self_events.predicate(written))
-            scope.listers.setdefault((self.api_version, self.kind), PluginLister(informer, written, indexes))
+                predicates.append(scope.self_events.predicate(pending))
+            scope.listers.setdefault((self.api_version, self.kind), PluginLister(informer, pending, indexes))
             mapping, handle = self._mapping(scope), None
             if mapping is not None:
                 handle = informer.enqueue_to(
@@ -293,7 +293,7 @@ class Watches(KindSource):
         """Reject a map that cannot be called on the informer's thread."""
         KindSource.__post_init__(self)
         if self.map is not None and not callable(self.map) and not isinstance(self.map, (ByLabel, ByIndex)):
-            raise TypeError(f"map must be callable, not {self.map!r}")
+            raise TypeError(f"map must be callable, got {self.map!r}")
         if inspect.iscoroutinefunction(self.map):
             raise TypeError("map must be a plain function; it runs on the informer's thread")
 

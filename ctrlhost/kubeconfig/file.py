@@ -17,7 +17,7 @@ class Entry:
     def __init__(self, value: Any, file: Path, where: str) -> None:
         """Wrap a mapping; ConfigError for any other value."""
         if not isinstance(value, Mapping):
-            raise ConfigError(f"kubeconfig {file}: {where} must be a mapping, not {_kind(value)}")
+            raise ConfigError(f"kubeconfig {file}: {where} must be a mapping, got {_kind(value)}")
         self.value: Mapping[str, Any] = value
         self.file_name = file
         self.where = where
@@ -42,14 +42,14 @@ class Entry:
         found = self.value.get(name)
         if found is None or isinstance(found, str):
             return found or None
-        raise self.error(name, f"must be a string, not {_kind(found)}")
+        raise self.error(name, f"must be a string, got {_kind(found)}")
 
     def flag(self, name: str) -> bool:
         """Return a boolean, False if it is missing."""
         found = self.value.get(name, False)
         if isinstance(found, bool):
             return found
-        raise self.error(name, f"must be true or false, not {_kind(found)}")
+        raise self.error(name, f"must be true or false, got {_kind(found)}")
 
     def file(self, name: str) -> str | None:
         """Return the path of a file that must exist; a relative one is relative to the kubeconfig's folder."""
@@ -116,12 +116,12 @@ class KubeConfig:
         top = Entry(content, path, "the file")
         current = content.get("current-context")
         if current is not None and not isinstance(current, str):
-            raise ConfigError(f"kubeconfig {path}: current-context must be a string, not {_kind(current)}")
+            raise ConfigError(f"kubeconfig {path}: current-context must be a string, got {_kind(current)}")
         self.current = self.current or current or ""
         for section, entries in self._named.items():
             listed = top.value.get(section) or []
             if not isinstance(listed, list):
-                raise ConfigError(f"kubeconfig {path}: {section} must be a list, not {_kind(listed)}")
+                raise ConfigError(f"kubeconfig {path}: {section} must be a list, got {_kind(listed)}")
             for position, item in enumerate(listed):
                 where = f"{section}[{position}]"
                 name = Entry(item, path, where).text("name")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class WritingClient(Client):
     """A client whose writes the plugin reads at once; see `ctrlhost.own_writes.overlay`."""
 
-    _written: OwnWrites
+    _own_writes: OwnWrites
     _guard: Callable[[], None] | None
     _self_events: SelfEvents | None
 
@@ -27,7 +27,7 @@ class WritingClient(Client):
     def of(
         cls,
         client: Client,
-        written: OwnWrites,
+        own_writes: OwnWrites,
         *,
         guard: Callable[[], None] | None = None,
         self_events: SelfEvents | None = None,
@@ -37,7 +37,7 @@ class WritingClient(Client):
         own.__dict__.update(client.__dict__)
         if guard is not None:
             own._retry = Retry(_GuardedTransport(client.transport, guard))  # noqa: SLF001 - the same class
-        own._written, own._guard, own._self_events = written, guard, self_events  # noqa: SLF001 - the same class
+        own._own_writes, own._guard, own._self_events = own_writes, guard, self_events  # noqa: SLF001 - the same class
         return own
 
     def delete_collection(self, *args: Any, **options: Any) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class WritingClient(Client):
     ) -> dict[str, Any]:
         if self._guard is not None:
             self._guard()
-        followed = self._written.of(target.resource.api_version, target.resource.kind)
+        followed = self._own_writes.of(target.resource.api_version, target.resource.kind)
         key = (target.namespace, target.name or "")
         known = None
         if self._self_events is not None:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.errors import Stale
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ctrlhost.cache import Object
     from ctrlhost.informers import Informer
-
-#: How long a list waits for the cache to catch up, in seconds.
-WAIT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,79 +151,6 @@ class OwnWrites:
     def of(self, api_version: str, kind: str) -> list[PendingWrites]:
         """Return the pending writes to the kind, in any version; empty if the plugin does not read it."""
         return self._kinds.get((_group(api_version), kind), [])
-
-
-class PluginLister:
-    """A lister for a controller: the cache, updated with the plugin's own writes. Methods are safe from any thread."""
-
-    def __init__(self, informer: Informer, written: PendingWrites, indexes: Mapping[str, str]) -> None:
-        """Read from an informer; `indexes` maps the plugin's index names to the informer's."""
-        self._lister = informer.lister
-        self._written = written
-        self._indexes = indexes
-
-    def get(self, name: str, namespace: str = "") -> Object | None:
-        """Return one object, or None; a write of the plugin counts from its answer on."""
-        cached = self._lister.get(name, namespace)
-        return self._written.resolve((namespace, name), cached) if self._written else cached
-
-    def by_index(self, name: str, value: str) -> list[Object]:
-        """Return the objects that an index has under `value`, once the cache shows the plugin's own writes.
-
-        Raises KeyError for an index that the plugin did not declare, and Stale after 2 seconds.
-        """
-        index = self._indexes.get(name)
-        if index is None:
-            raise KeyError(f"no index `{name}` is declared for this source; it declares {sorted(self._indexes)}")
-        self._wait(None)
-        return self._lister.by_index(index, value)
-
-    def list(self, namespace: str | None = None, label_selector: str | None = None) -> list[Object]:
-        """Return the objects, once the cache shows the plugin's own writes; Stale after 2 seconds."""
-        self._wait(namespace)
-        return self._lister.list(namespace, label_selector)
-
-    async def caught_up(self, namespace: str | None = None) -> None:
-        """Wait until the cache shows the plugin's own writes, without blocking the event loop; Stale after 2 seconds.
-
-        An `async def` reconciler awaits this between a write of its own and a `list` or `by_index`.
-        """
-        for _, pause in self._lag(namespace):
-            await asyncio.sleep(pause)
-
-    def __iter__(self) -> Iterator[Object]:
-        """Iterate over all objects, as `list` returns them."""
-        return iter(self.list())
-
-    def _wait(self, namespace: str | None) -> None:
-        for key, pause in self._lag(namespace):
-            if _on_event_loop():
-                raise Stale(
-                    f"the cache does not show the write of {key} yet",
-                    hint="await `lister.caught_up()` first: an event loop must not wait in `list` or `by_index`",
-                )
-            time.sleep(pause)
-
-    def _lag(self, namespace: str | None) -> Iterator[tuple[str, float]]:
-        """Yield a key and a pause while the cache does not show its write; Stale after 2 real seconds.
-
-        The stream from the server does not follow the clock of a test.
-        """
-        deadline, pause = time.monotonic() + WAIT_SECONDS, 0.0005
-        while self._written and (behind := self._written.behind(namespace)):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise Stale(f"the cache does not show the write of {behind[0]} after {WAIT_SECONDS:g} s")
-            yield behind[0], min(pause, left)
-            pause = min(pause * 2, 0.02)
-
-
-def _on_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _version(text: str | None) -> int | None:

@@ -54,14 +54,14 @@ class SelfEvents:
             if len(self._versions) > _MAX_ENTRIES:
                 self._versions.popitem(last=False)
 
-    def predicate(self, written: PendingWrites) -> Any:
+    def predicate(self, pending: PendingWrites) -> Any:
         """Return the predicate that drops self events only."""
 
         def passes(old: Object | None, new: Object | None) -> bool:
             if old is None or new is None:
                 return True
             # The event may overtake the answer of the write that caused it.
-            written.wait_for_answers((new.namespace, new.name), _WAIT)
+            pending.wait_for_answers((new.namespace, new.name), _WAIT)
             with self._lock:
                 based_on = self._versions.get((new.kind, new.uid, new.resource_version))
             return based_on is None or based_on != old.resource_version

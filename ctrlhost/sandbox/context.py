@@ -74,19 +74,19 @@ class Options:
         for name in ("pod_start_delay", "pod_ready_delay", "pod_stop_delay", "load_balancer_delay"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
-                raise ConfigError(f"{name} must be a number of seconds, at least 0, not {value}")
+                raise ConfigError(f"{name} must be a number of seconds, at least 0, got {value}")
         for name in ("pod_cidr", "service_cidr", "load_balancer_cidr"):
             value = getattr(self, name)
             try:
                 large = ipaddress.ip_network(value).num_addresses >= _LEAST_ADDRESSES
             except ValueError as error:
-                raise ConfigError(f"{name} must be a network such as 10.96.0.0/16, not {value!r}") from error
+                raise ConfigError(f"{name} must be a network such as 10.96.0.0/16, got {value!r}") from error
             if not large:
                 raise ConfigError(f"{name}: {value} is too small")
         if self.cel not in ("enforce", "warn"):
-            raise ConfigError(f"cel must be enforce or warn, not {self.cel!r}")
+            raise ConfigError(f"cel must be enforce or warn, got {self.cel!r}")
         if not re.fullmatch(r"\d+\.\d+\.\d+", self.version):
-            raise ConfigError(f"version must be three numbers such as 1.36.3, not {self.version!r}")
+            raise ConfigError(f"version must be three numbers such as 1.36.3, got {self.version!r}")
 
 
 @dataclass(slots=True, eq=False)

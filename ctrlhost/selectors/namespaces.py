@@ -62,7 +62,7 @@ def read(entries: Sequence[str]) -> tuple[str, ...] | NamespaceSelector:
     names, globs, labels = [], [], []
     for entry in entries:
         if not isinstance(entry, str):
-            raise TypeError(f"a namespace must be a string, not {entry!r}")
+            raise TypeError(f"a namespace must be a string, got {entry!r}")
         if entry.startswith(LABEL):
             labels.append(_selector(entry))
         elif _NAME.fullmatch(entry):

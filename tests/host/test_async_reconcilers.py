@@ -9,7 +9,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost import For, Request, Stale
-from ctrlhost.own_writes import overlay as written
+from ctrlhost.own_writes import lister
 from ctrlhost.testing import ManualClock
 from tests.support.plugin_modules import config_map, plugin_of
 
@@ -62,7 +62,7 @@ def test_a_list_on_the_event_loop_does_not_block_and_has_an_awaited_write(ctrlho
 def test_waiting_for_a_lagging_cache_raises_stale_and_is_retried(
     ctrlhost_host, manual_clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(lister, "WAIT_SECONDS", 0.05)
     seen: list[list[str]] = []
 
     async def write(ctx: ctrlhost.Context, request: Request) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import ctrlhost
 from ctrlhost import For, Request
-from ctrlhost.own_writes import overlay as written
+from ctrlhost.own_writes import lister
 from ctrlhost.testing import ManualClock
 from tests.support.plugin_modules import config_map
 from tests.support.reconcilers import Seen, controller
@@ -64,7 +64,7 @@ def test_an_object_kept_by_its_finalizer_is_read_as_being_deleted(ctrlhost_host)
 def test_a_list_waits_for_own_writes_and_is_retried_after_a_timeout(
     ctrlhost_host, manual_clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(lister, "WAIT_SECONDS", 0.05)
     lists: list[list[str]] = []
 
     def write(ctx: ctrlhost.Context, request: Request) -> None:

@@ -14,7 +14,7 @@ def check_exposure(address: str, *, expose: bool, insecure_http: bool, rbac: boo
     try:
         loopback = ipaddress.ip_address(address).is_loopback
     except ValueError as error:
-        raise ConfigError(f"the sandbox's address must be an IP address, not {address!r}") from error
+        raise ConfigError(f"the sandbox's address must be an IP address, got {address!r}") from error
     if not loopback and (insecure_http or not expose):
         raise ConfigError(f"the sandbox listens on loopback addresses only, not on {address}")
 

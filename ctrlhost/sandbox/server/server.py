@@ -76,7 +76,7 @@ class Sandbox:
         base = options or Options()
         crd_conditions = base.crd_conditions if crd_conditions is None else crd_conditions
         if crd_conditions not in ("builtin", "external"):
-            raise ConfigError(f"crd_conditions must be builtin or external, not {crd_conditions!r}")
+            raise ConfigError(f"crd_conditions must be builtin or external, got {crd_conditions!r}")
         chosen = choose_controllers(base.controllers if controllers is None else controllers)
         check_exposure(address, expose=expose, insecure_http=insecure_http, rbac=rbac or base.rbac)
         self._options = replace(base, controllers=chosen, crd_conditions=crd_conditions, rbac=rbac or base.rbac)

@@ -80,7 +80,7 @@ def test_what_is_no_fault_is_refused(api: Api, body: Any) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"pod_start_delay": -1.0}, "pod_start_delay must be a number of seconds, at least 0, not -1.0"),
+        ({"pod_start_delay": -1.0}, "pod_start_delay must be a number of seconds, at least 0, got -1.0"),
         ({"load_balancer_delay": float("nan")}, "load_balancer_delay must be"),
         ({"pod_cidr": "10.0.0.1/8"}, "pod_cidr must be a network"),
         ({"service_cidr": "here"}, "service_cidr must be a network"),

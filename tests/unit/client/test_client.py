@@ -196,7 +196,7 @@ def test_a_call_with_a_missing_name_never_addresses_the_collection(server, clien
         lambda: client.delete("v1", "Pod", nameless, "default"),
         lambda: client.patch("v1", "Pod", nameless, "default", {}),
     ):
-        with pytest.raises(TypeError, match="the name of a Pod must be a string, not None"):
+        with pytest.raises(TypeError, match="the name of a Pod must be a string, got None"):
             call()
     assert server.requests == []
 

@@ -65,18 +65,18 @@ BROKEN = {
     "tabs": ("\ta: b", r"line \d+"),
     "binary": ("\x00\x01", "invalid YAML|line"),
     "empty": ("", "the file is empty"),
-    "a text": ("hello", "must be a mapping, not a string"),
-    "a list": ("[1]", "must be a mapping, not a list"),
+    "a text": ("hello", "must be a mapping, got a string"),
+    "a list": ("[1]", "must be a mapping, got a list"),
     "nothing in it": ("{}", "no current-context is set"),
     "clusters no list": (
         {"clusters": {}, "current-context": "x", "contexts": {"a": 1}},
-        "contexts must be a list, not a mapping",
+        "contexts must be a list, got a mapping",
     ),
     "no such context": (
         {**kubeconfig({"server": "http://x"}), "current-context": "gone"},
         "there is no context `gone`",
     ),
-    "current-context no text": ({"current-context": 7}, "current-context must be a string, not a number"),
+    "current-context no text": ({"current-context": 7}, "current-context must be a string, got a number"),
     "unnamed": ({"clusters": [{"cluster": {}}]}, r"clusters\[0\]\.name is missing"),
     "cluster missing": (
         {**kubeconfig({}), "clusters": []},
@@ -95,7 +95,7 @@ BROKEN = {
     ),
     "proxy a broken host": (kubeconfig({"server": "http://x", "proxy-url": "http://[::1"}), "proxy's address"),
     "proxy of another kind": (kubeconfig({"server": "http://x", "proxy-url": "ftp://x"}), "not an http, https or"),
-    "server a number": (kubeconfig({"server": 7}), r"clusters\[k\]\.cluster\.server must be a string, not a number"),
+    "server a number": (kubeconfig({"server": 7}), r"clusters\[k\]\.cluster\.server must be a string, got a number"),
     "flag no boolean": (kubeconfig({"server": "http://x", "insecure-skip-tls-verify": "yes"}), "must be true or false"),
     "CA file missing": (
         kubeconfig({"server": "https://x", "certificate-authority": "gone.pem"}),
@@ -120,7 +120,7 @@ BROKEN = {
     "token file missing": (kubeconfig({"server": "http://x"}, {"tokenFile": "gone"}), "token file .*gone"),
     "token no text": (
         kubeconfig({"server": "http://x"}, {"token": 1}),
-        r"users\[u\]\.user\.token must be a string, not a number",
+        r"users\[u\]\.user\.token must be a string, got a number",
     ),
     "token of two lines": (kubeconfig({"server": "http://x"}, {"token": "a\nb"}), r"user\.token contains characters"),
     "an old provider without its settings": (

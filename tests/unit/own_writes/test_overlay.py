@@ -12,8 +12,9 @@ from ctrlhost.cache import Object
 from ctrlhost.errors import Stale
 from ctrlhost.informers.lister import Lister
 from ctrlhost.informers.namespace_informer import Scope
-from ctrlhost.own_writes import overlay as written
-from ctrlhost.own_writes.overlay import OwnWrites, PendingWrites, PluginLister
+from ctrlhost.own_writes import lister as own_lister
+from ctrlhost.own_writes.lister import PluginLister
+from ctrlhost.own_writes.overlay import OwnWrites, PendingWrites
 
 
 def pod(name: str, version: int, uid: str = "u1", namespace: str = "default", **labels: str) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def test_an_index_shows_a_write_once_the_cache_does(
     informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Upstream merges the written object into the index; here the read waits, so that all reads agree.
-    monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(own_lister, "WAIT_SECONDS", 0.01)
     kind.wrote(pod("web", 2, app="shop"))
     with pytest.raises(Stale, match="default/web"):
         lister.by_index("app", "shop")
@@ -165,7 +166,7 @@ def test_an_index_shows_a_write_once_the_cache_does(
 def test_a_deleted_object_disappears_at_once_and_a_list_waits_for_it(
     informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(own_lister, "WAIT_SECONDS", 0.01)
     informer.event("ADDED", pod("web", 2))
     kind.deleted(("default", "web"), "u1")
     assert lister.get("web", "default") is None
@@ -190,7 +191,7 @@ def test_an_object_recreated_after_its_deletion_is_shown(
 def test_a_list_of_another_namespace_does_not_wait(
     informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(own_lister, "WAIT_SECONDS", 0.01)
     kind.wrote(pod("web", 2))
     assert lister.list("other") == []
     with pytest.raises(Stale):
@@ -211,7 +212,7 @@ def test_a_list_does_not_wait_for_an_object_outside_the_selector() -> None:
 
 
 def test_a_list_waits_for_an_object_that_a_write_takes_out_of_the_selector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(own_lister, "WAIT_SECONDS", 0.01)
     informer = ScriptedInformer(label_selector="app=shop")
     informer.relist(2, pod("web", 2, app="shop"))
     kind = PendingWrites(informer)  # type: ignore[arg-type]
