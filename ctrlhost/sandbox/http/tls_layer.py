@@ -108,7 +108,7 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._socket.close()
 
     def eof_received(self) -> bool | None:
-        """Let the transport close itself: TLS has no half-open connections."""
+        """Return None, so that the transport closes itself: TLS has no half-open connections."""
         return None
 
     def pause_writing(self) -> None:

@@ -182,7 +182,7 @@ class Cluster(RuleBasedStateMachine):
         assert all(count <= self.allowed[name] for name, count in self.writes.items()), (self.writes, self.allowed)
 
     def teardown(self) -> None:
-        """Let everything settle, after which each status of ours is right."""
+        """Run until idle; then each status of ours is right."""
         self.faults.clear()
         self.elect()
         self.look()

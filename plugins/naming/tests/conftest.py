@@ -178,7 +178,7 @@ class FakeCluster:
         self._deliver(key, obj)
 
     def thaw(self) -> None:
-        """Let the informer catch up."""
+        """Wait until the informer has caught up."""
         self.frozen = False
         events, self.kept_back = self.kept_back, []
         for key, obj in events:

@@ -34,7 +34,7 @@ def real_bundle(directory: Path) -> str:
     command = [go, "mod", "download", "-json", MODULE]
     answer = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=90, check=False)
     if answer.returncode:
-        reason = f"the Gateway API's module can not be had: {answer.stdout[-300:]}"
+        reason = f"cannot download the Gateway API's module: {answer.stdout[-300:]}"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)

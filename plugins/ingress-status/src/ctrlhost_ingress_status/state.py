@@ -37,7 +37,7 @@ class AddressState:
         self.known: Known | None = None
 
     def elected(self) -> None:
-        """Let the first address of this term come into force at once, even one that is held off."""
+        """Use the first address of this term at once, even if it is held off."""
         self._at_once = self._pending is not None or self.known is None or not self.known.entries
 
     def observe(self, entries: Entries, now: float) -> None:

@@ -41,7 +41,7 @@ impl Waiters {
         }
     }
 
-    /// Let all threads check the time and the queue.
+    /// Wake all threads to check the time and the queue.
     pub(super) fn notify_all_waiting(&self) {
         for waiter in &self.all {
             waiter.condvar.notify_one();

@@ -23,7 +23,7 @@ PORT = 18332
 
 @dataclass(frozen=True)
 class Reply:
-    """Give this answer to any request."""
+    """Send this answer to any request."""
 
     status: int = 200
     body: bytes = b""
