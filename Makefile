@@ -75,8 +75,8 @@ test-rust:
 loom: ## Explore the interleavings of the queue's core, up to a bound
 	cargo test --quiet --locked --package ctrlhost-core --features loom --test queue_loom
 
-# Tests mostly wait: on two cores `make test WORKERS=2` takes little more than half the time. Each process has its own servers.
-WORKERS ?= 1
+# Tests mostly wait: two processes take little more than half the time of one. Each process has its own servers.
+WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 
 # Without bitcoind its tests are skipped with a message; in CI a missing bitcoind is a failure.
 test-python: venv $(CONTROLPLANE) $(CLIENTS)
