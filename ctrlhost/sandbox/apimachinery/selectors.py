@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,49 +13,31 @@ from ctrlhost.sandbox.apimachinery.status import Failure, bad_request
 
 LabelTest = Callable[[Mapping[str, str]], bool]
 
-_TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|=|!|,|\(|\)|>|<)|([^ \t\r\n=!,()<>]+)|$)")
+_TOKEN = re.compile(r"==|!=|[=!,()<>]|[^ \t\r\n=!,()<>]+")
 _INT = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens: list[str] = []
-        position = 0
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None or match.end() == position:
-                break
-            token = match[1] or match[2]
-            if token:
-                self._tokens.append(token)
-            position = match.end()
-        self._at = 0
+        self._tokens: deque[str] = deque(_TOKEN.findall(text))
 
     def fail(self) -> Failure:
         return bad_request(f"unable to parse requirement: {self._text!r} is not a label selector")
 
     def peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+        return self._tokens[0] if self._tokens else ""
 
     def next(self) -> str:
-        token = self.peek()
-        self._at += 1
-        return token
+        return self._tokens.popleft() if self._tokens else ""
 
     def requirements(self) -> list[LabelTest]:
         tests: list[LabelTest] = []
-        if not self._tokens:
-            return tests
-        while True:
+        while self._tokens:
             tests.append(self._requirement())
-            token = self.next()
-            if not token:
-                return tests
-            if token != ",":
+            if self.next() not in ("", ","):
                 raise self.fail()
-            if not self.peek():
-                return tests
+        return tests
 
     def _key(self) -> str:
         key = self.next()
