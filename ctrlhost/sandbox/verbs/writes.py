@@ -82,9 +82,9 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     asked = copy.deepcopy(obj.get("spec")) if strategy.allocates else None
     admission.default_object(operation, obj)
     strategy.prepare_create(context, operation, obj)
-    causes = name_causes(kind.name_rule, metadata.get("name", "")) + metadata_causes(metadata, operation.warnings)
-    causes += admission.causes(context, operation, obj, None)
     name = metadata.get("name", "")
+    causes = [*name_causes(kind.name_rule, name), *metadata_causes(metadata, operation.warnings)]
+    causes += admission.causes(context, operation, obj, None)
     if causes:
         raise status.invalid(kind.kind, kind.group, name, causes)
     existing = table.get(metadata.get("namespace", ""), name)
