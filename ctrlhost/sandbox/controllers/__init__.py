@@ -1,6 +1,6 @@
 """The controllers of a cluster besides its API server. They use the verbs that clients use.
 
-Imports `api` and below. Public: `start`, `crds.start`, and `aggregation`.
+Imports `api` and below. Public: `start`, `crds`, and `aggregation`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class GarbageCollector(Controller):
         keys: list[Key] = []
         before = set(old.owners) if old else set()
         after = set(new.owners) if new else set()
-        uid = (new or old).uid  # type: ignore[union-attr] # an event has one of the two
+        uid = event.latest.uid
         for owner in before - after:
             self._dependents.get(owner, set()).discard(uid)
             keys.append((owner,))
@@ -46,10 +46,8 @@ class GarbageCollector(Controller):
     def reconcile(self, key: Key) -> None:
         """Delete an object without existing owners; finish one that waits for its dependents."""
         snapshot = self.context.store.uids.get(key[0])
-        if snapshot is None:
-            return
-        kind = self.context.registry.of_table(snapshot.table)
-        if kind is None:
+        kind = None if snapshot is None else self.context.registry.of_table(snapshot.table)
+        if snapshot is None or kind is None:
             return
         obj = views.load(kind, snapshot)
         metadata = obj["metadata"]

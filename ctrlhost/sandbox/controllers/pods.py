@@ -41,19 +41,17 @@ class PodController(Controller):
         """Return a changed pod, and all unscheduled pods for a changed node."""
         if table.name == "nodes":
             pods = self.context.store.table("pods").list()
-            return [(pod.namespace, pod.name) for pod in pods if b'"nodeName"' not in pod.raw]
+            return [pod.key for pod in pods if b'"nodeName"' not in pod.raw]
         if table.name != "pods":
             return []
-        if event.new is None and event.old is not None:
-            self._addresses.pop(event.old.uid, None)
-        found = event.new or event.old
-        return [(found.namespace, found.name)] if found else []
+        if event.new is None:
+            self._addresses.pop(event.latest.uid, None)
+        return [event.latest.key]
 
     def reconcile(self, key: Key) -> None:
         """Advance a pod by one step, or enqueue it for when the step is due."""
-        namespace, name = key
         kind = self.kind("", "Pod")
-        pod = self.read(kind, namespace, name)
+        pod = self.read(kind, *key)
         if pod is None:
             return
         spec, status = pod["spec"], pod["status"]

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
-_COMPONENT = "statefulset-controller"
 
 
 class StatefulSetController(Controller):
@@ -38,7 +37,9 @@ class StatefulSetController(Controller):
         history = revisions.History(self, found)
         status = found.get("status") or {}
         current = history.named(status.get("currentRevision")) or history.newest
-        self._step_through(_Pass(self, found, history, current, pods))
+        step = _Pass(self, found, history, current, pods)
+        if step.fill() and step.shrink() and found["spec"]["updateStrategy"]["type"] == "RollingUpdate":
+            step.roll()
         left = claims.owned(self, found)
         self._report(found, left, current, history.newest)
         labelled = {pod["metadata"]["labels"].get(revisions.LABEL, "") for pod in left}
@@ -46,10 +47,6 @@ class StatefulSetController(Controller):
         soonest = min((claims.available_in(pod, found["spec"].get("minReadySeconds", 0)) for pod in left), default=0.0)
         if 0 < soonest < math.inf:
             self.add_after(key, soonest)
-
-    def _step_through(self, step: _Pass) -> None:
-        if step.fill() and step.shrink() and step.set["spec"]["updateStrategy"]["type"] == "RollingUpdate":
-            step.roll()
 
     def _report(self, found: Object, pods: list[Object], current: Object, newest: Object) -> None:
         spec = found["spec"]
@@ -192,7 +189,7 @@ class _Pass:
 
     def _record(self, verb: str, name: str) -> None:
         text = f"{verb.lower()} Pod {name} in StatefulSet {self.set['metadata']['name']} successful"
-        self._controller.event(self.set, f"Successful{verb}", text, _COMPONENT)
+        self._controller.event(self.set, f"Successful{verb}", text)
 
     def _identify(self, pod: Object, ordinal: int) -> None:
         """Restore the identity labels of an adopted or modified pod."""

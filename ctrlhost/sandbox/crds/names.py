@@ -8,9 +8,8 @@ from ctrlhost.sandbox.apimachinery.objects import condition
 from ctrlhost.sandbox.crds.index import is_satisfied
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from ctrlhost.sandbox.apimachinery.objects import Object
+    from ctrlhost.sandbox.crds.index import CrdIndex
 
 _FIELDS = (
     ("plural", "PluralConflict"),
@@ -22,16 +21,13 @@ _FIELDS = (
 _KINDS = frozenset({"kind", "listKind"})
 
 
-def resolve(
-    crd: Object, used: tuple[Container[str], Container[str]]
-) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
+def resolve(crd: Object, index: CrdIndex) -> tuple[Object, list[tuple[str, str, str, str]]] | None:
     """Return the accepted names and the conditions to set; None if nothing changes.
 
-    `used` are the accepted names of resources and of kinds in the CRD's group.
     As in kube-apiserver a CRD's own accepted names count as used, except in their own field; the short names are
     accepted or rejected together; and the last field in conflict is the one reported.
     """
-    wanted = crd["spec"]["names"]
+    group, wanted = crd["spec"]["group"], crd["spec"]["names"]
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
     if is_satisfied(crd):
         return None
@@ -43,7 +39,7 @@ def resolve(
         clashes = [
             name
             for name in (want if isinstance(want, list) else [want])
-            if name and want != have and name not in own and name in used[field in _KINDS]
+            if name and want != have and name not in own and index.is_used((group, field in _KINDS, name))
         ]
         if clashes:
             texts = list(dict.fromkeys(f'"{name}" is already in use' for name in clashes))

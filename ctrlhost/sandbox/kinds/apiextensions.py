@@ -76,12 +76,6 @@ class _Crds(BuiltinStrategy):
     def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
         return True
 
-    def stored(self, context: ServerContext, obj: Object, old: Object | None) -> None:
-        context.crd_changed(obj["metadata"]["name"])
-
-    def deleted(self, context: ServerContext, obj: Object) -> None:
-        context.crd_changed(obj["metadata"]["name"])
-
 
 def _storage_versions(obj: Object) -> list[str]:
     return [version["name"] for version in obj["spec"].get("versions") or () if version.get("storage")]
