@@ -28,7 +28,6 @@ from ctrlhost.sandbox.server import accounts, seed
 from ctrlhost.sandbox.server import kubeconfig as kubeconfig_file
 from ctrlhost.sandbox.server.admin import Admin
 from ctrlhost.sandbox.server.exposure import check_exposure, hosts
-from ctrlhost.sandbox.server.thread_calls import ask
 from ctrlhost.sandbox.storage.persistence import Disk
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ctrlhost.sandbox.server")
 T = TypeVar("T")
+_ANSWER_SECONDS = 10.0
 
 
 class Sandbox:
@@ -211,11 +211,15 @@ class Sandbox:
         return authorizer.used_by(user) if self._context is None else self._ask(lambda _: authorizer.used_by(user))
 
     def _ask(self, question: Callable[[ServerContext], T]) -> T:
-        """Call `question` in the server's own thread."""
+        """Call `question` in the server's own thread; TimeoutError after ten seconds."""
         context, loop = self._context, self._loop
         if context is None or loop is None:
             raise RuntimeError("the sandbox is not running")
-        return ask(loop, lambda: question(context))
+
+        async def answer() -> T:
+            return question(context)
+
+        return asyncio.run_coroutine_threadsafe(answer(), loop).result(_ANSWER_SECONDS)
 
     def _of_each_watch(self, do: Callable[[Watch], None]) -> None:
         context, loop = self._context, self._loop
