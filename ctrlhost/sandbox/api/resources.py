@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.sandbox.api import responses, reviews, subresources
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.status import Failure
-from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.registry import views
 from ctrlhost.sandbox.registry.operation import Operation
 from ctrlhost.sandbox.verbs import deletes, patch, reads, tables, writes
@@ -79,7 +78,8 @@ def _dispatch(context: ServerContext, request: Request, operation: Operation) ->
         return reviews.answer(context, request, operation)
     accepted = responses.accepted_by(request)
     if operation.verb == "watch":
-        return Watch(context, operation, tables.encoding_of(kind, operation, accepted), negotiation.JSON)
+        changed = accepted.form in ("Table", "PartialObjectMetadata")
+        return Watch(context, operation, tables.Encoding(operation, accepted) if changed else None)
     if operation.verb == "get":
         snapshot = reads.get(context, operation, request.received)
         return responses.respond(operation, accepted, 200, views.raw(kind, snapshot))

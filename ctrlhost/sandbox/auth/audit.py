@@ -131,7 +131,26 @@ class Audit:
         if not name and code == 201 and isinstance(answer, Response):
             name = _name_of(answer.body)
         if not reads:
-            self._keep(self._record(request, asked, name, code, received, now - request.received), request.body)
+            user, impersonator = request.user, request.impersonator
+            record = AuditRecord(
+                request.received,
+                received,
+                now - request.received,
+                "" if user is None else user.name,
+                "" if impersonator is None else impersonator.name,
+                request.headers.get("user-agent", ""),
+                asked.verb,
+                asked.group,
+                asked.version,
+                asked.resource,
+                asked.subresource,
+                asked.namespace,
+                name,
+                code,
+                bool(request.query.first("dryRun")),
+                b"",
+            )
+            self._keep(record, request.body)
         if self._file is not None:
             stage = "ResponseComplete" if isinstance(answer, Response) else "ResponseStarted"
             self._write(_event(request, asked, name, code, stage, received, audit_id))
@@ -143,29 +162,6 @@ class Audit:
         except OSError as error:
             _log.error("audit log closed after a failed write: %s", error)
             self.close()
-
-    def _record(
-        self, request: Request, asked: Attributes, name: str, code: int, received: float, duration: float
-    ) -> AuditRecord:
-        user, impersonator = request.user, request.impersonator
-        return AuditRecord(
-            request.received,
-            received,
-            duration,
-            "" if user is None else user.name,
-            "" if impersonator is None else impersonator.name,
-            request.headers.get("user-agent", ""),
-            asked.verb,
-            asked.group,
-            asked.version,
-            asked.resource,
-            asked.subresource,
-            asked.namespace,
-            name,
-            code,
-            bool(request.query.first("dryRun")),
-            b"",
-        )
 
     def _keep(self, record: AuditRecord, body: bytes) -> None:
         with self._lock:

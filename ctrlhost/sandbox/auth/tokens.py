@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ISSUER = "https://kubernetes.default.svc"
 AUDIENCES = (ISSUER,)
+"""The audiences of this server."""
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 _MAX_VERIFIED = 1000
 _EXTRA = "authentication.kubernetes.io/"
@@ -30,9 +31,6 @@ BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
 class ServiceAccountTokens:
     """Issues and verifies tokens. Runs in the server's own thread."""
-
-    #: The audiences of this server.
-    audiences = AUDIENCES
 
     def __init__(self, store: Store) -> None:
         """Generate a key; a token becomes invalid with its account or its bound object."""

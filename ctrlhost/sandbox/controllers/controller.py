@@ -28,6 +28,8 @@ class Controller(ABC):
     """The base class. A subclass maps events to keys, and reconciles one key."""
 
     name = ""
+    parts: frozenset[str] = frozenset()
+    """The names that enable it, if they differ from its own."""
 
     def __init__(self, context: ServerContext) -> None:
         """Act on `context`."""

@@ -6,6 +6,7 @@ Each can be disabled: then another client binds the pods, or writes their status
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,14 @@ READY_ANNOTATION = "sandbox.ctrlhost.dev/ready"
 class PodController(Controller):
     """Keys are namespace and name."""
 
-    name = "kubelet"
+    name, parts = "kubelet", frozenset({"scheduler", "kubelet"})
 
     def __init__(self, context: ServerContext) -> None:
         """Create empty allocations of addresses."""
         super().__init__(context)
         self._since: dict[tuple[str, str], float] = {}
         self._addresses: dict[str, str] = {}
-        self._next = 1
+        self._serials = itertools.count()
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed pod, and all unscheduled pods for a changed node."""
@@ -106,12 +107,10 @@ class PodController(Controller):
     def _address(self, uid: str) -> str:
         """Return a pod's address, allocated if missing; freed ones are reused last."""
         if uid not in self._addresses:
-            network = ipaddress.ip_network(self.context.options.pod_cidr)
-            taken = set(self._addresses.values())
-            while str(network[self._next]) in taken:
-                self._next = self._next % (network.num_addresses - 2) + 1
-            self._addresses[uid] = str(network[self._next])
-            self._next = self._next % (network.num_addresses - 2) + 1
+            network, taken = ipaddress.ip_network(self.context.options.pod_cidr), set(self._addresses.values())
+            offsets = (serial % (network.num_addresses - 2) + 1 for serial in self._serials)
+            addresses = (str(network[offset]) for offset in offsets)
+            self._addresses[uid] = next(address for address in addresses if address not in taken)
         return self._addresses[uid]
 
     def _start(self, pod: Object) -> None:

@@ -22,7 +22,7 @@ _BY = "endpointslice-controller.k8s.io"
 class ServiceController(Controller):
     """Keys are namespace and name of a Service."""
 
-    name = "service"
+    name, parts = "service", frozenset({"endpointslice", "loadbalancer"})
 
     def touched(self, table: Table, event: Event) -> list[Key]:
         """Return a changed Service, and those of a namespace with a changed pod or slice."""

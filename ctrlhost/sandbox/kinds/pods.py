@@ -42,8 +42,7 @@ class _Pods(BuiltinStrategy):
         containers = status.get("containerStatuses") or ()
         ready = sum(1 for item in containers if item.get("ready") and "running" in (item.get("state") or {}))
         gates = spec.get("readinessGates") or ()
-        true = {item["type"] for item in status.get("conditions") or () if item["status"] == "True"}
-        met = f"{sum(gate['conditionType'] in true for gate in gates)}/{len(gates)}" if gates else NONE
+        met = f"{sum(is_true(obj, gate['conditionType']) for gate in gates)}/{len(gates)}" if gates else NONE
         addresses = status.get("podIPs") or ()
         return (
             f"{ready}/{len(spec.get('containers') or ())}",

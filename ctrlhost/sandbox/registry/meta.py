@@ -97,7 +97,7 @@ def check_name(operation: Operation, metadata: dict[str, Any]) -> None:
 def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
     """Carry over fields that an update cannot change; return causes for attempts to."""
     causes = []
-    for name in ("uid", "creationTimestamp", "selfLink"):
+    for name in ("uid", "creationTimestamp", "selfLink", "generation"):
         metadata.pop(name, None)
         if name in old:
             metadata[name] = old[name]
@@ -107,9 +107,6 @@ def keep_identity(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
             metadata[name] = old[name]
         if wanted is not None and wanted != old.get(name):
             causes.append(status.invalid_value(f"metadata.{name}", wanted, "field is immutable"))
-    metadata.pop("generation", None)
-    if "generation" in old:
-        metadata["generation"] = old["generation"]
     if "deletionTimestamp" in old:
         added = [name for name in metadata.get("finalizers") or () if name not in (old.get("finalizers") or ())]
         if added:

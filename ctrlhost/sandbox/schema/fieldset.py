@@ -72,9 +72,7 @@ def _collect(shape: Shape, value: Any, path: Path, found: FieldSet) -> None:
     if not value or not is_granular(shape, value):
         found.add(path)
         return
-    keyed = type(value) is list
-    if keyed:
-        seen: set[str] = set()
+    keyed, seen = type(value) is list, set[str]()
     for element, child, item in children(shape, value):
         if item is None and not keyed:
             continue

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -91,8 +92,7 @@ class Sandbox:
         self._context: ServerContext | None = None
         self._authorizer: Authorizer | None = None
         self._stop: asyncio.Event | None = None
-        self._started = threading.Event()
-        self._failed: BaseException | None = None
+        self._started: Future[None] = Future()
         self._directory: Path | None = None
         self.url = ""
         """The server's URL, once started."""
@@ -107,12 +107,10 @@ class Sandbox:
         """Start serving and return the sandbox once it is ready. Raises OSError if the port is in use."""
         if self._thread is not None:
             raise RuntimeError("the sandbox is already running")
-        self._started.clear()
-        self._failed = None
+        self._started = Future()
         self._thread = threading.Thread(target=self._run, name="ctrlhost-sandbox", daemon=True)
         self._thread.start()
-        self._started.wait()
-        failed = self._failure()
+        failed = self._started.exception()
         if failed is not None:
             self._thread.join()
             self._thread = None
@@ -233,19 +231,14 @@ class Sandbox:
         with contextlib.suppress(RuntimeError):  # The loop may be closed concurrently.
             loop.call_soon_threadsafe(each)
 
-    def _failure(self) -> BaseException | None:
-        return self._failed
-
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - it is raised in the starting thread
-            if self._started.is_set():
+            if self._started.done():
                 _log.exception("sandbox ended unexpectedly")
             else:
-                self._failed = error
-        finally:
-            self._started.set()
+                self._started.set_exception(error)
 
     async def _serve(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
@@ -285,7 +278,7 @@ class Sandbox:
         seed.create_objects(context, port)
         app.ready = True
         self._context = context
-        self._started.set()
+        self._started.set_result(None)
         sweeper = loop.create_task(sweep(connections))
         try:
             await stop.wait()

@@ -29,12 +29,11 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 class Watch:
     """One client's watch."""
 
-    def __init__(
-        self, context: ServerContext, operation: Operation, encoding: Encoding | None, content_type: str
-    ) -> None:
-        """Check the options; sending starts with `opened`."""
+    content_type = "application/json"
+
+    def __init__(self, context: ServerContext, operation: Operation, encoding: Encoding | None) -> None:
+        """Check the options; sending starts with `opened`. Without an `encoding` objects are sent as they are."""
         query = operation.query
-        self.content_type = content_type
         self.headers: list[tuple[str, str]] = []
         self._context = context
         self._kind = operation.kind
@@ -160,8 +159,7 @@ class Watch:
 
     def catch_up(self) -> None:
         """Send a bookmark, if the newest revision was not selected."""
-        newest = self._context.store.newest(self._kind.table)
-        if self._bookmarks and self._sent < newest:
+        if self._bookmarks and self._sent < self._table.newest:
             self._bookmark()
 
     def _bookmark_again(self) -> None:
