@@ -13,7 +13,7 @@ from ctrlhost.sandbox.encoding import negotiation
 from ctrlhost.sandbox.patch import managed
 from ctrlhost.sandbox.patch.apply import merge, remove
 from ctrlhost.sandbox.patch.managed import APPLY, UPDATE, Manager
-from ctrlhost.sandbox.registry import views
+from ctrlhost.sandbox.registry import meta, views
 from ctrlhost.sandbox.registry.operation import Operation, bad_option
 from ctrlhost.sandbox.schema import fieldset
 from ctrlhost.sandbox.verbs import writes
@@ -45,8 +45,7 @@ def apply(context: ServerContext, operation: Operation, body: bytes) -> writes.W
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     metadata["name"] = operation.name
-    if kind.namespaced and metadata.setdefault("namespace", operation.namespace) != operation.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    meta.place(operation, applied)
     wanted = _wanted(operation, applied)
     snapshot = context.store.table(kind.table).get(operation.namespace, operation.name)
     if snapshot is None:

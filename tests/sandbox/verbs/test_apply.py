@@ -46,6 +46,14 @@ def test_applications_that_are_refused(api: Api, ns: str) -> None:
     api.apply(path, config_map(uid="u"), "m").fails(409)
 
 
+def test_a_namespace_is_ignored_for_a_cluster_scoped_object(api: Api) -> None:
+    path, metadata = "/api/v1/namespaces/applied", {"name": "applied", "namespace": "x"}
+    for code, value in ((201, "1"), (200, "2")):
+        obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {**metadata, "labels": {"a": value}}}
+        assert "namespace" not in api.apply(path, obj, "m").expect(code)["metadata"]
+        assert api.get(path).expect(200)["metadata"]["labels"]["a"] == value
+
+
 @pytest.mark.behaviour("sandbox/SA-05")
 @pytest.mark.behaviour("sandbox/SA-13")
 def test_what_is_no_longer_applied_goes_unless_another_applies_it(api: Api, ns: str) -> None:
