@@ -26,13 +26,13 @@ class Discovery:
         """Describe the kinds of `context`."""
         self._context = context
         self._made = -1
-        self._cache: dict[Any, bytes] = {}
+        self._cache: dict[tuple[bool, str], bytes] = {}
 
     def root(self, request: Request, *, core: bool) -> Response:
         """Handle `/api` or `/apis`."""
         version = _aggregated_version(request.headers.get("accept", ""))
         if version:
-            body = self._document((core, version), lambda: self._aggregate(core, version))
+            body = self._aggregated(core, version)
             etag = f'"{content_hash(body)}"'
             headers = [("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public")]
             content_type = f"{JSON};g=apidiscovery.k8s.io;v={version};as={AGGREGATED}"
@@ -81,14 +81,13 @@ class Discovery:
         versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in self._groups()[name]]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
-    def _document(self, key: Any, make: Any) -> bytes:
+    def _aggregated(self, core: bool, version: str) -> bytes:
         if self._made != self._context.registry.changes:
             self._cache.clear()
             self._made = self._context.registry.changes
-        found = self._cache.get(key)
-        if found is None:
-            found = self._cache[key] = msgspec.json.encode(make())
-        return found
+        if (core, version) not in self._cache:
+            self._cache[core, version] = msgspec.json.encode(self._aggregate(core, version))
+        return self._cache[core, version]
 
     def _aggregate(self, core: bool, version: str) -> dict[str, Any]:
         items = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
+from operator import gt, lt
 from typing import Any
 
 from ctrlhost.sandbox.apimachinery.names import is_label_value, is_qualified
@@ -57,19 +58,16 @@ class _Parser:
         self.next()
         if operator in ("=", "==", "!="):
             value = "" if self.peek() in ("", ",") else self._value()
-            if operator == "!=":
-                return lambda labels: labels.get(key) != value
-            return lambda labels: labels.get(key) == value
+            return lambda labels: (labels.get(key) == value) is (operator != "!=")
         if operator in ("in", "notin"):
             values = self._values()
-            if operator == "in":
-                return lambda labels: labels.get(key) in values
-            return lambda labels: key not in labels or labels[key] not in values
+            return lambda labels: (labels.get(key) in values) is (operator == "in")
         if operator in (">", "<"):
             text = self.next()
             if not _INT.fullmatch(text):
                 raise self.fail()
-            return _compare(key, int(text), greater=operator == ">")
+            limit, exceeds = int(text), gt if operator == ">" else lt
+            return lambda labels: bool(_INT.fullmatch(labels.get(key, ""))) and exceeds(int(labels[key]), limit)
         raise self.fail()
 
     def _value(self) -> str:
@@ -91,16 +89,6 @@ class _Parser:
                 raise self.fail()
 
 
-def _compare(key: str, limit: int, *, greater: bool) -> LabelTest:
-    def test(labels: Mapping[str, str]) -> bool:
-        text = labels.get(key, "")
-        if not _INT.fullmatch(text):
-            return False
-        return int(text) > limit if greater else int(text) < limit
-
-    return test
-
-
 def parse_labels(text: str) -> LabelTest | None:
     """Parse a label selector; None selects everything, 400 for an invalid one."""
     if not text.strip():
@@ -113,11 +101,8 @@ def parse_labels(text: str) -> LabelTest | None:
 
 def match_selector(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
     """Match labels against a LabelSelector object; None matches nothing, {} everything."""
-    if selector is None:
+    if selector is None or not (selector.get("matchLabels") or {}).items() <= labels.items():
         return False
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
     for requirement in selector.get("matchExpressions") or ():
         key, operator, values = requirement.get("key"), requirement.get("operator"), requirement.get("values") or ()
         present = key in labels

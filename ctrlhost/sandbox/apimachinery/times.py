@@ -39,10 +39,9 @@ def epoch(text: str) -> float:
         return 0.0
 
 
-_PARTS = (
-    *(("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T")),
-    *(("15", r"\d\d"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d")),
-)
+_PARTS = [
+    (part, rf"\d{{{len(part)}}}" if part.isdigit() else part) for part in re.findall(r"\d+|\D", "2006-01-02T15:04:05")
+]
 _ZONE = ("Z07:00", r"Z|[+-]\d\d:\d\d")
 _RANGES = {
     "01": (1, 12, "month"),
@@ -84,6 +83,4 @@ def problem(text: str, *, micros: bool = False) -> str:
         if what and not low <= int(match[0]) <= high:
             return f'parsing time "{text}": {what} out of range'
         at = match.end()
-    return (
-        f'parsing time "{text}": extra text: "{text[at:]}"' if text[at:] else f'parsing time "{text}": day out of range'
-    )
+    return f'parsing time "{text}": ' + (f'extra text: "{text[at:]}"' if text[at:] else "day out of range")

@@ -94,7 +94,7 @@ class ServiceAccountTokens:
         if not hmac.compare_digest(signature.encode(), self._signature(head).encode()):
             return None
         # A valid signature means that this server encoded the claims.
-        claims: dict[str, Any] = msgspec.json.decode(_decode(head.partition(".")[2]))
+        claims: dict[str, Any] = msgspec.json.decode(base64.urlsafe_b64decode(head.partition(".")[2] + "=="))
         if len(self._verified) >= _MAX_VERIFIED:
             self._verified.clear()
         self._verified[token] = claims
@@ -106,7 +106,3 @@ class ServiceAccountTokens:
 
 def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _decode(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

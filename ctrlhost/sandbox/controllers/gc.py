@@ -63,26 +63,22 @@ class GarbageCollector(Controller):
 
     def _check_owners(self, kind: Kind, snapshot: Snapshot, obj: Object) -> None:
         references = obj["metadata"]["ownerReferences"]
-        solid, waiting, dangling = [], [], []
+        solid, waits = [], False
         for reference in references:
             owner = self._owner(snapshot, reference)
             if owner is None and not kind.namespaced and reference["uid"] in self.context.store.uids:
                 # A cluster-scoped object cannot be owned by a namespaced one; ignore it.
                 return
-            if owner is None:
-                dangling.append(reference)
-            elif b'"foregroundDeletion"' in owner.raw and is_terminating(owner):
-                waiting.append(reference)
-            else:
+            if owner is not None and b'"foregroundDeletion"' in owner.raw and is_terminating(owner):
+                waits = True
+            elif owner is not None:
                 solid.append(reference)
         if solid:
             if len(solid) != len(references):
                 obj["metadata"]["ownerReferences"] = solid
                 self.update(kind, obj)
-        elif waiting and self._dependents.get(snapshot.uid):
-            self.delete(kind, snapshot, "Foreground")
         else:
-            self.delete(kind, snapshot, "Background")
+            self.delete(kind, snapshot, "Foreground" if waits and self._dependents.get(snapshot.uid) else "Background")
 
     def _owner(self, dependent: Snapshot, reference: dict[str, Any]) -> Snapshot | None:
         """Find the existing owner: in the dependent's namespace or cluster-wide, with that uid."""

@@ -13,13 +13,11 @@ if TYPE_CHECKING:
     from ctrlhost.sandbox.storage.store import Event, Table
 
 TABLE = "namespaces"
+_DELETED = "All content successfully deleted, may be waiting on finalization"
 _CONDITIONS = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
-    "NamespaceDeletionContentFailure": (
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
+    "NamespaceDeletionContentFailure": ("ContentDeleted", _DELETED),
     "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
@@ -81,24 +79,18 @@ class NamespaceController(Controller):
         return remaining, finalizers
 
     def _report(self, namespace: Object, remaining: Counter[str], finalizers: Counter[str]) -> None:
-        texts = dict(_CONDITIONS)
-        values = dict.fromkeys(_CONDITIONS, "False")
-        listed = ", ".join(
-            f"{resource} has {count} resource instances" for resource, count in sorted(remaining.items())
-        )
-        texts["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {listed}")
-        values["NamespaceContentRemaining"] = "True"
+        listed = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remaining.items()))
+        found = {"NamespaceContentRemaining": ("SomeResourcesRemain", f"Some resources are remaining: {listed}")}
         if finalizers:
             held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
             text = f"Some content in the namespace has finalizers remaining: {held}"
-            texts["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
-            values["NamespaceFinalizersRemaining"] = "True"
+            found["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
         before = {item["type"]: item for item in (namespace.get("status") or {}).get("conditions") or ()}
         conditions = []
-        for name, (reason, message) in texts.items():
-            known = before.get(name)
-            since = known["lastTransitionTime"] if known and known["status"] == values[name] else times.now()
-            entry = {"type": name, "status": values[name], "lastTransitionTime": since}
+        for name, (reason, message) in (_CONDITIONS | found).items():
+            known, value = before.get(name), "True" if name in found else "False"
+            since = known["lastTransitionTime"] if known and known["status"] == value else times.now()
+            entry = {"type": name, "status": value, "lastTransitionTime": since}
             conditions.append({**entry, "reason": reason, "message": message})
         namespace["status"] = {"phase": "Terminating", "conditions": conditions}
         self.update(self.kind("", "Namespace"), namespace, "status")

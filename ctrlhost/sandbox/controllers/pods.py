@@ -72,9 +72,8 @@ class PodController(Controller):
                 self._start(pod)
         elif status.get("phase") == "Running":
             wanted = self._may_be_ready(pod)
-            if wanted is not is_true(pod, "Ready") and (
-                not wanted or self._due(pod, "ready", options.pod_ready_delay, key)
-            ):
+            changes = wanted is not is_true(pod, "Ready")
+            if changes and (not wanted or self._due(pod, "ready", options.pod_ready_delay, key)):
                 self._set_ready(pod, ready=wanted)
 
     def _due(self, pod: Object, step: str, delay: float, key: Key) -> bool:
@@ -95,14 +94,13 @@ class PodController(Controller):
             return
         for node in self.listed(self.kind("", "Node")):
             cordoned = (node.get("spec") or {}).get("unschedulable") and not placement.tolerates_cordon(pod["spec"])
-            if cordoned or not placement.selects(pod["spec"], node):
-                continue
-            metadata, name = pod["metadata"], node["metadata"]["name"]
-            call = self.operation("create", self.kind("", "Pod"), metadata["namespace"], metadata["name"])
-            subresources.bind(self.context, call, name)
-            text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {name}"
-            self.event(pod, "Scheduled", text, "default-scheduler")
-            return
+            if not cordoned and placement.selects(pod["spec"], node):
+                namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+                operation = self.operation("create", self.kind("", "Pod"), namespace, name)
+                subresources.bind(self.context, operation, node["metadata"]["name"])
+                text = f"Successfully assigned {namespace}/{name} to {node['metadata']['name']}"
+                self.event(pod, "Scheduled", text, "default-scheduler")
+                return
 
     def _address(self, uid: str) -> str:
         """Return a pod's address, allocated if missing; freed ones are reused last."""

@@ -92,12 +92,13 @@ class _Pass:
         self._current = current
         self._kind = controller.kind("", "Pod")
         spec = found["spec"]
-        self._start = (spec.get("ordinals") or {}).get("start", 0)
-        end = self._start + spec.get("replicas", 1)
+        start = (spec.get("ordinals") or {}).get("start", 0)
+        self._wanted = range(start, start + spec.get("replicas", 1))
+        self._rolling = spec["updateStrategy"].get("rollingUpdate") or {}
+        self._partition = start + self._rolling.get("partition", 0)
         self._ordered = spec["podManagementPolicy"] != "Parallel"
         self._ready_for = spec.get("minReadySeconds", 0)
         numbered = {ordinal: pod for pod in pods if (ordinal := _ordinal(found, pod)) is not None}
-        self._wanted = range(self._start, end)
         self._replicas = {ordinal: pod for ordinal, pod in numbered.items() if ordinal in self._wanted}
         self._condemned = sorted(numbered.keys() - self._replicas.keys(), reverse=True)
         self._pods = numbered
@@ -143,11 +144,10 @@ class _Pass:
 
     def roll(self) -> None:
         """Replace pods of other revisions, from the highest ordinal down to the partition."""
-        rolling = self.set["spec"]["updateStrategy"].get("rollingUpdate") or {}
-        allowed = max(share(rolling.get("maxUnavailable", 1), len(self._wanted), up=True), 1)
+        allowed = max(share(self._rolling.get("maxUnavailable", 1), len(self._wanted), up=True), 1)
         name = self._history.newest["metadata"]["name"]
         for ordinal in reversed(self._wanted):
-            if ordinal < self._start + rolling.get("partition", 0):
+            if ordinal < self._partition:
                 return
             pod = self._replicas[ordinal]
             outdated = pod["metadata"]["labels"].get(revisions.LABEL) != name
@@ -164,8 +164,7 @@ class _Pass:
 
     def _create(self, ordinal: int) -> Object:
         spec, metadata = self.set["spec"], self.set["metadata"]
-        rolling = spec["updateStrategy"].get("rollingUpdate") or {}
-        held = spec["updateStrategy"]["type"] == "RollingUpdate" and ordinal < self._start + rolling.get("partition", 0)
+        held = spec["updateStrategy"]["type"] == "RollingUpdate" and ordinal < self._partition
         revision = self._current if held else self._history.newest
         name = f"{metadata['name']}-{ordinal}"
         labels = {revisions.LABEL: revision["metadata"]["name"], **_identity(name, ordinal)}
@@ -176,9 +175,8 @@ class _Pass:
         volumes = [one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ()]
         if volumes:
             others = [one for one in pod["spec"].get("volumes") or () if one["name"] not in volumes]
-            pod["spec"]["volumes"] = others + [
-                {"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in volumes
-            ]
+            claimed = [{"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in volumes]
+            pod["spec"]["volumes"] = others + claimed
         made = self._controller.create(self._kind, metadata["namespace"], pod)
         self._record("Create", name)
         return made

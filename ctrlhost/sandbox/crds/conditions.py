@@ -21,12 +21,3 @@ def set_condition(crd: Object, name: str, value: str, reason: str, message: str)
     entry = {"type": name, "status": value, "lastTransitionTime": since or times.now()}
     conditions[name] = {**entry, "reason": reason, "message": message}
     status["conditions"] = list(conditions.values())
-
-
-def begin_deletion(crd: Object) -> None:
-    """Mark a CRD whose deletion begins."""
-    finalizers = crd["metadata"].setdefault("finalizers", [])
-    if FINALIZER not in finalizers:
-        finalizers.append(FINALIZER)
-    text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-    set_condition(crd, "Terminating", "True", "InstanceDeletionPending", text)

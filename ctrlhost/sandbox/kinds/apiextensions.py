@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.sandbox.apimachinery import status
 from ctrlhost.sandbox.apimachinery.objects import is_true
-from ctrlhost.sandbox.crds import conditions, validation
+from ctrlhost.sandbox.crds import validation
+from ctrlhost.sandbox.crds.conditions import FINALIZER, set_condition
 from ctrlhost.sandbox.kinds.fields import immutable
 from ctrlhost.sandbox.kinds.strategy import BuiltinStrategy
 
@@ -46,10 +47,8 @@ class _Crds(BuiltinStrategy):
         if operation.subresource:
             return
         stored = (obj.get("status") or {}).get("storedVersions") or []
-        for name in _storage_versions(obj):
-            if name not in stored:
-                stored = [*stored, name]
-                obj["status"] = {**(obj.get("status") or {}), "storedVersions": stored}
+        if added := [name for name in _storage_versions(obj) if name not in stored]:
+            obj["status"] = {**(obj.get("status") or {}), "storedVersions": [*stored, *added]}
         validation.warn(obj, operation.warnings, enforced=context.options.cel == "enforce")
 
     def causes(self, context: ServerContext, operation: Operation, obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -71,7 +70,11 @@ class _Crds(BuiltinStrategy):
     def begin_deletion(self, context: ServerContext, obj: Object) -> None:
         """Keep the CRD until its objects are deleted. It has no grace period."""
         del obj["metadata"]["deletionGracePeriodSeconds"]
-        conditions.begin_deletion(obj)
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+        text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        set_condition(obj, "Terminating", "True", "InstanceDeletionPending", text)
 
     def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
         return True

@@ -52,14 +52,9 @@ def new_uid() -> str:
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:]}"
 
 
-def suffix(length: int = 5) -> str:
-    """Return a random suffix for a name, of characters that spell no words."""
-    return "".join(_random.choices(_SUFFIX, k=length))
-
-
 def generate(prefix: str) -> str:
-    """Make a name from `generateName`."""
-    return prefix[:_MAX_PREFIX] + suffix()
+    """Make a name from `generateName` and five random characters, which spell no words."""
+    return prefix[:_MAX_PREFIX] + "".join(_random.choices(_SUFFIX, k=5))
 
 
 def initialize(metadata: dict[str, Any], *, generation: bool) -> None:

@@ -94,7 +94,7 @@ def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> list[
     items = schema.get("items")
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if isinstance(items, Mapping):
-        before = _by_keys(old, keys)
+        before = {_key(item, keys): item for item in old} if keys and type(old) is list else {}
         for index, item in enumerate(value):
             was = before.get(_key(item, keys), ABSENT) if keys else ABSENT
             causes += validate(items, item, f"{path}[{index}]", was)
@@ -117,10 +117,6 @@ def _list_causes(schema: Schema, value: list[Any], path: str, old: Any) -> list[
 
 def _key(item: Any, keys: Any) -> str:
     return msgspec.json.encode([item.get(key) if type(item) is dict else None for key in keys]).decode()
-
-
-def _by_keys(old: Any, keys: Any) -> dict[str, Any]:
-    return {_key(item, keys): item for item in old} if keys and type(old) is list else {}
 
 
 def _string_causes(schema: Schema, value: str, path: str) -> list[Cause]:
