@@ -58,12 +58,9 @@ def _causes(operation: Operation, metadata: dict[str, Any], spec: dict[str, Any]
     if sent and sent != operation.name:
         yield status.invalid_value("metadata.name", sent, "must match the service account name if specified")
     seconds = spec["expirationSeconds"]
-    if seconds < _LEAST_SECONDS:
-        why = "may not specify a duration less than 10 minutes"
-        yield status.invalid_value("spec.expirationSeconds", seconds, why)
-    elif seconds > _MOST_SECONDS:
-        why = "may not specify a duration larger than 2^32 seconds"
-        yield status.invalid_value("spec.expirationSeconds", seconds, why)
+    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
+        bound = "less than 10 minutes" if seconds < _LEAST_SECONDS else "larger than 2^32 seconds"
+        yield status.invalid_value("spec.expirationSeconds", seconds, f"may not specify a duration {bound}")
 
 
 def _bound(context: ServerContext, operation: Operation, reference: Any) -> tuple[str, Snapshot] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -129,7 +130,8 @@ class Audit:
         name = asked.name
         code = answer.status if isinstance(answer, Response) else 200
         if not name and code == 201 and isinstance(answer, Response):
-            name = _name_of(answer.body)
+            with contextlib.suppress(msgspec.MsgspecError):
+                name = _named.decode(answer.body).metadata.name
         if not reads:
             user, impersonator = request.user, request.impersonator
             record = AuditRecord(
@@ -170,13 +172,6 @@ class Audit:
             while len(self._records) > MAX_RECORDS or self._bytes > MAX_BYTES:
                 _, _, start, end = self._records.popleft()
                 self._bytes -= end - start
-
-
-def _name_of(body: bytes) -> str:
-    try:
-        return _named.decode(body).metadata.name
-    except msgspec.MsgspecError:
-        return ""
 
 
 def _event(

@@ -71,7 +71,8 @@ class PodController(Controller):
             if self._due(pod, "start", options.pod_start_delay, key):
                 self._start(pod)
         elif status.get("phase") == "Running":
-            wanted = self._may_be_ready(pod)
+            gates = pod["spec"].get("readinessGates") or ()
+            wanted = not _is_held(pod) and all(is_true(pod, gate["conditionType"]) for gate in gates)
             changes = wanted is not is_true(pod, "Ready")
             if changes and (not wanted or self._due(pod, "ready", options.pod_ready_delay, key)):
                 self._set_ready(pod, ready=wanted)
@@ -144,20 +145,18 @@ class PodController(Controller):
         for item in pod["spec"]["containers"]:
             self.event(pod, "Started", f"Started container {item['name']}", "kubelet")
 
-    def _may_be_ready(self, pod: Object) -> bool:
-        if (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false":
-            return False
-        gates = pod["spec"].get("readinessGates") or ()
-        return all(is_true(pod, gate["conditionType"]) for gate in gates)
-
     def _set_ready(self, pod: Object, *, ready: bool) -> None:
         status = pod["status"]
-        held = (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false"
+        held = _is_held(pod)
         for item in status.get("containerStatuses") or ():
             item["ready"] = not held
         _set_condition(status, "ContainersReady", value=not held)
         _set_condition(status, "Ready", value=ready)
         self.update(self.kind("", "Pod"), pod, "status")
+
+
+def _is_held(pod: Object) -> bool:
+    return (pod["metadata"].get("annotations") or {}).get(READY_ANNOTATION) == "false"
 
 
 def _set_condition(status: Any, name: str, *, value: bool) -> None:

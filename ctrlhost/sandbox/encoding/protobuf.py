@@ -17,8 +17,7 @@ from ctrlhost.sandbox.schema.shapes import Shape, builtin, of_kind
 
 MAGIC = b"k8s\0"
 MAX_DEPTH = 100
-Number = int
-Fields = Iterator[tuple[Number, int, Any]]
+Fields = Iterator[tuple[int, int, Any]]
 
 
 class Malformed(Exception):

@@ -144,14 +144,12 @@ class Stream(Protocol):
         """Stop sending: the client disconnected, or the channel was ended."""
 
 
+@dataclass(eq=False)
 class NotYet(Exception):
     """Raised to retry the request shortly; from `until` (monotonic) on, `otherwise` is the response."""
 
-    def __init__(self, until: float, otherwise: Failure) -> None:
-        """Keep the deadline and the failure to respond with."""
-        super().__init__("not yet")
-        self.until = until
-        self.otherwise = otherwise
+    until: float
+    otherwise: Failure
 
 
 class Handler(Protocol):

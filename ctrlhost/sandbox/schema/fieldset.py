@@ -5,6 +5,7 @@ An element is `f:name` for a field, `k:{"name":"a"}` for an item of a keyed list
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,13 +17,11 @@ FieldSet = set[Path]
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
+@dataclass(eq=False)
 class DuplicateItem(Exception):
     """Two items of a keyed list, or of a set, are the same."""
 
-    def __init__(self, path: Path) -> None:
-        """Name the item."""
-        super().__init__(dotted(path))
-        self.path = path
+    path: Path
 
 
 def is_keyed(shape: Shape) -> bool:

@@ -176,9 +176,8 @@ def _named(table: Table, selected: Filter, namespace: str | None) -> list[Snapsh
 
 def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, limit: int | None) -> Page:
     if limit is None or limit <= 0:
-        chosen = items if selected.everything else [item for item in items if selected.matches(kind, item)]
-        return Page(revision, chosen)
-    chosen = []
+        return Page(revision, items if selected.everything else [one for one in items if selected.matches(kind, one)])
+    chosen: list[Snapshot] = []
     for index, item in enumerate(items):
         if not selected.matches(kind, item):
             continue

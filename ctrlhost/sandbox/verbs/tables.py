@@ -68,13 +68,10 @@ class Tabulator:
         if phase in ("Succeeded", "Failed"):
             text = "The pod has completed successfully." if phase == "Succeeded" else "The pod failed."
             row["conditions"] = [{"type": "Completed", "status": "True", "reason": phase, "message": text}]
-        row["object"] = self._included(obj)
+        if self._include == "Metadata":
+            obj = partial(obj, self._version)
+        row["object"] = None if self._include == "None" else obj
         return row
-
-    def _included(self, obj: Any) -> Any:
-        if self._include == "None":
-            return None
-        return obj if self._include == "Object" else partial(obj, self._version)
 
     def table(self, rows: list[dict[str, Any]], metadata: dict[str, Any], *, with_heads: bool = True) -> bytes:
         """Return a table of rows."""
