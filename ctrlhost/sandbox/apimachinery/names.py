@@ -122,13 +122,14 @@ def metadata_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[C
                 f'metadata.finalizers: "{finalizer}": prefer a domain-qualified finalizer name to avoid accidental '
                 "conflicts with other finalizer writers"
             )
-    yield from _owner_causes(metadata, warnings)
+    if metadata.get("ownerReferences"):
+        yield from _owner_causes(metadata, warnings)
     if metadata.get("generation", 0) < 0:
         yield invalid_value("metadata.generation", metadata["generation"], "must be greater than or equal to 0")
 
 
 def _owner_causes(metadata: dict[str, Any], warnings: list[str]) -> Iterator[Cause]:
-    owners = metadata.get("ownerReferences") or []
+    owners = metadata["ownerReferences"]
     unique: list[dict[str, Any]] = []
     controllers = 0
     for owner in owners:

@@ -32,6 +32,8 @@ _SERVER_METADATA = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+#: Appliers come first, then the order is by time.
+_order = attrgetter("operation", "time", "name", "api_version", "subresource")
 
 
 @dataclass(slots=True)
@@ -96,13 +98,8 @@ def read(entries: Any) -> list[Manager]:
 def write(obj: Object, managers: list[Manager]) -> None:
     """Store the entries that still have fields."""
     obj["metadata"].pop("managedFields", None)
-    # Appliers come first, then the order is by time.
-    kept = sorted(
-        filter(attrgetter("fields"), managers),
-        key=attrgetter("operation", "time", "name", "api_version", "subresource"),
-    )
-    if kept:
-        obj["metadata"]["managedFields"] = [manager.as_dict() for manager in kept]
+    if entries := [manager.as_dict() for manager in sorted(managers, key=_order) if manager.fields]:
+        obj["metadata"]["managedFields"] = entries
 
 
 def trackable(kind: Kind, obj: Object, subresource: str = "") -> Object:

@@ -73,7 +73,10 @@ def _join(path: str, name: str) -> str:
 
 def _object_causes(schema: Schema, value: dict[str, Any], path: str, old: Any) -> list[Cause]:
     before = old if type(old) is dict else {}
-    causes = [status.required(_join(path, name)) for name in schema.get("required") or () if name not in value]
+    causes: list[Cause] = []
+    for name in schema.get("required") or ():
+        if name not in value:
+            causes.append(status.required(_join(path, name)))
     if schema.get(EMBEDDED):
         missing = (name for name in ("apiVersion", "kind") if not value.get(name))
         causes += [status.required(_join(path, name), "must not be empty") for name in missing]

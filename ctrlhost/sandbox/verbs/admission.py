@@ -71,7 +71,9 @@ def causes(context: ServerContext, operation: Operation, obj: Object, old: Objec
         return strategy_of(operation.kind).causes(context, operation, obj, old)
     declared, required = structural.properties(custom.schema), custom.schema.get("required") or ()
     body = {key: value for key, value in obj.items() if key not in _IDENTITY}
-    body |= {name: obj[name] for name in _IDENTITY if name in declared or name in required}
+    for name in _IDENTITY:
+        if name in declared or name in required:
+            body[name] = obj[name]
     before = ABSENT if old is None else {key: value for key, value in old.items() if key in body or key == "status"}
     found = validate(custom.schema, body, "", before)
     if context.options.cel == "enforce" and custom.rules is not None:
